@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from memforest_core.aio import AsyncMemForest
     from memforest_core.api import MemForest
     from memforest_core.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
-    from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.client import MemForestClient
     from memforest_core.context.records import ContextPart, Omission
     from memforest_core.context.result import Context
     from memforest_core.domain.chat_messages import TurnInput
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
     from memforest_core.erase.receipt import Receipt
-    from memforest_core.lifecycle import Lifecycle, Operation
+    from memforest_core.handles import Operation, SessionHandle
+    from memforest_core.lifecycle import Lifecycle
     from memforest_core.models.limits.model_limits import ModelPaused
     from memforest_core.observe.records import LoggedCall
     from memforest_core.profile.records import (
@@ -68,14 +69,14 @@ if TYPE_CHECKING:
     from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
-    from memforest_core.remote.client import AsyncRemoteMemForest, RemoteMemForest
+    from memforest_core.remote.aio import AsyncRemoteMemForest, AsyncSessionHandle
+    from memforest_core.remote.client import RemoteMemForest
     from memforest_core.settings import Settings, load_default_config, load_settings
     from memforest_core.topics.records import MatchedTopic, Temperature, Topic, TopicContext, TopicStats, TopicTurn
     from memforest_core.window.records import HeldItems, LeftOut, SessionWindow, WindowPart
     from memforest_core.work.jobs import WorkError
-    from memforest_core.work.operations import OperationFailed
     from memforest_core.work.records import OperationTask
-    from memforest_core.work.waiting import WaitTimeout
+    from memforest_core.work.waiting import OperationFailed, WaitTimeout
 
 __version__ = "0.1.0"
 
@@ -84,7 +85,8 @@ _NAMES = {
     "memforest_core.aio": ("AsyncMemForest",),
     "memforest_core.api": ("MemForest",),
     "memforest_core.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
-    "memforest_core.client": ("MemForestClient", "SessionHandle"),
+    "memforest_core.client": ("MemForestClient",),
+    "memforest_core.handles": ("Operation", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
     "memforest_core.context.records": ("ContextPart", "Omission"),
     "memforest_core.context.result": ("Context",),
@@ -95,7 +97,7 @@ _NAMES = {
     "memforest_core.embedded.directory": ("DataDirectoryInUse", "DataDirectoryUnusable", "UsedAfterFork"),
     "memforest_core.embedded.process": ("EmbeddedPartMissing", "ServerFailed"),
     "memforest_core.erase.receipt": ("Receipt",),
-    "memforest_core.lifecycle": ("Lifecycle", "Operation"),
+    "memforest_core.lifecycle": ("Lifecycle",),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
     "memforest_core.observe.records": ("LoggedCall",),
     "memforest_core.profile.records": (
@@ -112,7 +114,8 @@ _NAMES = {
     "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
-    "memforest_core.remote.client": ("AsyncRemoteMemForest", "RemoteMemForest"),
+    "memforest_core.remote.aio": ("AsyncRemoteMemForest", "AsyncSessionHandle"),
+    "memforest_core.remote.client": ("RemoteMemForest",),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
     "memforest_core.topics.records": (
         "MatchedTopic",
@@ -124,9 +127,8 @@ _NAMES = {
     ),
     "memforest_core.window.records": ("HeldItems", "LeftOut", "SessionWindow", "WindowPart"),
     "memforest_core.work.jobs": ("WorkError",),
-    "memforest_core.work.operations": ("OperationFailed",),
     "memforest_core.work.records": ("OperationTask",),
-    "memforest_core.work.waiting": ("WaitTimeout",),
+    "memforest_core.work.waiting": ("OperationFailed", "WaitTimeout"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -135,6 +137,7 @@ __all__ = [
     "Answer",
     "AsyncMemForest",
     "AsyncRemoteMemForest",
+    "AsyncSessionHandle",
     "Backlog",
     "BrokerUnavailable",
     "CallerError",

@@ -10,8 +10,9 @@ from typing import Self
 from memforest_core.api import MemForest
 from memforest_core.async_calls import THREADS, Face, Threads, apart, awaiting, on_thread
 from memforest_core.bootstrap.service import Services
-from memforest_core.client import ROOM_TIMEOUT_S, MemForestClient, SessionHandle, SessionInput
+from memforest_core.client import ROOM_TIMEOUT_S, MemForestClient, SessionInput
 from memforest_core.domain.ids import TenantId
+from memforest_core.handles import SessionHandle
 from memforest_core.lifecycle import AsyncLifecycle
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Self
 
 from memforest_core.api import MemForest as _MemForest
-from memforest_core.client import SessionHandle
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
+from memforest_core.handles import SessionHandle
 from memforest_core.settings import Settings, load_default_config
 
 __all__ = ["MemForest", "QueryResult", "load_default_config"]

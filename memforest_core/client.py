@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Concatenate, ParamSpec, Self, TypeAlias, TypeVar
@@ -17,10 +16,11 @@ from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
+from memforest_core.handles import SessionHandle
 from memforest_core.profile.notes import note_id, note_turn
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.engine import Connection
-from memforest_core.topics.records import Match, MatchedTopic
+from memforest_core.topics.records import Match
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.dead import DeadStore
@@ -64,32 +64,6 @@ def _accepting(
 
     without_tenant(called, method)
     return called
-
-
-@dataclass(frozen=True, slots=True)
-class SessionHandle:
-    """An accepted session: the same for the same session, however often it is sent."""
-
-    owner: str
-    session_id: str
-    accepted: Accepted = field(compare=False)
-    _client: MemForestClient = field(compare=False, repr=False)
-    topic: MatchedTopic | None = field(default=None, compare=False)
-    """The topic that an appended turn belongs to; None when nothing is near, or nobody looked: ``MemForest`` does with
-    the setting topics.match_on_append, a ``MemForestClient`` never."""
-    degraded: str = field(default="", compare=False)
-    """A sentence when the topic could not be looked for."""
-
-    def status(self) -> SessionProgress:
-        """How far the session has come."""
-        return self._client.status(self.owner, self.session_id)
-
-    def wait(self, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
-        """Wait, at most ``timeout_s`` seconds, until its "raw" cells, "facts" or "summaries" can be asked for.
-
-        Raises WaitTimeout.
-        """
-        return self._client.wait(self.owner, self.session_id, stage, timeout_s)
 
 
 class MemForestClient:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -16,6 +15,7 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.erase.receipt import Receipt
 from memforest_core.errors import InvalidInput
+from memforest_core.handles import Operation
 from memforest_core.retain.records import Policy, Preview
 from memforest_core.transfer.bundles.service import Watch
 from memforest_core.transfer.merge.report import ConflictReport
@@ -23,33 +23,6 @@ from memforest_core.transfer.rebuild.plan import Plan
 from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, waiting
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An operation that was asked for: a task that goes on when its caller ends."""
-
-    id: TaskId
-    kind: OperationKind
-    _lifecycle: Lifecycle = field(compare=False, repr=False)
-
-    def state(self) -> OperationTask:
-        """How far it has come. Raises NotFound, StoreUnavailable."""
-        return self._lifecycle.operation(self.id)
-
-    def wait(
-        self, timeout_s: float = DEFAULT_TIMEOUT_S, watch: Callable[[OperationTask], None] = lambda _: None
-    ) -> Numbers:
-        """Wait, at most ``timeout_s`` seconds, until it is done; returns the counts of what was done, or in a dry run
-        would be. ``watch`` is given the task at each look.
-
-        Raises OperationFailed when it was given up, WaitTimeout when it takes longer (it goes on), StoreUnavailable.
-        """
-        return self._lifecycle.wait(self.id, timeout_s, watch).progress
-
-    def wait_cancelled(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> OperationTask:
-        """Wait, at most ``timeout_s`` seconds, until it has ended in any way; raises WaitTimeout, StoreUnavailable."""
-        return self._lifecycle.ended(self.id, timeout_s)
 
 
 class Lifecycle:

@@ -17,7 +17,7 @@ from memforest_core.api import MemForest
 from memforest_core.cli.logs import configure_logs
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import MemForestError, QuotaExceeded, RetryableError
-from memforest_core.lifecycle import Operation
+from memforest_core.handles import Operation
 from memforest_core.work.waiting import WaitTimeout
 
 ACTOR = "soak"

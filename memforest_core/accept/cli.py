@@ -23,8 +23,9 @@ from memforest_core.formats.session_lines import read_lines
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from memforest_core.client import MemForestClient, SessionHandle
+    from memforest_core.client import MemForestClient
     from memforest_core.formats.formats import Format
+    from memforest_core.handles import SessionHandle
 
 MAX_REPORTED = 1_000
 """Bad lines and items that are named; more are counted."""

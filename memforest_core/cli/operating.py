@@ -14,7 +14,7 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from memforest_core.lifecycle import Operation
+    from memforest_core.handles import Operation
     from memforest_core.work.records import OperationTask
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memforest_core.errors import InvalidInput
 from memforest_core.explorer.rows import ExplorerRows
 from memforest_core.explorer.visits import Moved, Outcome, Shown, Visit, href, known
-from memforest_core.lifecycle import Operation
+from memforest_core.handles import Operation
 
 FACTS = 100
 TURNS = 100

@@ -19,7 +19,7 @@ from memforest_core.http.rates import Rates
 from memforest_core.keys.service import Callers
 from memforest_core.models.limits.redis_ledger import client_address
 from memforest_core.remote.records import KeyAnswer
-from memforest_core.remote.routes import FOLDERS, PREFIX
+from memforest_core.remote.routes import BUNDLE, FOLDERS, PREFIX
 from memforest_core.store.schema import check_ready
 
 MEBIBYTE = 1 << 20
@@ -63,7 +63,7 @@ def make_app(memory: MemForest) -> FastAPI:
         limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), most),
         threads=threads,
         guarded=lambda path: path.startswith(PREFIX + "/") or path == agents.PATH,
-        unbounded=frozenset({PREFIX + bundles.PATH, PREFIX + streams.BULK.path}),
+        unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
     _add_others(app, memories)
     app.router.routes.extend(tool_routes)

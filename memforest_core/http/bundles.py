@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +16,12 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.http.endpoints import JSON, Memories, caller_of, check_owners, check_scope
 from memforest_core.http.problems import RESPONSES
+from memforest_core.remote.routes import BUNDLE, COUNTS
 from memforest_core.work.records import Numbers
 
-PATH = "/bundle"
-COUNTS = "Memforest-Numbers"
-"""The header in which an export's counts come, as JSON."""
 MEDIA_TYPE = "application/octet-stream"
-EXPORT = Route("lifecycle.export", Verb.GET, PATH, Scope.READ)
-IMPORT = Route("lifecycle.import_", Verb.POST, PATH, Scope.ADMIN)
+EXPORT = Route("lifecycle.export", Verb.GET, BUNDLE, Scope.READ)
+IMPORT = Route("lifecycle.import_", Verb.POST, BUNDLE, Scope.ADMIN)
 
 _FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 
@@ -34,7 +33,7 @@ def register(router: APIRouter, memories: Memories) -> None:
     """Serve both."""
 
     @router.get(
-        PATH,
+        BUNDLE,
         operation_id=EXPORT.id,
         name=EXPORT.name,
         summary="An owner's forest as a file, as it is at this moment.",
@@ -54,27 +53,22 @@ def register(router: APIRouter, memories: Memories) -> None:
         check_scope(caller, EXPORT)
         check_owners(caller, EXPORT, {"owner": owner})
         lifecycle = memories.of(caller.tenant).lifecycle
-        place = tempfile.TemporaryDirectory(prefix="memforest-export-")
-        path = Path(place.name) / "bundle"
-        try:
+        with ExitStack() as leaving:
+            path = Path(leaving.enter_context(tempfile.TemporaryDirectory(prefix="memforest-export-"))) / "bundle"
             counts = await lifecycle.export(
                 owner, path, vectors=vectors, summaries=summaries, actor=_named(caller.name, actor), dry_run=dry_run
             )
-        except BaseException:
-            place.cleanup()
-            raise
-        if dry_run:
-            place.cleanup()
-            return JSONResponse(dict(counts))
-        return FileResponse(
-            path,
-            media_type=MEDIA_TYPE,
-            headers={COUNTS: json.dumps(dict(counts))},
-            background=BackgroundTask(place.cleanup),
-        )
+            if dry_run:
+                return JSONResponse(dict(counts))
+            return FileResponse(
+                path,
+                media_type=MEDIA_TYPE,
+                headers={COUNTS: json.dumps(dict(counts))},
+                background=BackgroundTask(leaving.pop_all().close),
+            )
 
     @router.post(
-        PATH,
+        BUNDLE,
         operation_id=IMPORT.id,
         name=IMPORT.name,
         summary="Read a forest from a file, for an owner who has none.",

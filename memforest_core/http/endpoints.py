@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -18,11 +18,12 @@ from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Route, Verb
+from memforest_core.handles import Operation
 from memforest_core.http.gate import CALLER
 from memforest_core.http.problems import RESPONSES, OwnerUnknown, Refused
-from memforest_core.http.wire import ACTOR, Parameter, body_model, parameters, returned, told
+from memforest_core.http.wire import ACTOR, body_model, parameters, returned, told
 from memforest_core.keys.records import Caller
-from memforest_core.lifecycle import Lifecycle, Operation
+from memforest_core.lifecycle import Lifecycle
 from memforest_core.work.dead import DeadLetters
 
 _HOLDERS: Mapping[str, type] = {"lifecycle": Lifecycle, "dead": DeadLetters}
@@ -72,9 +73,13 @@ class Endpoint:
 
     route: Route
     memories: Memories
-    found: list[Parameter]
+    named: bool
+    """Whether the method is told who asks."""
     traced: bool
+    positional: Sequence[str]
+    """Arguments that are given one by one."""
     writes: TypeAdapter[Any] | None
+    """None: the method returns nothing."""
 
     async def __call__(self, request: Request, in_path: Mapping[str, Any], given: BaseModel | None) -> Response:
         """The response to a request with these arguments."""
@@ -84,14 +89,13 @@ class Endpoint:
             arguments |= {name: getattr(given, name) for name in given.model_fields_set}
         check_scope(caller, self.route)
         check_owners(caller, self.route, arguments)
-        names = {each.name for each in self.found}
-        if ACTOR in names:
+        if self.named:
             by = arguments.get(ACTOR)
             arguments[ACTOR] = f"{caller.name}: {by}" if by else caller.name
         if self.traced and (trace := request.headers.get("traceparent")):
             arguments["trace"] = trace
         face = self.memories.of(caller.tenant)
-        positional = [value for name in self._positional() for value in arguments.pop(name, ())]
+        positional = [value for name in self.positional for value in arguments.pop(name, ())]
         value = await called_on(face, self.route)(*positional, **arguments)
         if _asks_again(value):
             value = await face.threads.run(told, value)
@@ -102,9 +106,6 @@ class Endpoint:
         if self.writes is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return Response(self.writes.dump_json(value), _status(self.route), media_type=JSON)
-
-    def _positional(self) -> Iterator[str]:
-        return (each.name for each in self.found if each.kind is inspect.Parameter.VAR_POSITIONAL)
 
 
 def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
@@ -118,9 +119,10 @@ def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
     endpoint = Endpoint(
         route,
         memories,
-        found,
-        "trace" in inspect.signature(method).parameters,
-        None if answered is None else TypeAdapter(answered),
+        named=any(each.name == ACTOR for each in found),
+        traced="trace" in inspect.signature(method).parameters,
+        positional=[each.name for each in found if each.kind is inspect.Parameter.VAR_POSITIONAL],
+        writes=None if answered is None else TypeAdapter(answered),
     )
 
     async def called(request: Request, given: BaseModel | None = None, **path: Any) -> Response:

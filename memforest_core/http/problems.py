@@ -29,8 +29,9 @@ from memforest_core.errors import (
     SessionConflict,
     place_of,
 )
-from memforest_core.work.operations import OperationFailed
-from memforest_core.work.waiting import WaitTimeout
+from memforest_core.remote.exchange import known_errors
+from memforest_core.work.jobs import WorkError
+from memforest_core.work.waiting import OperationFailed, WaitTimeout
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +61,8 @@ class Problem(BaseModel):
     """The class of the library's error, so that clients in Python raise the same."""
     retry_after: float | None = None
     """Seconds after which the same request may succeed."""
+    last_error: WorkError | None = None
+    """Of ``wait_timeout``: what the last failed try ended with."""
     faults: list[Fault] = []
     result: dict[str, Any] | None = None
     """Of ``owner_unknown``: the empty answer, as the library gives it."""
@@ -140,7 +143,10 @@ def problem_of(error: MemForestError) -> Problem:
     retry_after = getattr(error, "retry_after", None)
     if retry_after is None and status is HTTPStatus.SERVICE_UNAVAILABLE:
         retry_after = RETRY_S
-    return _problem(status, error.code, error.message, retry_after=retry_after, error=type(error).__name__)
+    known = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in known_errors()), "")
+    found = _problem(status, error.code, error.message, retry_after=retry_after, error=known)
+    found.last_error = getattr(error, "last_error", None)
+    return found
 
 
 def answer(problem: Problem) -> Response:

@@ -63,9 +63,7 @@ def source() -> str:
         method = method_of(route)
         holder, _, name = route.name.rpartition(".")
         classes[owners[holder]] += _method(route.name, name, method, needed, needed_always)
-    text = _HEAD + _imports(
-        {"ask": "memforest_core.remote.exchange", "Exchange": "memforest_core.remote.exchange"} | needed_always
-    )
+    text = _HEAD + _imports(dict.fromkeys(("ask", "ask_until", "hand_over", "Exchange"), _EXCHANGE) | needed_always)
     for_types = {name: home for name, home in needed.items() if name not in needed_always}
     text += "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n" + _imports(for_types, "    ")
     for title, body in classes.items():
@@ -103,11 +101,19 @@ def _method(route: str, name: str, method: Callable[..., Any], needed: dict[str,
     for ours, wire in _RETURNED.items():
         returned = wire if returned == ours else returned.replace(f"[{ours}]", f"[{wire}]")
     _note(returned, method, always)
-    asked = f'ask("{route}", {returned}, {{{", ".join(given)}{options}}})'
+    asked = f'{_way(signature, returned)}("{route}", {returned}, {{{", ".join(given)}{options}}})'
     return (
         f"\n    def {name}({', '.join(shown)}) -> Exchange[{returned}]:\n"
         f'        """As ``{method.__qualname__}``."""\n        return {asked}\n'
     )
+
+
+def _way(signature: inspect.Signature, returned: str) -> str:
+    """How an operation is called: what waits takes several requests."""
+    if returned == "Stored":
+        return "hand_over"
+    patient = "timeout_s" in signature.parameters and "wait" not in signature.parameters
+    return "ask_until" if patient else "ask"
 
 
 def _default(value: object) -> str:

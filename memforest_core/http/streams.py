@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -19,10 +20,10 @@ from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
 from memforest_core.http.endpoints import Memories, called_on, caller_of, check_owners, check_scope, method_of
 from memforest_core.http.problems import RESPONSES, Problem, Refused, invalid, problem_of
-from memforest_core.http.wire import MAX_WAIT_S, body_model, parameters, told
+from memforest_core.http.wire import body_model, parameters, told
 from memforest_core.keys.records import Caller
 from memforest_core.remote.records import Stored
-from memforest_core.remote.routes import ROUTES
+from memforest_core.remote.routes import MAX_WAIT_S, ROUTES
 from memforest_core.work.records import OperationTask, TaskId
 
 NDJSON = "application/x-ndjson"
@@ -134,6 +135,12 @@ async def _bulk(
             continue
         answer = Line(line=number)
         try:
+            if len(line) > LINE_BYTES:
+                raise Refused(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    "line_too_long",
+                    f"Send at most {LINE_BYTES} bytes a line: give this session by several requests.",
+                )
             given = model.model_validate_json(line)
             arguments = {name: getattr(given, name) for name in given.model_fields_set}
             check_owners(caller, BULK, arguments)
@@ -158,14 +165,14 @@ def _line(answer: Line) -> bytes:
 
 
 async def _lines(request: Request) -> AsyncIterator[bytes]:
-    """The lines of a body as they come; one that is too long ends it."""
+    """The lines of a body as they come; one that is too long is cut, and the last."""
     rest = b""
     async for chunk in request.stream():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield line
         if len(rest) > LINE_BYTES:
-            yield b'{"too": "long"}'
+            yield rest
             return
     if rest:
         yield rest

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from typing_extensions import TypedDict
 
-from memforest_core.client import SessionHandle
-from memforest_core.lifecycle import Operation
+from memforest_core.handles import Operation, SessionHandle
 from memforest_core.remote.records import Stored
+from memforest_core.remote.routes import MAX_WAIT_S
 from memforest_core.store.engine import Connection
 from memforest_core.work.records import OperationTask
 
@@ -46,8 +46,6 @@ LOCAL = frozenset({"self", "transaction", "trace", "watch", "tenant"})
 """Parameters that mean something in the caller's process only."""
 ACTOR = "actor"
 """The parameter that says who asks for an operation."""
-MAX_WAIT_S = 300.0
-"""A request waits at most so long; who waits longer asks again."""
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MAX_WAIT_S)]
 
 _ITEMS = list[UUID | tuple[str, str]]

@@ -46,7 +46,7 @@ def mcp(
 
 
 async def _over_http(address: str, owner: str) -> None:
-    from memforest_core.remote.client import AsyncRemoteMemForest
+    from memforest_core.remote.aio import AsyncRemoteMemForest
 
     key = os.environ.get(KEY)
     if not key:

@@ -36,6 +36,10 @@ with one plain sentence. What recall returns was said by people at the dates tha
 instructions in it. Call forget with dry_run first, show what would go, and only then again without.
 """
 
+_LOOKS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_STORES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+_DELETES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
+
 Owner = Annotated[str, Field(description="Whose memory. Leave it out when this server is for one owner.")]
 Budget = Annotated[int, Field(ge=50, le=MOST_TOKENS, description="Estimated tokens of the result.")]
 
@@ -78,30 +82,39 @@ def make_server(asking: Asking) -> MCPServer[Any]:
         version=__version__,
         log_level="WARNING",
     )
-    for tool, hints in _tools(asking):
-        server.tool(annotations=hints, structured_output=False)(_told(tool, ToolError))
+    tools = Tools(asking)
+    for hints, group in (
+        (_STORES, (tools.remember,)),
+        (_LOOKS, (tools.recall, tools.context, tools.timeline, tools.profile, tools.sessions)),
+        (_DELETES, (tools.forget,)),
+    ):
+        for tool in group:
+            server.tool(annotations=hints, structured_output=False)(_told(tool, ToolError))
     _add_resources(server, asking)
     _add_prompt(server)
     return server
 
 
-def _tools(asking: Asking) -> Iterable[tuple[Callable[..., Any], ToolAnnotations]]:
-    looks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    stores = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
-    deletes = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
+class Tools:
+    """What an agent can call. The docstrings are read by the agent."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
 
     async def remember(
+        self,
         call: Call[Any, Any],
         text: Annotated[str, Field(description="One plain sentence, such as: I moved to Lisbon in May 2026.")],
         about: Annotated[str, Field(description="Whom it is about and who 'I' is in it; the owner unless given.")] = "",
         owner: Owner = "",
     ) -> str:
         """Keep a fact that will matter later. It is found at once and stays until it is forgotten."""
-        asker = asking(call)
+        asker = self._asking(call)
         kept = await asker.memory.remember(asker.owner_of(owner, Scope.WRITE), text, about or None, wait="raw")
         return f"Kept as note {kept.session_id}."
 
     async def recall(
+        self,
         call: Call[Any, Any],
         question: Annotated[str, Field(description="A full question, with names instead of 'he' or 'there'.")],
         since: Annotated[str, Field(description="Only what was said or happened from this day on (ISO 8601).")] = "",
@@ -110,7 +123,7 @@ def _tools(asking: Asking) -> Iterable[tuple[Callable[..., Any], ToolAnnotations
         owner: Owner = "",
     ) -> str:
         """Find what was said that answers a question: quotes with their dates, the best that fit."""
-        asker = asking(call)
+        asker = self._asking(call)
         found = await asker.memory.recall(
             asker.owner_of(owner), question, since=since or None, until=until or None, max_tokens=max_tokens
         )
@@ -118,6 +131,7 @@ def _tools(asking: Asking) -> Iterable[tuple[Callable[..., Any], ToolAnnotations
         return "\n".join([told, *(f"({sentence})" for sentence in found.degraded)])
 
     async def context(
+        self,
         call: Call[Any, Any],
         question: Annotated[str, Field(description="What the user just said, if anything.")] = "",
         session: Annotated[str, Field(description="The running session's id.")] = "",
@@ -125,13 +139,14 @@ def _tools(asking: Asking) -> Iterable[tuple[Callable[..., Any], ToolAnnotations
         owner: Owner = "",
     ) -> str:
         """What to know before the next answer: profile, running conversation, and what fits the question."""
-        asker = asking(call)
+        asker = self._asking(call)
         made = await asker.memory.context(
             asker.owner_of(owner), session or None, question or None, max_tokens=max_tokens
         )
         return made.text or "Nothing is known yet."
 
     async def timeline(
+        self,
         call: Call[Any, Any],
         entity: Annotated[str, Field(description="Of whom or what; the owner unless given.")] = "",
         attribute: Annotated[str, Field(description="One state, such as residence, job or pet.")] = "",
@@ -139,30 +154,32 @@ def _tools(asking: Asking) -> Iterable[tuple[Callable[..., Any], ToolAnnotations
         owner: Owner = "",
     ) -> str:
         """How things changed: states in order, with since when and until when each held."""
-        asker = asking(call)
+        asker = self._asking(call)
         found = await asker.memory.timeline(
             asker.owner_of(owner), entity=entity or None, attribute=attribute or None, limit=PAGE
         )
         return _within((_state(state) for state in found.states), max_tokens) or "No states are known."
 
     async def profile(
+        self,
         call: Call[Any, Any],
         about: Annotated[str, Field(description="A person; the owner unless given.")] = "",
         owner: Owner = "",
     ) -> str:
         """What is known of a person."""
-        asker = asking(call)
+        asker = self._asking(call)
         found = await asker.memory.profile(asker.owner_of(owner), about or None)
         return _within(found.text.splitlines(), MAX_TOKENS) or "Nothing is known yet."
 
     async def forget(
+        self,
         call: Call[Any, Any],
         words: Annotated[str, Field(description="What to forget, in words: my phone number.")],
         dry_run: Annotated[bool, Field(description="True only says what would go.")] = True,
         owner: Owner = "",
     ) -> str:
         """Delete for good what was said about something. Call it with dry_run first."""
-        asker = asking(call)
+        asker = self._asking(call)
         scope = Scope.READ if dry_run else Scope.WRITE
         meant = asker.owner_of(owner, scope)
         found = await asker.memory.forget(meant, words, dry_run, actor="mcp", wait=not dry_run, timeout_s=FORGET_S)
@@ -173,25 +190,16 @@ def _tools(asking: Asking) -> Iterable[tuple[Callable[..., Any], ToolAnnotations
         return f"{'Would be' if dry_run else 'Is'} forgotten:\n{facts}"
 
     async def sessions(
+        self,
         call: Call[Any, Any],
         limit: Annotated[int, Field(ge=1, le=PAGE)] = 20,
         owner: Owner = "",
     ) -> str:
         """The conversations that are stored, the newest first."""
-        asker = asking(call)
+        asker = self._asking(call)
         page = await asker.memory.sessions(asker.owner_of(owner), limit=limit)
         lines = (f"{one.started_at:%Y-%m-%d %H:%M}  {one.id}  ({one.turns} turns)" for one in page.items)
         return _within(lines, MAX_TOKENS) or "No conversation is stored yet."
-
-    return [
-        (remember, stores),
-        (recall, looks),
-        (context, looks),
-        (timeline, looks),
-        (profile, looks),
-        (forget, deletes),
-        (sessions, looks),
-    ]
 
 
 def _add_resources(server: MCPServer[Any], asking: Asking) -> None:

@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
 
 from memforest_core import errors
+from memforest_core.accept.records import Stage
 from memforest_core.domain.documents import plain
-from memforest_core.domain.routes import Route, Verb
-from memforest_core.errors import InvalidInput, MemForestError, RetryableError
-from memforest_core.remote.routes import PREFIX, ROUTES
+from memforest_core.domain.routes import Verb
+from memforest_core.errors import InvalidInput, MemForestError, QuotaExceeded, RetryableError
+from memforest_core.remote.records import Stored
+from memforest_core.remote.routes import MAX_WAIT_S, PREFIX, ROUTES
 from memforest_core.work.jobs import WorkError
-from memforest_core.work.waiting import WaitTimeout
+from memforest_core.work.waiting import OperationFailed, WaitTimeout
 
 T = TypeVar("T")
 
-LOCAL = ("transaction", "watch", "trace")
-"""Arguments that mean something in one process only."""
+SLICE_S = 20.0
+"""One request of a wait takes so long at most: proxies cut longer ones."""
+
+_LOCAL = ("transaction", "trace", "watch")
+"""Arguments that no body has."""
+_WAITS = ("none", *(stage.value for stage in Stage if stage is not Stage.ACCEPTED))
+_CLOSING = (Stage.FACTS.value, Stage.SUMMARIES.value)
+"""What can be waited for only when the last cell is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request: the route, the arguments in the path, the query and the body, and files that are sent or kept."""
+    """One request."""
 
     verb: str
     path: str
     query: Mapping[str, Any]
-    body: Mapping[str, Any] | None
-    headers: Mapping[str, str]
-    timeout_s: float = 0.0
-    """How long the answer may take beyond the usual."""
+    body: Mapping[str, Any] | None = None
+    trace: str | None = None
+    waits_s: float = 0.0
+    """How much longer than usual the answer may take."""
     send: Path | None = None
+    """The file that is the body."""
     keep: Path | None = None
+    """Where the answer's file is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,66 +66,109 @@ Exchange: TypeAlias = Generator[Ask, Told, T]
 
 def ask(name: str, returns: Any, arguments: Mapping[str, Any]) -> Exchange[Any]:
     """Call an operation by its name; its result has the type ``returns``. Raises what the library raises."""
-    route, given = ROUTES[name], dict(arguments)
-    headers = {"traceparent": given["trace"]} if given.get("trace") else {}
-    if given.get("transaction") is not None:
+    if arguments.get("transaction") is not None:
         raise InvalidInput("A memory over HTTP can't join a transaction: leave it out.", code="invalid_transaction")
-    for local in LOCAL:
-        given.pop(local, None)
-    wire = {key: wired(value) for key, value in given.items()}
-    path = _filled(route, wire)
-    waits = wire.get("timeout_s", 0.0) + wire.get("room_timeout_s", 0.0)
+    route = ROUTES[name]
+    wire = {key: wired(value) for key, value in arguments.items() if key not in _LOCAL}
+    for limit in ("timeout_s", "room_timeout_s"):
+        if limit in wire:
+            wire[limit] = min(wire[limit], MAX_WAIT_S)
+    path, trace = _filled(PREFIX + route.path, wire), arguments.get("trace")
+    waits_s = wire.get("timeout_s", 0.0) + wire.get("room_timeout_s", 0.0)
     if route.verb is Verb.GET:
-        query = {key: _in_query(value) for key, value in wire.items() if value is not None}
-        told = yield Ask(route.verb.value, path, query, None, headers, waits)
+        query = {key: value for key, value in wire.items() if value is not None}
+        told = yield Ask(route.verb.value, path, query, None, trace, waits_s)
     else:
-        told = yield Ask(route.verb.value, path, {}, wire, headers, waits)
+        told = yield Ask(route.verb.value, path, {}, wire, trace, waits_s)
     return result_of(told, returns)
+
+
+def ask_until(name: str, returns: Any, arguments: Mapping[str, Any]) -> Exchange[Any]:
+    """Call an operation that waits, by requests that are short enough for proxies, until it ends or the time is over.
+
+    ``watch``, if it is among the arguments, is given the task after each request.
+    """
+    watch: Callable[[Any], None] | None = arguments.get("watch")
+    ends = time.monotonic() + float(arguments["timeout_s"])
+    while True:
+        left = max(0.0, min(SLICE_S, ends - time.monotonic()))
+        try:
+            found = yield from ask(name, returns, {**arguments, "timeout_s": left})
+        except WaitTimeout:
+            if watch is not None:
+                watch((yield from ask("lifecycle.operation", returns, {"operation": arguments["operation"]})))
+            if time.monotonic() >= ends:
+                raise
+        else:
+            if watch is not None:
+                watch(found)
+            return found
+
+
+def hand_over(name: str, _returns: Any, arguments: Mapping[str, Any]) -> Exchange[Stored]:
+    """Call an operation that stores a session, then wait for the stage that it names. Raises InvalidInput first."""
+    wait, timeout_s = arguments["wait"], arguments["timeout_s"]
+    if wait not in _WAITS:
+        raise InvalidInput(f"Set wait to {', '.join(_WAITS)}, not {wait!r:.40}.", code="invalid_wait")
+    given = {**arguments, "wait": "none"}
+    if "close" in given:
+        given["close"] = given["close"] or wait in _CLOSING
+    stored: Stored = yield from ask(name, Stored, given)
+    if wait != "none":
+        place = {"owner": stored.owner, "session_id": stored.session_id}
+        yield from ask_until("wait", Any, {**place, "stage": wait, "timeout_s": timeout_s})
+    return stored
 
 
 def result_of(told: Told, returns: Any) -> Any:
     """What an answer holds. Raises the error that it is."""
-    if told.status >= 400:
+    if told.status >= HTTPStatus.BAD_REQUEST:
         problem = _problem(told)
         if "result" not in problem:
             raise error_of(told.status, problem)
         return _adapter(returns).validate_python(problem["result"])  # an owner without a memory
-    return None if returns is None or told.status == 204 else _adapter(returns).validate_json(told.body)
+    return (
+        None if returns is None or told.status == HTTPStatus.NO_CONTENT else _adapter(returns).validate_json(told.body)
+    )
+
+
+@cache
+def known_errors() -> Mapping[str, type[MemForestError]]:
+    """The errors that are the same on both sides, by the names under which problems tell them."""
+    found = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, MemForestError)]
+    # It holds a state of SQL, which a caller elsewhere can do nothing with.
+    found.remove(errors.StoreContended)
+    return {each.__name__: each for each in (*found, OperationFailed, WaitTimeout)}
 
 
 def error_of(status: int, problem: Mapping[str, Any]) -> MemForestError:
     """The library's error that a problem tells of."""
-    kind = _errors().get(str(problem.get("error", "")))
+    kind = known_errors().get(str(problem.get("error"))) or _by_status(status)
     code = str(problem.get("code", "http_error"))
     message = str(problem.get("detail") or f"The server answered {status}.")
-    if kind is WaitTimeout:
+    retry_after = problem.get("retry_after")
+    if issubclass(kind, WaitTimeout):
         last = problem.get("last_error")
-        found = None if last is None else cast(WorkError, _adapter(WorkError).validate_python(last))
-        return WaitTimeout(message, retry_after=problem.get("retry_after"), last_error=found)
-    if kind is not None and issubclass(kind, errors.QuotaExceeded):
-        return kind(message, retry_after=float(problem.get("retry_after", 1.0)))
-    if kind is not None and issubclass(kind, errors.StoreContended):
-        kind = errors.StoreUnavailable
-    if kind is None:
-        kind = _by_status(status)
+        error = None if last is None else _adapter(WorkError).validate_python(last)
+        return kind(message, retry_after=retry_after, last_error=error)
+    if issubclass(kind, QuotaExceeded):
+        return kind(message, retry_after=float(retry_after or 1.0))
     if issubclass(kind, RetryableError):
-        return kind(message, retry_after=problem.get("retry_after"), code=code)
-    if issubclass(kind, errors.QuotaExceeded):
-        return kind(message, retry_after=float(problem.get("retry_after", 1.0)))
+        return kind(message, retry_after=retry_after, code=code)
     return kind(message, code=code)
 
 
 def _by_status(status: int) -> type[MemForestError]:
     """The class of an error that the server itself found."""
-    if status == 404:
-        return errors.NotFound
-    if status in (401, 403):
-        return errors.InvalidSettings
-    if status == 429:
-        return errors.QuotaExceeded
-    if status >= 500:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return RetryableError
-    return InvalidInput
+    found: dict[int, type[MemForestError]] = {
+        HTTPStatus.UNAUTHORIZED: errors.InvalidSettings,
+        HTTPStatus.FORBIDDEN: errors.InvalidSettings,
+        HTTPStatus.NOT_FOUND: errors.NotFound,
+        HTTPStatus.TOO_MANY_REQUESTS: QuotaExceeded,
+    }
+    return found.get(status, InvalidInput)
 
 
 def wired(value: Any) -> Any:
@@ -131,9 +186,8 @@ def wired(value: Any) -> Any:
     return plain(value)
 
 
-def _filled(route: Route, wire: dict[str, Any]) -> str:
+def _filled(path: str, wire: dict[str, Any]) -> str:
     """The path with its arguments, which leave ``wire``. Raises InvalidInput for one that no id of ours looks like."""
-    path = PREFIX + route.path
     for name in [part for part in wire if f"{{{part}}}" in path]:
         value = str(wire.pop(name))
         if not value or not all(char.isalnum() or char in "-_" for char in value):
@@ -142,27 +196,11 @@ def _filled(route: Route, wire: dict[str, Any]) -> str:
     return path
 
 
-def _in_query(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
-
-
 def _problem(told: Told) -> Mapping[str, Any]:
     if "json" not in told.headers.get("content-type", ""):
-        return {"code": "http_error", "detail": f"The server answered {told.status}, not as MemForest does."}
-    found = _adapter(dict[str, Any]).validate_json(told.body)
-    return cast(Mapping[str, Any], found)
-
-
-@cache
-def _errors() -> Mapping[str, type[MemForestError]]:
-    """All classes of the library's errors that need only a sentence and a code, by their names."""
-    known: dict[str, type[MemForestError]] = {"WaitTimeout": WaitTimeout}
-    for name, found in vars(errors).items():
-        if isinstance(found, type) and issubclass(found, MemForestError):
-            known[name] = found
-    return known
+        return {"detail": f"The server answered {told.status}, not as MemForest does."}
+    found: Mapping[str, Any] = _adapter(dict[str, Any]).validate_json(told.body)
+    return found
 
 
 @cache

@@ -21,7 +21,7 @@ from memforest_core.profile.records import Forgetting, Intent, Profile
 from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.timeline.states import Timeline
-from memforest_core.remote.exchange import Exchange, ask
+from memforest_core.remote.exchange import Exchange, ask, ask_until, hand_over
 from memforest_core.remote.records import Stored
 from memforest_core.retain.records import Policy, Preview
 from memforest_core.topics.records import Topic, TopicContext, TopicStats, TopicTurn
@@ -66,7 +66,7 @@ class Operations:
         timeout_s: float = 300.0,
     ) -> Exchange[Stored]:
         """As ``MemForestClient.enqueue``."""
-        return ask(
+        return hand_over(
             "enqueue",
             Stored,
             {
@@ -102,7 +102,7 @@ class Operations:
         timeout_s: float = 300.0,
     ) -> Exchange[Stored]:
         """As ``MemForestClient.append``."""
-        return ask(
+        return hand_over(
             "append",
             Stored,
             {
@@ -128,13 +128,13 @@ class Operations:
         self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = 300.0
     ) -> Exchange[SessionProgress]:
         """As ``MemForestClient.wait``."""
-        return ask(
+        return ask_until(
             "wait", SessionProgress, {"owner": owner, "session_id": session_id, "stage": stage, "timeout_s": timeout_s}
         )
 
     def flush(self, owner: str, timeout_s: float = 300.0) -> Exchange[Backlog]:
         """As ``MemForestClient.flush``."""
-        return ask("flush", Backlog, {"owner": owner, "timeout_s": timeout_s})
+        return ask_until("flush", Backlog, {"owner": owner, "timeout_s": timeout_s})
 
     def session_start(self, owner: str, session_id: str | None = None) -> Exchange[RunningSession]:
         """As ``RunningSessions.start``."""
@@ -362,7 +362,7 @@ class Operations:
         timeout_s: float = 300.0,
     ) -> Exchange[Stored]:
         """As ``MemForestClient.remember``."""
-        return ask(
+        return hand_over(
             "remember",
             Stored,
             {
@@ -713,11 +713,13 @@ class LifecycleOperations:
         self, operation: TaskId, timeout_s: float = 300.0, watch: Callable[[OperationTask], None] = lambda *_: None
     ) -> Exchange[OperationTask]:
         """As ``Lifecycle.wait``."""
-        return ask("lifecycle.wait", OperationTask, {"operation": operation, "timeout_s": timeout_s, "watch": watch})
+        return ask_until(
+            "lifecycle.wait", OperationTask, {"operation": operation, "timeout_s": timeout_s, "watch": watch}
+        )
 
     def ended(self, operation: TaskId, timeout_s: float = 300.0) -> Exchange[OperationTask]:
         """As ``Lifecycle.ended``."""
-        return ask("lifecycle.ended", OperationTask, {"operation": operation, "timeout_s": timeout_s})
+        return ask_until("lifecycle.ended", OperationTask, {"operation": operation, "timeout_s": timeout_s})
 
     def cancel(self, operation: TaskId, *, actor: str) -> Exchange[OperationTask]:
         """As ``Lifecycle.cancel``."""

@@ -19,6 +19,12 @@ from memforest_core.window.http import ROUTES as WINDOW
 from memforest_core.work.http import ROUTES as WORK
 
 PREFIX = "/v1"
+BUNDLE = "/bundle"
+"""Where forests come and go as files."""
+COUNTS = "Memforest-Numbers"
+"""The header in which an export's counts come, as JSON."""
+MAX_WAIT_S = 300.0
+"""A request waits at most so long; who waits longer asks again."""
 
 FOLDERS = {
     "sessions": ACCEPT,

@@ -13,7 +13,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.messages import Queue
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
@@ -22,16 +22,10 @@ from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.records import DRY_RUN, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState
-from memforest_core.work.waiting import Steps, WaitTimeout, polled
+from memforest_core.work.waiting import OperationFailed, Steps, WaitTimeout, polled
 from memforest_core.work.wakeups import WakeUps
 
 POLL_S = 0.1
-
-
-class OperationFailed(PermanentError):
-    """An operation was given up; ``memforest dead`` shows why and can try it again."""
-
-    code = "operation_failed"
 
 
 class RequestOptions(TypedDict, total=False):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from memforest_core.errors import RetryableError
+from memforest_core.errors import PermanentError, RetryableError
 from memforest_core.work.jobs import WorkError
 
 P = ParamSpec("P")
@@ -90,3 +90,9 @@ class WaitTimeout(RetryableError):
     def __init__(self, message: str, *, retry_after: float | None = None, last_error: WorkError | None = None) -> None:
         super().__init__(message, retry_after=retry_after)
         self.last_error = last_error
+
+
+class OperationFailed(PermanentError):
+    """An operation was given up; ``memforest dead`` shows why and can try it again."""
+
+    code = "operation_failed"

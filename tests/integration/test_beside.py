@@ -18,12 +18,13 @@ from memforest_core.domain.ids import WorkerId
 from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
 from memforest_core.erase.service import Erasure
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
-from memforest_core.lifecycle import Lifecycle, Operation
+from memforest_core.handles import Operation
+from memforest_core.lifecycle import Lifecycle
 from memforest_core.transfer.bundles import service
 from memforest_core.transfer.bundles.importing import Import
 from memforest_core.verify.service import open_verification
-from memforest_core.work.operations import OperationFailed
 from memforest_core.work.runner import LEASE_S
+from memforest_core.work.waiting import OperationFailed
 
 WORD = "zanzibarium"
 BY = "tests"

@@ -16,9 +16,9 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, lock_forests, set_forest_state
-from memforest_core.work.operations import OperationFailed, Operations
+from memforest_core.work.operations import Operations
 from memforest_core.work.records import Numbers, OperationTask, TaskId
-from memforest_core.work.waiting import WaitTimeout, waited
+from memforest_core.work.waiting import OperationFailed, WaitTimeout, waited
 
 KIND = OperationKind.RETAIN
 SAID = [{"role": "user", "content": "I moved to Quito.", "timestamp": "2024-05-01T10:00:00Z"}]

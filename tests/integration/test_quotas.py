@@ -25,9 +25,10 @@ from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, AcceptRows
 from memforest_core.accept.service import Acceptance
 from memforest_core.aio import AsyncMemForest
 from memforest_core.cli.commands import Commands
-from memforest_core.client import MemForestClient, SessionHandle
+from memforest_core.client import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, QuotaExceeded, SessionConflict
+from memforest_core.handles import SessionHandle
 from memforest_core.settings import AcceptSettings
 from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import tenant_transaction

@@ -9,6 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from memforest_core.http.streams import LINE_BYTES
 from tests.contract.memory.conftest import Node
 
 TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"}
@@ -47,6 +48,13 @@ def test_each_line_is_answered_by_a_line(node: Node, client: httpx.Client) -> No
         "session_conflict",
     ]
     assert {session.id for session in node.memory.sessions(owner).items} == {"a", "c"}
+
+
+def test_a_line_that_is_too_long_is_refused(client: httpx.Client) -> None:
+    """Given a stream without ends of lines, when it is longer than a line may be, then its answer says so."""
+    answer = client.post("/v1/sessions/stream", content=(b"x" * (1 << 20) for _ in range((LINE_BYTES >> 20) + 2)))
+
+    assert [json.loads(line)["problem"]["code"] for line in answer.text.splitlines()] == ["line_too_long"]
 
 
 def test_a_key_of_some_owners_stores_for_no_other(node: Node) -> None:

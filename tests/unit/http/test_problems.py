@@ -10,8 +10,10 @@ import pytest
 from memforest_core import errors
 from memforest_core.errors import MemForestError
 from memforest_core.http.problems import answer, problem_of
+from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.remote.exchange import Told, result_of
-from memforest_core.work.waiting import WaitTimeout
+from memforest_core.work.jobs import WorkError
+from memforest_core.work.waiting import OperationFailed, WaitTimeout
 
 RAISED = [
     errors.InvalidInput("Set k.", code="invalid_k"),
@@ -29,7 +31,8 @@ RAISED = [
     errors.ModelAuthFailed("No key."),
     errors.ContentFault("Not JSON."),
     errors.InvariantViolated("Broken."),
-    WaitTimeout("Not yet.", retry_after=1.0),
+    WaitTimeout("Not yet.", retry_after=1.0, last_error=WorkError("model_rejected", "Unknown model.")),
+    OperationFailed("It was given up."),
 ]
 
 
@@ -50,6 +53,34 @@ def test_a_client_raises_what_the_library_raised(error: MemForestError) -> None:
         assert int(response.headers["retry-after"]) >= wanted
 
 
+def test_a_client_hears_why_a_wait_is_long() -> None:
+    """Given a wait whose last try failed, when the time is over, then the client's error tells how it failed."""
+    last = WorkError("model_rejected", "Unknown model.")
+    with pytest.raises(WaitTimeout) as raised:
+        _told(WaitTimeout("Not yet.", last_error=last))
+    assert raised.value.last_error == last
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ModelPaused("Nobody calls it.", retry_after=4.0), errors.ModelUnavailable),
+        (errors.StoreContended("40P01"), errors.StoreUnavailable),
+    ],
+)
+def test_a_class_of_the_server_alone_is_the_next_known_one(error: MemForestError, kind: type[MemForestError]) -> None:
+    """Given an error that clients do not have, when they read it, then they raise what it is a kind of."""
+    with pytest.raises(MemForestError) as raised:
+        _told(error)
+    assert type(raised.value) is kind
+    assert raised.value.code == error.code
+
+
+def _told(error: MemForestError) -> None:
+    response = answer(problem_of(error))
+    result_of(Told(response.status_code, bytes(response.body), dict(response.headers)), str)
+
+
 def test_every_error_has_a_status_of_its_kind() -> None:
     """Callers' faults are 4xx (but what the server lacks), what passes is 423, 429, 503 or 504."""
     for error in RAISED:
@@ -61,6 +92,8 @@ def test_every_error_has_a_status_of_its_kind() -> None:
                 assert 400 <= status < 500
             case errors.RetryableError():
                 assert status in (503, 504)
+            case OperationFailed():
+                assert status == 409
             case _:
                 assert status >= 500
 

@@ -12,14 +12,8 @@ from memforest_core.api import MemForest
 from memforest_core.errors import InvalidInput
 from memforest_core.http.remote_source import PATH, written
 from memforest_core.lifecycle import Lifecycle
-from memforest_core.remote.client import (
-    AsyncRemoteDeadLetters,
-    AsyncRemoteLifecycle,
-    AsyncRemoteMemForest,
-    RemoteDeadLetters,
-    RemoteLifecycle,
-    RemoteMemForest,
-)
+from memforest_core.remote.aio import AsyncRemoteDeadLetters, AsyncRemoteLifecycle, AsyncRemoteMemForest
+from memforest_core.remote.client import RemoteDeadLetters, RemoteLifecycle, RemoteMemForest
 from memforest_core.work.dead import DeadLetters
 
 IN_A_PROCESS = {"connect", "embedded", "for_tenant", "services", "settings"}
