@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from celery import Celery
 from celery.concurrency.thread import TaskPool
+from celery.exceptions import WorkerShutdown
 from celery.worker import WorkController
 
 from memforest_core.bootstrap.service import Services, open_services
@@ -32,6 +33,8 @@ log = structlog.get_logger(__name__)
 START_TIMEOUT_S = 20.0
 STOP_DEADLINE_S = 25.0
 """Calls under way get this long to finish; below the 30 s after which orchestrators usually kill."""
+LOOP_S = 2.0
+"""The loop of a consumer hears that it is to stop within this time, unless its broker is away."""
 WATCH_S = 0.2
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
@@ -91,10 +94,25 @@ class Consumer:
         self._stopping.set()
         if self._worker is None:
             return True
-        stopper = threading.Thread(target=self._worker.stop, name="memforest-stop", daemon=True)
+        stopper = threading.Thread(target=self._end, args=(self._worker,), name="memforest-stop", daemon=True)
         stopper.start()
         stopper.join(deadline_s)
         return not stopper.is_alive()
+
+    def _end(self, worker: WorkController) -> None:
+        """Stop in the thread of the loop: channels that another thread closes while it looks through them break it."""
+        left = threading.Event()
+
+        def leave() -> None:
+            left.set()
+            raise WorkerShutdown(0)
+
+        if (hub := getattr(worker, "hub", None)) is not None:
+            hub.call_soon(leave)
+            if left.wait(LOOP_S):
+                self._thread.join()
+                return
+        worker.stop()  # it waits for a broker that is away
 
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S

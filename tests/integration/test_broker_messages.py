@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
+from kombu.transport.redis import MultiChannelPoller
 from pydantic import SecretStr
 
 from benchmarks.support.servers import SessionServers
@@ -114,3 +117,25 @@ def test_a_queue_that_is_none_is_reported_as_not_woken(client: redis.Redis, wake
     """Given a value of another type in a queue's place, then sending says that nobody was woken, and raises nothing."""
     client.set("extract", "x")
     assert not wakeups.send(Queue.EXTRACT, TENANT, "s")
+
+
+def test_a_worker_stops_without_breaking_its_own_loop(
+    pipeline: Stack, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a loop that is slow to look through its channels, when the worker is stopped, then nothing fails."""
+    look = MultiChannelPoller._register_BRPOP
+
+    def slowly(poller: MultiChannelPoller, channel: object) -> None:
+        look(poller, channel)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(MultiChannelPoller, "_register_BRPOP", slowly)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(4):
+            running = BackgroundWorker(pipeline.services, valkey.broker_url, 2)
+            running.start()
+            time.sleep(0.3)
+            started = time.monotonic()
+            running.stop(5.0)
+            assert time.monotonic() - started < 2.0
+    assert not caplog.records
