@@ -31,6 +31,9 @@ demo: setup  ## remember a conversation and ask about it, without a key; KEEP=1 
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Hundreds of processes start: without bytecode each would compile the package anew.
 test: export PYTHONDONTWRITEBYTECODE =
+# Hundreds of databases are made and thrown away: in memory where 8 GB of it are free. Processes are killed, machines not.
+ROOMY := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8388608 {print "/dev/shm"}')
+test: export TMPDIR := $(or $(TMPDIR),$(ROOMY),/tmp)
 test: setup browser pgbouncer  ## run all tests on real Postgres, PgBouncer, Redis protocol, Qdrant engine and a browser
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
 
