@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ MEASURED = (
     "one embedded node, all enqueued at once: CPU milliseconds a cell of this process (workers, embedding) and of"
     " Postgres; WAL bytes a turn; statements a cell as the driver sends them (rows that go one by one count as many);"
     " rows written a cell: inserted, updated and deleted, by Postgres' own counts; lock_waits: the share of samples of"
-    " busy sessions of Postgres, one look each 20 ms, that waited for a lock"
+    " busy sessions of Postgres, one look each 20 ms, that waited for a lock; kept: rows, bytes of tables and of their"
+    " indexes, and bytes of the vector index's files (their holes not counted), a turn, at the end and without vacuum"
 )
 
 
@@ -109,32 +110,40 @@ class Reading:
     postgres_s: float
     wal: int
     rows: int
+    kept_rows: int
+    table_bytes: int
+    index_bytes: int
+    vector_bytes: int
 
-    def since(self, before: Reading) -> tuple[float, float, int, int]:
+    def since(self, before: Reading) -> Reading:
         """The difference."""
-        return (
-            self.python_s - before.python_s,
-            self.postgres_s - before.postgres_s,
-            self.wal - before.wal,
-            self.rows - before.rows,
-        )
+        pairs = zip(astuple(self), astuple(before), strict=True)
+        return Reading(*(now - then for now, then in pairs))
 
 
-def reading(url: str) -> Reading:
-    """CPU of this process and of the server, its WAL position and its counts of rows."""
+_KEPT = sa.text("""
+    SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS written, coalesce(sum(n_live_tup), 0) AS kept,
+           sum(pg_table_size(relid)) AS tables, sum(pg_indexes_size(relid)) AS indexes FROM pg_stat_user_tables
+    """)
+
+
+def reading(url: str, vectors: Path | None = None) -> Reading:
+    """CPU of this process and of the server, its WAL position, its counts of rows, and what is kept: in the database,
+    and in the directory of the vector index."""
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         wal = connection.scalar(sa.text("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"))
-        rows = connection.scalar(
-            sa.text("SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables")
-        )
+        rows = connection.execute(_KEPT).one()
         times = [each.cpu_times() for each in _postgres(connection)]
     engine.dispose()
     # What ended sessions of the server used is in their parent's count.
     postgres = sum(each.user + each.system for each in times)
     postgres += max((each.children_user + each.children_system for each in times), default=0.0)
     own = os.times()
-    return Reading(own.user + own.system, postgres, int(wal or 0), int(rows or 0))
+    files = [] if vectors is None else [file for file in vectors.rglob("*") if file.is_file()]
+    held = sum(512 * file.stat().st_blocks for file in files)
+    cpu = own.user + own.system
+    return Reading(cpu, postgres, int(wal or 0), int(rows.written), int(rows.kept), rows.tables, rows.indexes, held)
 
 
 def _postgres(connection: sa.Connection) -> list[psutil.Process]:
@@ -151,7 +160,8 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         plain = url.get_secret_value()
         memory.ingest("warm-up", "s", [{"role": "user", "content": "I live in Davis."}], wait="facts")
         memory.flush("warm-up", TIMEOUT_S)
-        before, started, turns = reading(plain), time.perf_counter(), 0
+        index = directory / "qdrant"
+        before, started, turns = reading(plain, index), time.perf_counter(), 0
         sent.by_kind.clear()
         with looking(plain) as looks:
             for owner in range(owners):
@@ -161,7 +171,7 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
             for owner in range(owners):
                 memory.flush(f"owner-{owner}", TIMEOUT_S)
         took = time.perf_counter() - started
-        python_s, postgres_s, wal, rows = reading(plain).since(before)
+        used = reading(plain, index).since(before)
         cells = sum(
             memory.client.status(f"owner-{owner}", told.session_id).cells
             for owner in range(owners)
@@ -172,12 +182,16 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         "cells": cells,
         "seconds": round(took, 1),
         "cells_a_second": round(cells / took, 1),
-        "python_ms_a_cell": round(1_000 * python_s / cells, 1),
-        "postgres_ms_a_cell": round(1_000 * postgres_s / cells, 1),
-        "wal_bytes_a_turn": round(wal / turns),
-        "rows_a_cell": round(rows / cells, 1),
+        "python_ms_a_cell": round(1_000 * used.python_s / cells, 1),
+        "postgres_ms_a_cell": round(1_000 * used.postgres_s / cells, 1),
+        "wal_bytes_a_turn": round(used.wal / turns),
+        "rows_a_cell": round(used.rows / cells, 1),
         "statements_a_cell": round(sum(sent.by_kind.values()) / cells, 1),
         "lock_waits": round(looks.share, 4),
+        "kept_rows_a_turn": round(used.kept_rows / turns, 1),
+        "kept_table_bytes_a_turn": round(used.table_bytes / turns),
+        "kept_index_bytes_a_turn": round(used.index_bytes / turns),
+        "kept_vector_bytes_a_turn": round(used.vector_bytes / turns),
         "resident_mb": round(psutil.Process().memory_info().rss / 1e6),
     }
     return row, cells, sent

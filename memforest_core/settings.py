@@ -97,6 +97,10 @@ class IndexSettings(Group):
     batch: int = Field(default=128, ge=1, le=1024)
     mark_s: float = Field(default=3_600.0, gt=0)
     """How often both stores get a new common mark, by which a restored one is recognized."""
+    shards: int | None = Field(default=None, ge=1)
+    """Of a collection that is made on a Qdrant server from now on; by default the server's choice."""
+    replicas: int | None = Field(default=None, ge=1)
+    """Copies of each of these shards on different servers."""
 
 
 class LimitSettings(Group):
@@ -392,6 +396,9 @@ class ServerSettings(Group):
     """Of one request; streams of sessions and imports may be longer."""
     requests_per_minute: int = Field(default=6_000, ge=1)
     """Of one key over all processes, unless the key has a limit of its own."""
+    key_label: str = Field(default="", pattern="^[a-z0-9]{0,16}$")
+    """Begins the secrets that are made here, after ``mf_``, and ends with ``_``: a proxy before several databases sends
+    each request by it to the servers of its own."""
 
 
 class RerankSettings(Group):

@@ -68,7 +68,7 @@ def local_key(memory: MemForest, directory: Path) -> Path:
     known = file.read_text().strip() if file.exists() else ""
     if known and Callers(engine).find(known) is not None:
         return file
-    secret = Keys(engine).create(memory.tenant, KEY_NAME, scope="admin").secret
+    secret = Keys(engine, memory.settings.server.key_label).create(memory.tenant, KEY_NAME, scope="admin").secret
     beside = directory / f"{KEY_FILE}.new"
     beside.unlink(missing_ok=True)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

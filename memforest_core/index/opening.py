@@ -93,4 +93,6 @@ def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -
         embedder.model,
         embedder.dimension,
         settings.index.timeout_s,
+        shards=settings.index.shards,
+        replicas=settings.index.replicas,
     )

@@ -93,9 +93,11 @@ def revoke(
 @contextmanager
 def _keys(data: Path | None, tenant: str | None) -> Iterator[tuple[Keys, TenantId]]:
     from memforest_core.keys.service import Keys
+    from memforest_core.settings import load_settings
 
+    label = load_settings().server.key_label
     with opened_store(data) as store:
-        yield Keys(store.engine), store.tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
+        yield Keys(store.engine, label), store.tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
 
 
 def _minute(moment: datetime | None) -> str:

@@ -36,8 +36,10 @@ MAX_RATE = 1_000_000
 class Keys:
     """The keys of tenants. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, label: str = "") -> None:
+        """``label`` begins the secrets that are made, after ``mf_``."""
         self._engine = engine
+        self._begins = f"{PREFIX}{label}_" if label else PREFIX
 
     def create(
         self,
@@ -66,7 +68,7 @@ class Keys:
             requests_per_minute=requests_per_minute,
             created_at=datetime.now(UTC),
         )
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        secret = self._begins + secrets.token_urlsafe(SECRET_BYTES)
         with KeyRows.opened(self._engine, tenant) as rows:
             return NewKey(rows.add(key, hashed(secret)), secret)
 

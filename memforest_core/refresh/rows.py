@@ -142,11 +142,12 @@ _OTHER_SCENES = sa.text("""
 # As a summary: words that were read before a deletion are not saved.
 _TITLE = sa.text(f"""
     UPDATE memforest.tree r SET title = u.title, title_size = u.size, title_source = u.source
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:nodes AS uuid[]), CAST(:versions AS bigint[]), CAST(:titles AS text[]),
+      FROM memforest.node n
+      JOIN unnest(CAST(:trees AS uuid[]), CAST(:nodes AS uuid[]), CAST(:versions AS bigint[]), CAST(:titles AS text[]),
                   CAST(:sizes AS int[]), CAST(:sources AS text[])) AS u(tree, node, version, title, size, source)
-      JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = u.node
-     WHERE r.tenant_id = :t AND r.tree_id = u.tree AND r.root_id = n.node_id AND n.erased_version < u.version
-       AND {_OURS}
+        ON n.node_id = u.node
+     WHERE n.tenant_id = :t AND r.tenant_id = :t AND r.tree_id = u.tree AND r.root_id = n.node_id
+       AND n.erased_version < u.version AND {_OURS}
     """)  # noqa: S608 - a constant of this module
 
 

@@ -61,8 +61,13 @@ class QdrantServerIndex:
         dimension: int,
         *,
         lock: AbstractContextManager[object] | None = None,
+        shards: int | None = None,
+        replicas: int | None = None,
     ) -> None:
+        """``shards`` and ``replicas`` are those of a collection that is made now; None: the server's choice."""
         self._connect = client
+        self._shards = shards
+        self._replicas = replicas
         self._model = model
         self._dimension = dimension
         self._name = schema.collection_name(model, dimension)
@@ -72,14 +77,24 @@ class QdrantServerIndex:
         self._closed = False
 
     @classmethod
-    def at(cls, url: str, api_key: str | None, model: str, dimension: int, timeout_s: float) -> QdrantServerIndex:
+    def at(
+        cls,
+        url: str,
+        api_key: str | None,
+        model: str,
+        dimension: int,
+        timeout_s: float,
+        *,
+        shards: int | None = None,
+        replicas: int | None = None,
+    ) -> QdrantServerIndex:
         """The index on the server at ``url``; ``timeout_s`` (rounded up) bounds each read."""
 
         def connect() -> QdrantClient:
             # The compatibility check is a request of its own on a thread of its own at start.
             return QdrantClient(url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False)
 
-        return cls(connect, model, dimension)
+        return cls(connect, model, dimension, shards=shards, replicas=replicas)
 
     @property
     def name(self) -> str:
@@ -208,6 +223,8 @@ class QdrantServerIndex:
                 vectors_config={schema.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)},
                 sparse_vectors_config={schema.TERMS: q.SparseVectorParams(modifier=q.Modifier.IDF)},
                 hnsw_config=q.HnswConfigDiff(m=0, payload_m=schema.PAYLOAD_M),
+                shard_number=self._shards,
+                replication_factor=self._replicas,
             )
         except UnexpectedResponse:
             # Two workers start at once: the loser finds the winner's collection, or the real error.

@@ -27,6 +27,8 @@ from tests.contract.index.builders import (
     terms,
 )
 
+COLLECTION = "/collections/{collection_name}"
+
 
 class Recorder(httpx.BaseTransport):
     """Passes requests on and keeps them."""
@@ -52,6 +54,8 @@ def recorded(qdrant_http: QdrantHttp) -> list[httpx.Request]:
         lambda: QdrantClient(url=qdrant_http.url, timeout=5, check_compatibility=False, transport=recorder),
         MODEL,
         DIMENSION,
+        shards=6,
+        replicas=2,
     )
     index.prepare()
     full = point(
@@ -100,18 +104,22 @@ def test_every_request_is_described(recorded: list[httpx.Request]) -> None:
 
 
 def test_every_operation_was_exercised(recorded: list[httpx.Request]) -> None:
-    collection = "/collections/{collection_name}"
     assert {(r.method, operation(r.method, r.url.path)) for r in recorded} == {
-        ("GET", collection),
-        ("PUT", collection),
-        ("GET", f"{collection}/exists"),
-        ("PUT", f"{collection}/index"),
-        ("POST", f"{collection}/points"),
-        ("POST", f"{collection}/points/batch"),
-        ("POST", f"{collection}/points/query/batch"),
-        ("POST", f"{collection}/points/count"),
-        ("POST", f"{collection}/points/delete"),
+        ("GET", COLLECTION),
+        ("PUT", COLLECTION),
+        ("GET", f"{COLLECTION}/exists"),
+        ("PUT", f"{COLLECTION}/index"),
+        ("POST", f"{COLLECTION}/points"),
+        ("POST", f"{COLLECTION}/points/batch"),
+        ("POST", f"{COLLECTION}/points/query/batch"),
+        ("POST", f"{COLLECTION}/points/count"),
+        ("POST", f"{COLLECTION}/points/delete"),
     }
+
+
+def test_a_new_collection_is_spread_as_it_is_set(recorded: list[httpx.Request]) -> None:
+    (made,) = (body(r) for r in recorded if (r.method, operation(r.method, r.url.path)) == ("PUT", COLLECTION))
+    assert (made["shard_number"], made["replication_factor"]) == (6, 2)
 
 
 def test_writes_wait_until_they_are_applied(recorded: list[httpx.Request]) -> None:

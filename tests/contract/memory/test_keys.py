@@ -11,6 +11,7 @@ import pytest
 
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, QuotaExceeded, RetryableError
+from memforest_core.keys.service import Keys
 from memforest_core.remote.client import RemoteMemForest
 from memforest_core.remote.routes import PREFIX, ROUTES
 from tests.contract.memory.conftest import Node
@@ -260,6 +261,14 @@ def test_a_server_that_is_away_is_told(node: Node) -> None:
 def test_health_and_readiness_need_no_key(node: Node) -> None:
     assert httpx.get(f"{node.address}/health").json()["status"] == "ok"
     assert httpx.get(f"{node.address}/ready").json() == {"status": "ok"}
+
+
+def test_a_labelled_key_tells_a_proxy_whose_it_is(node: Node) -> None:
+    """Given servers whose database has a label, when they make a key, then it begins with it and is a key as any."""
+    secret = Keys(node.memory.services.engine, "eu1").create(node.memory.tenant, "labelled", scope="read").secret
+    assert secret.startswith("mf_eu1_")
+    told = httpx.get(f"{node.address}/v1/key", headers={"Authorization": f"Bearer {secret}"}).json()
+    assert told["name"] == "labelled"
 
 
 def test_keys_are_made_of_good_input(node: Node) -> None:
