@@ -544,6 +544,9 @@ class RecallSettings(Group):
     current_weight: float = Field(default=1.0, ge=0)
     """For what tells the state that holds now, when a question asks for it: times the best score, so that 1 puts it
     first."""
+    exact_weight: float = Field(default=1.0, ge=0)
+    """For a turn that holds the codes of the question ("25C", an order number): their share times the best score, so
+    that 1 puts it first."""
     priority_weight: float = Field(default=0.0, ge=0)
     """For what belongs to a topic that is at hand: its priority times the best score (see TopicSettings)."""
     time_weight: float = Field(default=0.3, ge=0)

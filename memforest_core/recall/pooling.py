@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from memforest_core.domain.asked_order import Order, order_of
+from memforest_core.domain.codes import codes
 from memforest_core.domain.scoring import Item, Scores, Voted, Weights, coverage, vote
 from memforest_core.domain.text import terms
 from memforest_core.recall.current import Current, current_first
+from memforest_core.recall.exact import exact_first
 from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.items import Bounds, items
@@ -66,6 +68,18 @@ class Pool:
                 lifted += in_order(rows, part.gathered.candidates, own, question, weight)
         if self.alone:
             return lifted
+        ids = self.by_id
+        return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
+
+    def exact_first(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
+        """The candidates, those first whose own turns hold the codes that the question has; of most it has none."""
+        wanted = codes(question.text)
+        if weight <= 0 or not wanted:
+            return voted
+        lifted: list[Voted] = []
+        for part, own in self.shares(voted):
+            with store.recalling(part.place.tenant) as rows:
+                lifted += exact_first(rows, own, wanted, weight)
         ids = self.by_id
         return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
 

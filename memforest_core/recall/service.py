@@ -249,6 +249,7 @@ class RecallService:
             voted = pool.voted(asked.question, self._weights)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
+            voted = pool.exact_first(self.store, voted, asked.question, self.settings.exact_weight)
         if self.settings.priority_weight > 0:
             with clock.stage("topics"):
                 voted = by_priority(voted, self._priorities(pool, voted), self.settings.priority_weight)

@@ -1,0 +1,55 @@
+"""A code in a question finds the turn that says it, not the turns around it, which share its cell."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
+from memforest_core.domain.evidence import Evidence
+
+HOBBIES = [
+    line
+    for number in range(12)
+    for line in (
+        f"Which hobby do you want to talk about, Ann? The hobby of week {number}, and what you like about the hobby?",
+        f"It is hobby{number}, as I said.",
+    )
+]
+TRAVEL = [
+    "Which seat do you have on the flight? Is the seat by the window, or is the seat on the aisle of the flight?",
+    "25C.",
+    "And the order, what is the number of the order of the shop? I will ask the shop about the order.",
+    "It was 4711-22.",
+    "What is the phone number of the plumber? I need the phone number of the plumber, the number!",
+    "0170 1234567",
+    "Thanks. The seat, the order and the phone number of the plumber: I have them.",
+]
+
+
+def tell(stack: Stack) -> None:
+    stack.memory.ingest("ann", "hobbies", said(*HOBBIES), wait="none", backfill=True)
+    stack.memory.ingest("ann", "travel", said(*TRAVEL), wait="none", backfill=True)
+
+
+def recalled(stack: Stack, question: str) -> tuple[Evidence, ...]:
+    return stack.memory.recall("ann", question, k=10).evidence
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        *((f"What was said about hobby{number}?", f"It is hobby{number}, as") for number in (1, 7, 11)),
+        ("Who sits on seat 25c?", "25C."),
+        ("What about the order 471122 of the shop?", "4711-22"),
+        ("Whose phone number is 0170/123 4567?", "0170 1234567"),
+    ],
+)
+def test_the_turn_that_says_it_is_first(grown_once: Stack, question: str, words: str) -> None:
+    first = recalled(grown_once, question)[0]
+    assert words in first.text
+    assert first.signals["exact"] > 0
+
+
+def test_a_question_without_a_code_reads_nothing_for_it(grown_once: Stack) -> None:
+    assert all("exact" not in piece.signals for piece in recalled(grown_once, "Which seat does Ann have in 2023?"))
