@@ -15,6 +15,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.handles import SessionHandle
 from memforest_core.lifecycle import AsyncLifecycle
 from memforest_core.settings import Settings
+from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
 
@@ -26,6 +27,18 @@ class AsyncDeadLetters(Face[DeadLetters]):
     retry = on_thread(DeadLetters.retry)
     retry_all = on_thread(DeadLetters.retry_all)
     discard = on_thread(DeadLetters.discard)
+
+
+class AsyncWebhooks(Face[Webhooks]):
+    """``Webhooks`` for asyncio programs: the same methods."""
+
+    create = on_thread(Webhooks.create)
+    list = on_thread(Webhooks.list)
+    delete = on_thread(Webhooks.delete)
+    enable = on_thread(Webhooks.enable)
+    rotate = on_thread(Webhooks.rotate)
+    deliveries = on_thread(Webhooks.deliveries)
+    replay = on_thread(Webhooks.replay)
 
 
 class AsyncMemForest(Face[MemForest]):
@@ -80,6 +93,11 @@ class AsyncMemForest(Face[MemForest]):
     def dead(self) -> AsyncDeadLetters:
         """As ``MemForest.dead``."""
         return AsyncDeadLetters(self.sync.dead, self.threads)
+
+    @cached_property
+    def webhooks(self) -> AsyncWebhooks:
+        """As ``MemForest.webhooks``."""
+        return AsyncWebhooks(self.sync.webhooks, self.threads)
 
     @property
     def tenant(self) -> TenantId:

@@ -21,6 +21,7 @@ from memforest_core.profile.notes import note_id, note_turn
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.engine import Connection
 from memforest_core.topics.records import Match
+from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.dead import DeadStore
@@ -105,6 +106,11 @@ class MemForestClient:
         """The tenant's dead letters: list them, look at one, retry or discard it."""
         store, most = DeadStore(self._producer.engine), self.settings.broker.max_wakeups
         return DeadLetters(store, self._producer.wakeups, self._tenant, most)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """The tenant's webhooks: who is told of events, and what was delivered."""
+        return Webhooks(self._producer.engine, self.settings.webhooks, self._tenant)
 
     @waiting
     def enqueue(

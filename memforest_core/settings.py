@@ -646,6 +646,17 @@ class ContextSettings(Group):
         return self
 
 
+class WebhookSettings(Group):
+    """Telling other programs of events over HTTP."""
+
+    allow_private: bool = False
+    """Deliver to private, loopback and link-local addresses too, and over plain HTTP: for a network of one's own."""
+    timeout_s: float = Field(default=15.0, gt=0, le=60)
+    """Seconds that one delivery may take, its answer included (Standard Webhooks recommends 15 to 30)."""
+    keep_days: float = Field(default=30.0, gt=0, le=3_650)
+    """Days for which deliveries that are over stay listed, and can be replayed."""
+
+
 class Settings(BaseSettings):
     """The whole configuration of a process."""
 
@@ -681,6 +692,7 @@ class Settings(BaseSettings):
     topics: TopicSettings = TopicSettings()
     profile: ProfileSettings = ProfileSettings()
     context: ContextSettings = ContextSettings()
+    webhooks: WebhookSettings = WebhookSettings()
 
 
 def load_settings(**overrides: object) -> Settings:

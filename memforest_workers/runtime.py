@@ -38,6 +38,9 @@ TEND_S = 60.0
 TOPICS_BUDGET_S = 2.0
 """What a worker spends on cooling and warming topics before it looks for stuck units again."""
 
+DROP_S = 600.0
+"""How often a worker looks for deliveries of webhooks that are kept no longer."""
+
 ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
 
@@ -161,10 +164,10 @@ class Runtime:
         """Each second look for due trees and stuck units; every few seconds reconcile; now and then apply policies,
         and cool and warm topics."""
         settings, topics = self.services.settings.worker, self.services.settings.topics
-        last = tended = cooled = time.monotonic()
+        last = tended = cooled = dropped = time.monotonic()
 
         def step() -> None:
-            nonlocal last, tended, cooled
+            nonlocal last, tended, cooled, dropped
             self._look_for_stuck()
             _, broker_away = self.services.reconciler.wake(WorkKind.REFRESH)
             if time.monotonic() - last >= settings.reconcile_s:
@@ -178,6 +181,10 @@ class Runtime:
             if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
                 tended = time.monotonic()
                 self.services.lifecycle.retention.tend(settings.retain_every_s)
+            if time.monotonic() - dropped >= DROP_S:
+                dropped = time.monotonic()
+                for tenant in self.services.jobs.waiting(WorkKind.PAST):
+                    self.services.webhooks.drop_past(tenant)
             tending = self.services.topic_tending
             if time.monotonic() - cooled >= topics.tend_s or tending.unfinished:
                 cooled = time.monotonic()
@@ -318,9 +325,13 @@ class Runtime:
         return self.work(WorkKind.REFRESH, Queue.REFRESH, unit)
 
     def maintain(self) -> int:
-        """Resumable tasks, and indexing what the other queues could not."""
+        """Resumable tasks, indexing what the other queues could not, and deliveries of webhooks."""
 
         def unit(tenant: TenantId) -> bool:
-            return self.services.maintenance.tasks.run_one(tenant, self.worker) or self.index(tenant, ALL_KINDS) > 0
+            return (
+                self.services.maintenance.tasks.run_one(tenant, self.worker)
+                or self.index(tenant, ALL_KINDS) > 0
+                or self.services.webhooks.run_one(tenant, self.worker)
+            )
 
         return self.work(WorkKind.MAINTAIN, Queue.MAINTAIN, unit)

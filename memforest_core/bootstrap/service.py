@@ -55,6 +55,8 @@ from memforest_core.store.schema import check_ready
 from memforest_core.topics.matching import TopicMatcher
 from memforest_core.topics.service import TopicService
 from memforest_core.topics.tending import TopicTending
+from memforest_core.webhooks.delivering import Delivering
+from memforest_core.webhooks.posting import Poster
 from memforest_core.window.compacting import Compactor
 from memforest_core.window.service import WindowService
 from memforest_core.work.jobs import LeaseLimits
@@ -175,6 +177,12 @@ class Services(Process):
             handlers=self.lifecycle.handlers(),
             undo=self.lifecycle.undo(),
         )
+
+    @cached_property
+    def webhooks(self) -> Delivering:
+        """Events to who wants to be told."""
+        settings, jitter = self.settings.webhooks, random.Random()  # noqa: S311 - jitter
+        return Delivering(self.engine, settings, Poster(settings), jitter, self.telemetry)
 
     @cached_property
     def lifecycle(self) -> LifecycleParts:

@@ -39,6 +39,7 @@ from memforest_core.recall.timeline.cli import timeline
 from memforest_core.store.cli import db, tenants
 from memforest_core.topics import cli as topics
 from memforest_core.verify import cli as verify
+from memforest_core.webhooks import cli as webhooks
 from memforest_core.window import cli as window
 from memforest_core.work.cli import audit, dead
 
@@ -72,7 +73,7 @@ for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.{folder}.cli").register(app)
 audit.register(app)
 _add(doctor)
-for module in (http, mcp, keys, dead, verify, backup, tenants, index):
+for module in (http, mcp, keys, webhooks, dead, verify, backup, tenants, index):
     module.register(app)
 _add(calibrate, config, worker, worker_health, flower)
 app.add_typer(db.app, name="db")

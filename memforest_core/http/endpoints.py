@@ -24,9 +24,10 @@ from memforest_core.http.problems import RESPONSES, OwnerUnknown, Refused
 from memforest_core.http.wire import ACTOR, body_model, parameters, returned, told
 from memforest_core.keys.records import Caller
 from memforest_core.lifecycle import Lifecycle
+from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
-_HOLDERS: Mapping[str, type] = {"lifecycle": Lifecycle, "dead": DeadLetters}
+_HOLDERS: Mapping[str, type] = {"lifecycle": Lifecycle, "dead": DeadLetters, "webhooks": Webhooks}
 """Where the methods of names with a dot are."""
 _PART = re.compile(r"{(\w+)}")
 JSON = "application/json"

@@ -57,8 +57,13 @@ def source() -> str:
     """The text of the module."""
     needed: dict[str, str] = {}
     needed_always: dict[str, str] = {}
-    classes = {"Operations": "", "LifecycleOperations": "", "DeadOperations": ""}
-    owners = {"": "Operations", "lifecycle": "LifecycleOperations", "dead": "DeadOperations"}
+    owners = {
+        "": "Operations",
+        "lifecycle": "LifecycleOperations",
+        "dead": "DeadOperations",
+        "webhooks": "WebhookOperations",
+    }
+    classes = dict.fromkeys(owners.values(), "")
     for route in ROUTES.values():
         method = method_of(route)
         holder, _, name = route.name.rpartition(".")

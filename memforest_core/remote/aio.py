@@ -15,7 +15,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.remote.calls import ROOM_TIMEOUT_S, Calls, LifecycleCalls
 from memforest_core.remote.client import shown_as, tenant_of_key
 from memforest_core.remote.exchange import Exchange
-from memforest_core.remote.operations import DeadOperations
+from memforest_core.remote.operations import DeadOperations, WebhookOperations
 from memforest_core.remote.records import Stored
 from memforest_core.remote.transport import AsyncTransport
 from memforest_core.topics.records import MatchedTopic
@@ -117,6 +117,18 @@ class AsyncRemoteDeadLetters(AsyncRemote[DeadOperations]):
     discard = over_async(DeadOperations.discard)
 
 
+class AsyncRemoteWebhooks(AsyncRemote[WebhookOperations]):
+    """The same for asyncio programs."""
+
+    create = over_async(WebhookOperations.create)
+    list = over_async(WebhookOperations.list)
+    delete = over_async(WebhookOperations.delete)
+    enable = over_async(WebhookOperations.enable)
+    rotate = over_async(WebhookOperations.rotate)
+    deliveries = over_async(WebhookOperations.deliveries)
+    replay = over_async(WebhookOperations.replay)
+
+
 class AsyncRemoteMemForest(AsyncRemote[Calls]):
     """``RemoteMemForest`` for asyncio programs: the same methods; no call takes a thread."""
 
@@ -142,6 +154,11 @@ class AsyncRemoteMemForest(AsyncRemote[Calls]):
     def dead(self) -> AsyncRemoteDeadLetters:
         """The tenant's dead letters."""
         return AsyncRemoteDeadLetters(self._transport, DeadOperations())
+
+    @cached_property
+    def webhooks(self) -> AsyncRemoteWebhooks:
+        """The tenant's webhooks."""
+        return AsyncRemoteWebhooks(self._transport, WebhookOperations())
 
     enqueue = ingest = _handed_async(Calls.enqueue)
     append = _handed_async(Calls.append)

@@ -15,7 +15,7 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.handles import Operation, SessionHandle
 from memforest_core.remote.calls import ROOM_TIMEOUT_S, Calls, LifecycleCalls
 from memforest_core.remote.exchange import Ask, Exchange, result_of
-from memforest_core.remote.operations import DeadOperations
+from memforest_core.remote.operations import DeadOperations, WebhookOperations
 from memforest_core.remote.records import KeyAnswer, Stored
 from memforest_core.remote.routes import PREFIX
 from memforest_core.remote.transport import Transport
@@ -117,6 +117,18 @@ class RemoteDeadLetters(Remote[DeadOperations]):
     discard = over(DeadOperations.discard)
 
 
+class RemoteWebhooks(Remote[WebhookOperations]):
+    """Webhooks, as ``Webhooks``."""
+
+    create = over(WebhookOperations.create)
+    list = over(WebhookOperations.list)
+    delete = over(WebhookOperations.delete)
+    enable = over(WebhookOperations.enable)
+    rotate = over(WebhookOperations.rotate)
+    deliveries = over(WebhookOperations.deliveries)
+    replay = over(WebhookOperations.replay)
+
+
 def tenant_of_key() -> Exchange[TenantId]:
     """The tenant that a key belongs to."""
     told = yield Ask("GET", f"{PREFIX}/key", {})
@@ -154,6 +166,11 @@ class RemoteMemForest(Remote[Calls]):
     def dead(self) -> RemoteDeadLetters:
         """The tenant's dead letters."""
         return RemoteDeadLetters(self._transport, DeadOperations())
+
+    @cached_property
+    def webhooks(self) -> RemoteWebhooks:
+        """The tenant's webhooks."""
+        return RemoteWebhooks(self._transport, WebhookOperations())
 
     enqueue = ingest = _held(_session, Calls.enqueue)
     append = _held(_session, Calls.append)

@@ -27,6 +27,7 @@ from memforest_core.retain.records import Policy, Preview
 from memforest_core.topics.records import Topic, TopicContext, TopicStats, TopicTurn
 from memforest_core.transfer.merge.report import ConflictReport
 from memforest_core.transfer.rebuild.plan import Plan
+from memforest_core.webhooks.records import Delivery, Endpoint, NewEndpoint
 from memforest_core.window.records import HeldItems, SessionWindow
 from memforest_core.work.records import Acted, AuditEntry, DeadDetail, DeadLetter, OperationTask
 
@@ -768,3 +769,46 @@ class DeadOperations:
     def discard(self, *ids: str) -> Exchange[Acted]:
         """As ``DeadLetters.discard``."""
         return ask("dead.discard", Acted, {"ids": ids})
+
+
+class WebhookOperations:
+    """Calls by the names of the library's methods."""
+
+    def create(self, url: str, events: Sequence[str] | None = None, *, description: str = "") -> Exchange[NewEndpoint]:
+        """As ``Webhooks.create``."""
+        return ask("webhooks.create", NewEndpoint, {"url": url, "events": events, "description": description})
+
+    def list(self) -> Exchange[Sequence[Endpoint]]:
+        """As ``Webhooks.list``."""
+        return ask("webhooks.list", Sequence[Endpoint], {})
+
+    def delete(self, endpoint: UUID | str) -> Exchange[None]:
+        """As ``Webhooks.delete``."""
+        return ask("webhooks.delete", None, {"endpoint": endpoint})
+
+    def enable(self, endpoint: UUID | str, enabled: bool = True) -> Exchange[Endpoint]:
+        """As ``Webhooks.enable``."""
+        return ask("webhooks.enable", Endpoint, {"endpoint": endpoint, "enabled": enabled})
+
+    def rotate(self, endpoint: UUID | str) -> Exchange[NewEndpoint]:
+        """As ``Webhooks.rotate``."""
+        return ask("webhooks.rotate", NewEndpoint, {"endpoint": endpoint})
+
+    def deliveries(
+        self,
+        endpoint: UUID | str | None = None,
+        *,
+        state: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Exchange[Page[Delivery]]:
+        """As ``Webhooks.deliveries``."""
+        return ask(
+            "webhooks.deliveries",
+            Page[Delivery],
+            {"endpoint": endpoint, "state": state, "limit": limit, "cursor": cursor},
+        )
+
+    def replay(self, delivery: UUID | str) -> Exchange[Delivery]:
+        """As ``Webhooks.replay``."""
+        return ask("webhooks.replay", Delivery, {"delivery": delivery})

@@ -15,6 +15,7 @@ from memforest_core.recall.http import ROUTES as RECALL
 from memforest_core.retain.http import ROUTES as RETAIN
 from memforest_core.topics.http import ROUTES as TOPICS
 from memforest_core.transfer.http import ROUTES as TRANSFER
+from memforest_core.webhooks.http import ROUTES as WEBHOOKS
 from memforest_core.window.http import ROUTES as WINDOW
 from memforest_core.work.http import ROUTES as WORK
 
@@ -35,6 +36,7 @@ FOLDERS = {
     "calendar": CALENDAR,
     "topics": TOPICS,
     "operations": (*ERASE, *CORRECT, *TRANSFER, *RETAIN, *WORK),
+    "webhooks": WEBHOOKS,
 }
 """Routes by the heading under which the reference lists them."""
 

@@ -139,6 +139,54 @@ class ApiKey(OfTenant, Base):
     last_used_at: Mapped[datetime | None]
 
 
+class WebhookEndpoint(OfTenant, Base):
+    """An address of a tenant that is told of events."""
+
+    __tablename__ = "webhook_endpoint"
+
+    endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
+    url: Mapped[str]
+    events: Mapped[list[str]]
+    description: Mapped[str] = mapped_column(server_default="")
+    secret: Mapped[str]
+    """As it was shown: each message is signed with it."""
+    former_secret: Mapped[str | None]
+    """The one before, with which messages are signed too until ``former_until``."""
+    former_until: Mapped[datetime | None]
+    enabled: Mapped[bool] = mapped_column(server_default="true")
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+
+
+class WebhookDelivery(OfTenant, Work, Base):
+    """An event for one endpoint, and the work row of its delivery. Rows are written by ``tell_webhooks()``.
+
+    ``held`` waits for the session's summaries; ``available_at`` of what is done or dead says when it is deleted.
+    """
+
+    __tablename__ = "webhook_delivery"
+    __table_args__ = (
+        CheckConstraint(f"state IN {WORK_STATES}", name="state"),
+        _belongs_to("webhook_endpoint", "endpoint_id", ondelete="CASCADE"),
+        _index("ix_webhook_delivery_due", "tenant_id", "available_at", where="state IN ('held', 'ready')"),
+        _index("ix_webhook_delivery_past", "tenant_id", "available_at", where="state IN ('done', 'dead')"),
+        _index("ix_webhook_delivery_lease", "lease_until", where="state = 'running'"),
+        _index("ix_webhook_delivery_newest", "tenant_id", "created_at", "delivery_id"),
+        _index("ix_webhook_delivery_endpoint", "tenant_id", "endpoint_id", "created_at", "delivery_id"),
+        _index("ix_webhook_delivery_forest", "tenant_id", "forest_id", where="forest_id IS NOT NULL"),
+    )
+
+    delivery_id: Mapped[UUID] = mapped_column(primary_key=True)
+    endpoint_id: Mapped[UUID]
+    event: Mapped[str]
+    data: Mapped[dict[str, Any]]
+    """Ids only; an owner's name only together with their ``forest_id``."""
+    forest_id: Mapped[UUID | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=NOW)
+    finished_at: Mapped[datetime | None]
+    status: Mapped[int | None] = mapped_column(SmallInteger)
+    """Of the last answer over HTTP."""
+
+
 class Forest(OfTenant, Base):
     """The whole memory of one owner: the unit of isolation and of write ordering."""
 

@@ -16,6 +16,8 @@ class WorkKind(StrEnum):
     REDO = "redo"
     HELD = "held"
     AGAIN = "again"
+    PAST = "past"
+    """Deliveries of webhooks that are kept no longer."""
 
 
 @dataclass(frozen=True, slots=True)

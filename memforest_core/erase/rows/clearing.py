@@ -30,6 +30,7 @@ _NAMES = {
     "window_item": "cached",
     "running_session": "cached",
     "calendar_digest": "cached",
+    "webhook_delivery": "deliveries",
     "turn": "turns",
     "session": "sessions",
     "speaker": "speakers",
@@ -47,7 +48,7 @@ _ROOTS = ("cell", "fact", "node")
 _REST = (
     *("vector", "placement", "tree", "extraction_cache", "summary_cache"),
     *("session_window", "window_item", "running_session", "calendar_digest"),
-    *("turn", "session", "speaker", "visit", "retention_policy"),
+    *("turn", "session", "speaker", "visit", "retention_policy", "webhook_delivery"),
 )
 
 

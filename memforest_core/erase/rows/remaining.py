@@ -59,7 +59,7 @@ _UNUSED_VECTORS = sa.text(
 _OF_FOREST = (
     *(m.Forest, m.Session, m.Cell, m.FactRow, m.Tree, m.Speaker, m.Visit, m.RetentionPolicy),
     *(m.ExtractionCache, m.Summary, m.VectorRow, m.IndexRow),
-    *(m.SessionWindow, m.WindowItem, m.RunningSession, m.CalendarDigest),
+    *(m.SessionWindow, m.WindowItem, m.RunningSession, m.CalendarDigest, m.WebhookDelivery),
 )
 
 Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]

@@ -123,6 +123,12 @@ _RENAME_TREES = sa.text("""
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'entity' AND r.label = u.name AND r.scope_key <> u.key
 """)
 
+_DROP_DELIVERIES = sa.text("""
+    DELETE FROM memforest.webhook_delivery d USING memforest.session s
+     WHERE s.tenant_id = :t AND s.session_id = :session AND d.tenant_id = :t AND d.forest_id = s.forest_id
+       AND d.data ->> 'session_id' = s.external_id
+""")
+
 _DROP_SESSION = sa.text("""
     DELETE FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = :session
        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id)
@@ -281,7 +287,8 @@ class WordRows(BatchRows):
             self._run(_RENAME_TREES, f=forest, speakers=speakers, names=names, keys=keys)
 
     def drop_session(self, session: SessionId) -> int:
-        """Drop a session that has no turn left; whether it had none."""
+        """Drop a session that has no turn left, and deliveries that name it; whether it had none."""
+        self._run(_DROP_DELIVERIES, session=session)
         return self._run(_DROP_SESSION, session=session).rowcount
 
     def carry_over(self, forest: ForestId, facts: Sequence[TouchedFact]) -> None:

@@ -55,13 +55,18 @@ BEGIN
             WHEN 'maintain' THEN
                 least((SELECT min(i.tenant_id) FROM index_row i
                         WHERE i.indexed_version < i.version AND i.state = 'ready' AND i.tenant_id > reached),
-                      (SELECT min(k.tenant_id) FROM maintenance k WHERE k.state = 'ready' AND k.tenant_id > reached))
+                      (SELECT min(k.tenant_id) FROM maintenance k WHERE k.state = 'ready' AND k.tenant_id > reached),
+                      (SELECT min(d.tenant_id) FROM webhook_delivery d
+                        WHERE d.state IN ('held', 'ready') AND d.tenant_id > reached))
             WHEN 'redo' THEN
                 (SELECT min(s.tenant_id) FROM node_summary s WHERE s.redo_at IS NOT NULL AND s.tenant_id > reached)
             WHEN 'held' THEN
                 (SELECT min(c.tenant_id) FROM cell c WHERE c.state = 'held' AND c.tenant_id > reached)
             WHEN 'again' THEN
                 (SELECT min(c.tenant_id) FROM cell c WHERE c.again_at IS NOT NULL AND c.tenant_id > reached)
+            WHEN 'past' THEN
+                (SELECT min(d.tenant_id) FROM webhook_delivery d
+                  WHERE d.state IN ('done', 'dead') AND d.tenant_id > reached)
         END;
         EXIT WHEN reached IS NULL;
         RETURN QUERY SELECT reached;
@@ -107,6 +112,16 @@ BEGIN
         (SELECT k.lane FROM maintenance k
           WHERE wanted = 'maintain' AND k.tenant_id = t.tenant_id AND k.state = 'ready'
             AND k.available_at <= clock_timestamp() AND memforest.waits_for(k.tenant_id, k.task_id) IS NULL
+          LIMIT 1)
+        UNION ALL
+        (SELECT d.lane FROM webhook_delivery d
+          WHERE wanted = 'maintain' AND d.tenant_id = t.tenant_id AND d.state IN ('held', 'ready')
+            AND d.available_at <= clock_timestamp()
+          LIMIT 1)
+        UNION ALL
+        (SELECT d.lane FROM webhook_delivery d
+          WHERE wanted = 'past' AND d.tenant_id = t.tenant_id AND d.state IN ('done', 'dead')
+            AND d.available_at <= clock_timestamp()
           LIMIT 1)
         UNION ALL
         (SELECT 0::smallint FROM node_summary s
@@ -157,6 +172,9 @@ BEGIN
     UNION
     SELECT k.tenant_id FROM maintenance k WHERE k.state = 'running'
        AND (k.lease_until <= clock_timestamp() OR k.worker_id NOT IN (SELECT worker_id FROM alive))
+    UNION
+    SELECT d.tenant_id FROM webhook_delivery d WHERE d.state = 'running'
+       AND (d.lease_until <= clock_timestamp() OR d.worker_id NOT IN (SELECT worker_id FROM alive))
 --
     ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
     PERFORM set_config('memforest.across', '', true);
@@ -194,6 +212,10 @@ BEGIN
                    WHERE n.version > n.clean_version AND NOT n.dead
         UNION ALL SELECT n.tenant_id, 'refresh', n.state, n.available_at FROM node n WHERE n.dead
         UNION ALL SELECT k.tenant_id, 'maintain', k.state, k.created_at FROM maintenance k WHERE k.state <> 'done'
+        UNION ALL SELECT d.tenant_id, 'webhook', d.state, d.created_at FROM webhook_delivery d
+                   WHERE d.state IN ('held', 'ready')
+        UNION ALL SELECT d.tenant_id, 'webhook', d.state, d.created_at FROM webhook_delivery d
+                   WHERE d.state = 'running'
     )
     SELECT r.tenant_id, r.kind, r.state, count(*),
            greatest(0, extract(epoch FROM clock_timestamp() - min(r.since)))::double precision

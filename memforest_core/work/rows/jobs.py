@@ -66,6 +66,14 @@ _FREE_NODES = sa.text(f"""
 
 _FREE_TASKS = free_tasks(_LOST)
 
+_FREE_DELIVERIES = sa.text(f"""
+    UPDATE memforest.webhook_delivery
+       SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END, {lost_lease("posting it")}
+     WHERE tenant_id = :t AND delivery_id IN (
+        SELECT delivery_id FROM memforest.webhook_delivery WHERE tenant_id = :t AND state = 'running' AND {_LOST}
+           FOR NO KEY UPDATE SKIP LOCKED)
+    """)  # noqa: S608 - constants of this module
+
 _REOPEN_PICK = sa.text("""
     SELECT c.session_id, c.window_ordinal FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.again_at <= clock_timestamp() AND c.ordinal = c.window_ordinal
@@ -109,7 +117,7 @@ class JobRows(TenantRows):
         """
         return sum(
             self._run(statement, dead_after=limits.dead_after_s, max_lost=limits.max_lost_leases).rowcount
-            for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS)
+            for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS, _FREE_DELIVERIES)
         )
 
     def release_sources(self) -> int:

@@ -161,6 +161,7 @@ _SWITCH = [
             for pinned in ("t.pinned AND NOT u.pinned", "u.pinned AND NOT t.pinned")
         ),
         "UPDATE memforest.retention_policy SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+        "UPDATE memforest.webhook_delivery SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
         "UPDATE memforest.running_session SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
         f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
             SELECT :t, v.item, :copy, sum(v.visits), max(v.last_visit_at) FROM (

@@ -1,0 +1,1 @@
+"""Webhooks: other programs are told of events over HTTP, signed as Standard Webhooks has it."""

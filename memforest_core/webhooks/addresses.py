@@ -1,0 +1,66 @@
+"""Where webhooks may go: URLs that are taken, and addresses that are public."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from memforest_core.errors import InvalidInput
+
+MAX_URL = 2_048
+_EMBEDDING = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
+"""Where the last 32 bits are an IPv4 address: NAT64 (RFC 6052), and what was to be IPv4-compatible (RFC 4291)."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the internet: not private, loopback, link-local, multicast or reserved.
+
+    An IPv6 address that stands for an IPv4 one is judged by that.
+    """
+    parsed = ip_address(address)
+    if isinstance(parsed, IPv6Address):
+        inner = _embedded(parsed)
+        if inner is not None:
+            return is_public(str(inner))
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
+
+
+def _embedded(address: IPv6Address) -> IPv4Address | None:
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if any(address in network for network in _EMBEDDING):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+def checked_url(url: str, *, allow_private: bool) -> str:
+    """A URL that an endpoint may have; its name is looked up when something is delivered. Raises InvalidInput."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise _invalid("Give url as an address such as https://example.com/hook.") from None
+    if not host or port == 0 or len(url) > MAX_URL or not url.isascii() or not url.isprintable() or " " in url:
+        raise _invalid(f"Give url as an address such as https://example.com/hook, at most {MAX_URL:,} characters.")
+    if parts.username is not None or parts.fragment:
+        raise _invalid("Give url without a user name, a password and a fragment.")
+    if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
+        raise _invalid("Give url with https; the setting webhooks.allow_private allows http too.")
+    if not allow_private and _is_private_literal(host):
+        raise _invalid("Give url with a public address; the setting webhooks.allow_private allows others too.")
+    return url
+
+
+def _is_private_literal(host: str) -> bool:
+    try:
+        return not is_public(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _invalid(message: str) -> InvalidInput:
+    return InvalidInput(message, code="invalid_url")
