@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from memforest_core.errors import InvalidInput
@@ -10,6 +10,8 @@ from memforest_core.errors import InvalidInput
 MAX_URL = 2_048
 _EMBEDDING = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
 """Where the last 32 bits are an IPv4 address: NAT64 (RFC 6052), and what was to be IPv4-compatible (RFC 4291)."""
+_ASSIGNED = IPv4Network("192.0.0.0/24")
+"""For protocols of the IETF (RFC 6890); versions of Python differ in whether it is public."""
 
 
 def is_public(address: str) -> bool:
@@ -22,7 +24,7 @@ def is_public(address: str) -> bool:
         inner = _embedded(parsed)
         if inner is not None:
             return is_public(str(inner))
-    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved and parsed not in _ASSIGNED
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:

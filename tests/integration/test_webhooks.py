@@ -17,7 +17,7 @@ from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import Embedder
 from memforest_core.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.webhooks.rows import WebhookRows
-from memforest_core.work.jobs import LeaseLimits
+from memforest_core.work.jobs import LeaseLimits, WorkKind
 from tests.support.receiver import Receiver, receiver
 
 TOLD = said("I moved from Boston to Davis.", "I live with my sister Ann.", "My dog is called Rex.", "He is four.")
@@ -348,14 +348,18 @@ def test_deliveries_are_listed_page_by_page_and_dropped_when_they_are_old(own: S
     second = own.memory.webhooks.deliveries(limit=2, cursor=first.cursor)
     assert (len(first.items), len(second.items), second.cursor) == (2, 1, None)
     assert [*first.items, *second.items] == deliveries(own)
-    assert own.services.jobs.waiting("past") == []  # type: ignore[arg-type]
+    assert own.services.jobs.waiting(WorkKind.PAST) == []
 
     days = "now() - interval '1 day'"
-    own.execute(f"UPDATE memforest.webhook_delivery SET available_at = {days} WHERE delivery_id = :id", id=first.items[0].id)
-    assert own.services.jobs.waiting("past") == [own.tenant]  # type: ignore[arg-type]
+    own.execute(
+        f"UPDATE memforest.webhook_delivery SET available_at = {days} WHERE delivery_id = :id", id=first.items[0].id
+    )
+    assert own.services.jobs.waiting(WorkKind.PAST) == [own.tenant]
     assert own.services.webhooks.drop_past(own.tenant) == 1
     assert deliveries(own) == [first.items[1], *second.items]
-    kept = own.rows("SELECT DISTINCT round(extract(epoch FROM available_at - finished_at) / 86400) AS days FROM memforest.webhook_delivery")
+    kept = own.rows(
+        "SELECT DISTINCT round(extract(epoch FROM available_at - finished_at) / 86400) AS days FROM memforest.webhook_delivery"
+    )
     assert [int(row.days) for row in kept] == [30]
 
 

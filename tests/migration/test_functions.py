@@ -34,8 +34,9 @@ TRIGGERS = sa.text(
 
 SOURCES = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace"
 
-CHANGED_LATER = {"waiting", "busy", "key_caller", "lost", "backlog"}
-"""By revisions 0019 to 0021: the files have them as they are now."""
+WEBHOOKS = {"tell_webhooks", "tell_of_cell", "tell_of_node", "tell_of_operation"}
+CHANGED_LATER = {"waiting", "busy", "key_caller", "lost", "backlog", *WEBHOOKS}
+"""By revisions 0019 to 0022: the files have them as they are now."""
 
 Found = list[tuple[str, str, str, str | None]]
 

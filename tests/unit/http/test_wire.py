@@ -13,6 +13,7 @@ from memforest_core.http.endpoints import method_of
 from memforest_core.http.wire import LOCAL, body_model, parameters, returned
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.remote.routes import ROUTES
+from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
 ELSEWHERE = {
@@ -26,6 +27,7 @@ ELSEWHERE = {
     "ingest": "enqueue",
     "ingest_many": "enqueue_many",
     "dead": "by its methods",
+    "webhooks": "by its methods",
     "lifecycle": "by its methods",
     "services": "of a process",
     "settings": "of a process",
@@ -41,7 +43,8 @@ def public(kind: type, prefix: str = "") -> set[str]:
 
 
 def test_every_public_operation_has_a_route() -> None:
-    operations = public(MemForest) | public(Lifecycle, "lifecycle.") | public(DeadLetters, "dead.")
+    below = {"lifecycle": Lifecycle, "dead": DeadLetters, "webhooks": Webhooks}
+    operations = public(MemForest).union(*(public(kind, f"{name}.") for name, kind in below.items()))
 
     assert operations - ELSEWHERE.keys() == ROUTES.keys()
 

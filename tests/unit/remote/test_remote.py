@@ -12,8 +12,14 @@ from memforest_core.api import MemForest
 from memforest_core.errors import InvalidInput
 from memforest_core.http.remote_source import PATH, written
 from memforest_core.lifecycle import Lifecycle
-from memforest_core.remote.aio import AsyncRemoteDeadLetters, AsyncRemoteLifecycle, AsyncRemoteMemForest
-from memforest_core.remote.client import RemoteDeadLetters, RemoteLifecycle, RemoteMemForest
+from memforest_core.remote.aio import (
+    AsyncRemoteDeadLetters,
+    AsyncRemoteLifecycle,
+    AsyncRemoteMemForest,
+    AsyncRemoteWebhooks,
+)
+from memforest_core.remote.client import RemoteDeadLetters, RemoteLifecycle, RemoteMemForest, RemoteWebhooks
+from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
 IN_A_PROCESS = {"connect", "embedded", "for_tenant", "services", "settings"}
@@ -24,6 +30,8 @@ FACES = [
     (Lifecycle, AsyncRemoteLifecycle),
     (DeadLetters, RemoteDeadLetters),
     (DeadLetters, AsyncRemoteDeadLetters),
+    (Webhooks, RemoteWebhooks),
+    (Webhooks, AsyncRemoteWebhooks),
 ]
 LOCAL = {"watch", "tenant"}
 """Parameters that mean something in a process only; a key has one tenant."""

@@ -1,0 +1,75 @@
+"""Signatures as the official library of Standard Webhooks makes and checks them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.webhooks.records import Message
+from memforest_core.webhooks.signing import PREFIX, body_of, headers_of, new_secret, signatures
+
+NOW = datetime.now(UTC)
+
+
+def message(*secrets: str) -> Message:
+    about = {"session_id": "s1", "owner": "Zoë"}
+    return Message(uuid4(), uuid4(), "session.ready", about, NOW, 1, "https://example.com", secrets, True)
+
+
+def test_the_official_library_accepts_a_message() -> None:
+    secret = new_secret()
+    one = message(secret)
+    body = body_of(TenantId("shop"), one)
+    headers = headers_of(one, body, int(NOW.timestamp()))
+
+    assert Webhook(secret).verify(body, headers) == {
+        "type": "session.ready",
+        "timestamp": NOW.isoformat(),
+        "data": {"tenant": "shop", "owner": "Zoë", "session_id": "s1"},
+    }
+    assert headers["webhook-signature"] == Webhook(secret).sign(str(one.id), NOW, body.decode())
+
+
+@pytest.mark.parametrize("changed", ["webhook-id", "webhook-timestamp", "webhook-signature", "body", "secret"])
+def test_it_refuses_what_was_changed(changed: str) -> None:
+    secret = new_secret()
+    one = message(secret)
+    body = body_of(TenantId("shop"), one)
+    headers = headers_of(one, body, int(NOW.timestamp()))
+    if changed == "body":
+        body = body.replace(b"s1", b"s2")
+    elif changed == "secret":
+        secret = new_secret()
+    elif changed == "webhook-timestamp":
+        headers[changed] = str(int(headers[changed]) + 1)
+    else:
+        headers[changed] = headers[changed].replace(headers[changed][5], "A" if headers[changed][5] != "A" else "B", 1)
+    with pytest.raises(WebhookVerificationError):
+        Webhook(secret).verify(body, headers)
+
+
+def test_each_of_two_secrets_verifies() -> None:
+    new, former = new_secret(), new_secret()
+    one = message(new, former)
+    body = body_of(TenantId("shop"), one)
+    headers = headers_of(one, body, int(NOW.timestamp()))
+    assert Webhook(new).verify(body, headers) == Webhook(former).verify(body, headers) == json.loads(body)
+
+
+def test_a_known_signature() -> None:
+    """The example of the official libraries' tests."""
+    secret = f"{PREFIX}MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    signed = signatures([secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}')
+    assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_secret_is_as_long_as_the_specification_wants() -> None:
+    from base64 import b64decode
+
+    assert len({new_secret() for _ in range(10)}) == 10
+    assert 24 <= len(b64decode(new_secret().removeprefix(PREFIX))) <= 64
