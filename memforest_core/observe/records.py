@@ -130,7 +130,7 @@ class QueueDepth:
 
     tenant: TenantId
     kind: str
-    """extract, reextract, reduce, refresh, maintain, or index_ and the kind of point."""
+    """extract, reextract, reduce, refresh, maintain, webhook, or index_ and the kind of point."""
     state: str
     """held, ready, running or dead."""
     items: int

@@ -212,9 +212,9 @@ BEGIN
                    WHERE n.version > n.clean_version AND NOT n.dead
         UNION ALL SELECT n.tenant_id, 'refresh', n.state, n.available_at FROM node n WHERE n.dead
         UNION ALL SELECT k.tenant_id, 'maintain', k.state, k.created_at FROM maintenance k WHERE k.state <> 'done'
-        UNION ALL SELECT d.tenant_id, 'webhook', d.state, d.created_at FROM webhook_delivery d
+        UNION ALL SELECT d.tenant_id, 'webhook', d.state, d.available_at FROM webhook_delivery d
                    WHERE d.state IN ('held', 'ready')
-        UNION ALL SELECT d.tenant_id, 'webhook', d.state, d.created_at FROM webhook_delivery d
+        UNION ALL SELECT d.tenant_id, 'webhook', d.state, d.available_at FROM webhook_delivery d
                    WHERE d.state = 'running'
     )
     SELECT r.tenant_id, r.kind, r.state, count(*),

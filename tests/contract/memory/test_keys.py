@@ -23,6 +23,7 @@ TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.
 def theirs(node: Node) -> dict[str, str]:
     """Ids of what another tenant has stored, by the names of arguments."""
     other = node.memory.for_tenant("other")
+    hook = other.webhooks.create("https://nowhere.invalid/hook", ["operation.finished"])
     other.enqueue("eve", "secret-session", [TURN], wait="summaries")
     fact = other.facts("eve").items[0]
     tree = other.trees("eve").items[0]
@@ -41,6 +42,8 @@ def theirs(node: Node) -> dict[str, str]:
         "operation": str(operation.id),
         "id_": operation.id.hex[:12],
         "into": "eve",
+        "endpoint": str(hook.endpoint.id),
+        "delivery": str(other.webhooks.deliveries().items[0].id),
     }
 
 
@@ -66,6 +69,8 @@ NAMES_NOTHING = {
     "set_limits": "the key's own tenant",
     "lifecycle.policies": "the key's own tenant",
     "lifecycle.operations": "the key's own tenant",
+    "webhooks.create": "the key's own tenant",
+    "webhooks.list": "the key's own tenant",
     "dead.retry": "ids that are not there change nothing",
     "dead.discard": "ids that are not there change nothing",
 }
@@ -81,7 +86,15 @@ MAKES = {
 }
 
 
-TELLS_NOTHING = {"session_current", "recall_many", "lifecycle.audit", "answer", "dead.list", "dead.retry_all"}
+TELLS_NOTHING = {
+    "session_current",
+    "recall_many",
+    "lifecycle.audit",
+    "answer",
+    "dead.list",
+    "dead.retry_all",
+    "webhooks.deliveries",
+}
 """Routes that answer an empty list or null for whom they don't know, or need a chat model."""
 
 
@@ -172,7 +185,9 @@ def test_a_scope_that_is_too_narrow_is_refused(node: Node, route: Route) -> None
             base_url=node.address, headers={"Authorization": f"Bearer {node.key(scope=scope)}"}
         ) as client:
             arguments = dict(route.example) | {
-                name: str(uuid4()) for name in ("operation", "id_", "topic", "node_id") if f"{{{name}}}" in route.path
+                name: str(uuid4())
+                for name in ("operation", "id_", "topic", "node_id", "endpoint", "delivery")
+                if f"{{{name}}}" in route.path
             }
             arguments |= {
                 "lifecycle.correct": {"owner": "a", "fact": str(uuid4())},
