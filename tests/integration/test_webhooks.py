@@ -340,6 +340,20 @@ def test_a_rebuild_keeps_what_is_held_and_tells_of_no_copy(own: Stack, told: Rec
     assert {each.state for each in deliveries(own)} == {"done"}
 
 
+def test_a_merge_keeps_what_is_held(own: Stack, told: Receiver) -> None:
+    hook(own, told, Event.FACTS_READY, Event.READY)
+    own.memory.client.enqueue("bob", "s1", TOLD)
+    own.runtime.extract()
+    own.runtime.reduce()
+    own.memory.lifecycle.merge(["bob"], "ann", actor="test")
+    for _ in range(5):
+        own.hurry()
+        flush(own)
+    assert own.memory.status("ann", "s1").ready
+    assert sorted(each.event for each in deliveries(own)) == ["session.facts_ready", "session.ready"]
+    assert {each.state for each in deliveries(own)} == {"done"}
+
+
 def test_deliveries_are_listed_page_by_page_and_dropped_when_they_are_old(own: Stack, told: Receiver) -> None:
     hook(own, told, Event.OPERATION_FINISHED)
     for _ in range(3):

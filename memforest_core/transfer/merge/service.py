@@ -344,6 +344,7 @@ class Merging:
         for id_ in present:
             rows.set_forest_state(id_, "live" if asked.keep else "gone")
         leaving = [*(() if asked.keep else present), *more]
+        rows.take_deliveries(leaving, ForestId(UUID(str(progress.get("into", _target(asked))))))
         gone = {f"gone_{at}": str(id_) for at, id_ in enumerate(leaving)}
         after: Numbers = {**progress, **gone, "phase": "clear" if leaving else "merged", "next": 0}
         rows.advance(task.id, after)

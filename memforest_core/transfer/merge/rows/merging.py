@@ -183,6 +183,12 @@ class MergeRows(ForestRows):
         """How many facts a forest has."""
         return sum(found.facts for found in self.forests([forest]))
 
+    def take_deliveries(self, leaving: Sequence[ForestId], into: ForestId) -> None:
+        """What webhooks are still to be told of these forests goes on under the one that they are merged into."""
+        d = m.WebhookDelivery
+        own = sa.update(d).where(d.tenant_id == self._tenant, d.forest_id.in_(leaving))
+        self._db.execute(own.values(forest_id=into))
+
     def statements(self, ids: Sequence[FactId]) -> Mapping[FactId, Statement]:
         """What these facts say, as far as they exist and are not superseded."""
         if not ids:
