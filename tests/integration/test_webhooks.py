@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
@@ -15,6 +17,7 @@ from benchmarks.support.stack import Stack, stack
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import Embedder
+from memforest_core.store.engine import tenant_transaction
 from memforest_core.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.webhooks.rows import WebhookRows
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -152,6 +155,27 @@ def test_what_is_given_up_is_told_of_as_a_dead_letter(own: Stack, told: Receiver
         "session.facts_ready",
         "session.ready",
     ]
+
+
+def test_of_two_last_cells_that_settle_at_once_one_tells_of_the_session(own: Stack, told: Receiver) -> None:
+    """Given a cell that is placed and another that is given up in transactions side by side, then neither misses the
+    other."""
+    hook(own, told, Event.FACTS_READY)
+    own.memory.client.enqueue("bob", "s1", TOLD)
+    assert [row[0] for row in own.rows("SELECT ordinal FROM memforest.cell ORDER BY 1")] == [0, 1]
+
+    def settle(ordinal: int, values: str) -> None:
+        with tenant_transaction(own.services.engine, own.tenant) as connection:
+            connection.execute(sa.text(f"UPDATE memforest.cell SET {values} WHERE ordinal = {ordinal}"))
+            time.sleep(0.5)
+
+    own.execute("UPDATE memforest.cell SET state = 'running'")
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(settle, 0, "placed = true")
+        second = threads.submit(settle, 1, "state = 'dead'")
+        first.result()
+        second.result()
+    assert [each.data["session_id"] for each in deliveries(own)] == ["s1"]
 
 
 @pytest.mark.parametrize("change", ["node SET dead = true", "maintenance SET state = 'dead'"])

@@ -39,8 +39,12 @@ BEGIN
             'kind', 'cell', 'id', NEW.cell_id, 'code', NEW.error_code,
             'step', CASE WHEN NEW.extracted_at IS NOT NULL AND NOT NEW.placed THEN 'reduce' ELSE 'extract' END), false);
     END IF;
-    IF NOT (OLD.placed OR OLD.state = 'dead') AND (
-        SELECT c.cell_id FROM memforest.cell c
+    IF OLD.placed OR OLD.state = 'dead' THEN
+        RETURN NULL;
+    END IF;
+    -- Two transactions that each settle a last cell would each miss the other's: the second waits here, and looks afterwards.
+    PERFORM pg_advisory_xact_lock(hashtextextended('memforest.telling ' || NEW.forest_id, 0));
+    IF (SELECT c.cell_id FROM memforest.cell c
          WHERE c.tenant_id = NEW.tenant_id AND c.session_id = NEW.session_id AND NOT (c.placed OR c.state = 'dead')
          ORDER BY c.ordinal DESC LIMIT 1) IS NULL THEN
         PERFORM memforest.tell_webhooks(NEW.tenant_id, 'session.facts_ready', NEW.forest_id, about, false);
