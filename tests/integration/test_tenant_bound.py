@@ -77,7 +77,9 @@ def test_each_key_begins_with_the_tenant() -> None:
 def test_no_statement_of_a_tenants_work_joins_across_tenants(pipeline: Stack) -> None:
     """Given an owner's way from sessions to a deletion, then each statement binds each table to one tenant."""
     told = list(period(0, 3, 7))
+    pipeline.services.webhooks._poster._resolve = lambda host, port: []
     with sent() as statements:
+        pipeline.memory.webhooks.create("https://example.com/hook")
         for one in told:
             pipeline.memory.ingest("bob", one.session_id, one.turns, wait="none", backfill=True)
         pipeline.drive()
@@ -89,6 +91,8 @@ def test_no_statement_of_a_tenants_work_joins_across_tenants(pipeline: Stack) ->
         pipeline.memory.profile("bob")
         pipeline.memory.lifecycle.forget("bob", session=told[0].session_id, actor="test")
         pipeline.drive()
+
+        assert pipeline.memory.webhooks.deliveries().items
 
     assert len(statements) > 100
     across = {statement: tables for statement in statements if (tables := unbound(statement))}
