@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from typer.testing import CliRunner
 
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
+from memforest_core.cli.program import app as program
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.webhooks import cli
 from memforest_core.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.webhooks.rows import WebhookRows
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -423,6 +430,39 @@ def test_an_answer_that_never_ends_is_left_in_time(
         some_event(own)
         (failed,) = own.memory.webhooks.deliveries().items
         assert (failed.state, failed.error_code) == ("ready", "timed_out")
+
+
+def test_all_of_it_by_command(own: Stack, told: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the program, when each command is called, then it does what the library does, and shows the secret once."""
+
+    @contextmanager
+    def opened(_data: Path | None) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(client=own.memory)
+
+    monkeypatch.setattr(cli, "opened_store", opened)
+
+    def run(*arguments: str) -> dict[str, Any]:
+        done = CliRunner().invoke(program, ["webhooks", *arguments, "--json"])
+        assert done.exit_code == 0, (done.stdout, done.exception)
+        shown = (
+            CliRunner().invoke(program, ["webhooks", *arguments]) if arguments[0] in ("list", "deliveries") else done
+        )
+        assert shown.exit_code == 0, (shown.stdout, shown.exception)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    made = run("create", told.url, "--event", "operation.finished", "--description", "The shop")
+    id_ = made["endpoint"]["id"]
+    some_event(own)
+    assert told.verified(made["secret"])
+    (listed,) = run("list")["endpoints"]
+    assert (listed["id"], listed["events"], "secret" in listed) == (id_, ["operation.finished"], False)
+    (delivered,) = run("deliveries", "--endpoint", id_, "--state", "done")["deliveries"]
+    assert run("replay", delivered["id"])["state"] == "ready"
+    assert not run("enable", id_, "--off")["enabled"]
+    assert run("rotate", id_)["secret"] != made["secret"]
+    run("delete", id_)
+    assert (run("list")["endpoints"], run("deliveries")["deliveries"]) == ([], [])
 
 
 def test_what_is_asked_for_and_is_not_there_is_named(own: Stack) -> None:
