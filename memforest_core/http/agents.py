@@ -22,8 +22,7 @@ def make_endpoint(memories: Memories) -> tuple[MCPServer[Any], list[BaseRoute]]:
 
     def asking(call: Call[Any, Any]) -> Asker:
         caller: Caller = call.request_context.request.scope[CALLER]  # type: ignore[union-attr]
-        alone = caller.owners if caller.owners is not None and not set("*?[") & set(caller.owners) else ""
-        return Asker(memories.of(caller.tenant), caller, alone)
+        return Asker(memories.of(caller.tenant), caller, caller.only_owner or "")
 
     server = make_server(asking)
     app = server.streamable_http_app(

@@ -13,7 +13,7 @@ from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
 from memforest_core.explorer.app import Explorer
-from memforest_core.http import agents, bundles, endpoints, problems, streams
+from memforest_core.http import agents, bundles, endpoints, mem0, problems, streams
 from memforest_core.http.gate import Gate, Limits
 from memforest_core.http.rates import Rates
 from memforest_core.keys.service import Callers
@@ -62,10 +62,11 @@ def make_app(memory: MemForest) -> FastAPI:
         rates=rates,
         limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), most),
         threads=threads,
-        guarded=lambda path: path.startswith(PREFIX + "/") or path == agents.PATH,
+        guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
         unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
     _add_others(app, memories)
+    mem0.register(app, memories)
     app.router.routes.extend(tool_routes)
     for tag, routes in FOLDERS.items():
         router = APIRouter(prefix=PREFIX)

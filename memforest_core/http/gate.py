@@ -18,6 +18,8 @@ from memforest_core.keys.service import Callers
 
 CALLER = "memforest.caller"
 """Where a request's scope has the caller."""
+KINDS = ("bearer", "token")
+"""What a key is sent as; clients of mem0 send ``Token``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Gate:
     async def _admitted(self, headers: Headers) -> Caller:
         """Who sends a request with these headers. Raises Refused, StoreUnavailable."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
-        secret = secret.strip() if kind.lower() == "bearer" else ""
+        secret = secret.strip() if kind.lower() in KINDS else ""
         caller = self._callers.known(secret)
         if caller is None and secret:
             caller = await self._threads.run(self._callers.find, secret)

@@ -52,3 +52,8 @@ class Caller:
     def may_ask_of(self, owner: str) -> bool:
         """Whether this key reaches an owner."""
         return self.owners is None or fnmatchcase(owner, self.owners)
+
+    @property
+    def only_owner(self) -> str | None:
+        """The one owner that this key reaches; None for a key of several."""
+        return self.owners if self.owners is not None and not set("*?[") & set(self.owners) else None

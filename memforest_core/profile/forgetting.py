@@ -19,7 +19,7 @@ from memforest_core.profile.records import Forgetting, FoundFact, Made, SaidIn, 
 from memforest_core.profile.rows import ProfileRows, Saying
 from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine
-from memforest_core.store.owners import ForestRef
+from memforest_core.store.owners import ForestRef, known
 from memforest_core.work.operations import Operations
 from memforest_core.work.records import TaskId
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps
@@ -119,6 +119,20 @@ class Forgetter:
             degraded=(*found.degraded, *degraded),
         )
         return result if dry_run else replace(result, operations=self._asked(tenant, owner, ids, saying, going, actor))
+
+    def forget_facts(
+        self, tenant: TenantId, owner: str, facts: Collection[FactId], *, actor: str
+    ) -> tuple[TaskId, ...]:
+        """Ask for facts to be deleted, with those that were corrected to them and the turns that say nothing else.
+
+        Raises NotFound for an owner without a memory, InvalidInput, ForestFrozen, StoreUnavailable.
+        """
+        actor = checked_name(actor, "actor")
+        with ProfileRows.opened(self.engine, tenant) as rows:
+            forest = known(rows.forest(checked_name(owner, "owner")), owner)
+            ids = {*facts, *(old for old, _, _ in rows.corrected_to(forest.id, facts))}
+            saying = rows.saying(ids)
+        return self._asked(tenant, owner, ids, saying, [each for each in saying if not each.mixed], actor)
 
     def with_receipts(self, tenant: TenantId, forgotten: Forgetting) -> Forgetting:
         """The same with the receipts of its deletions. Raises StoreUnavailable."""

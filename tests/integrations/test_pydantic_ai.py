@@ -1,0 +1,63 @@
+"""Pydantic AI: the toolset in real runs, with a model that is a function."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from memforest_core import AsyncMemForest, AsyncRemoteMemForest
+from memforest_core.integrations.pydantic_ai import MemForestToolset
+from tests.integrations.conftest import Node
+
+TOOLS = {"remember", "recall", "context", "timeline", "profile", "forget", "sessions"}
+
+
+def called(toolset: MemForestToolset, tool: str, arguments: dict[str, Any]) -> tuple[str, AgentInfo]:
+    """What a model that calls one tool is told, and what it was offered."""
+    seen: list[AgentInfo] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(info)
+        last = messages[-1].parts[-1]
+        if last.part_kind in ("tool-return", "retry-prompt"):
+            return ModelResponse(parts=[TextPart(str(last.content))])
+        return ModelResponse(parts=[ToolCallPart(tool, arguments)])
+
+    agent = Agent(FunctionModel(model), toolsets=[toolset])
+    return asyncio.run(agent.run("Do it.")).output, seen[0]
+
+
+@pytest.fixture(params=["embedded", "remote"])
+def toolset(request: pytest.FixtureRequest, node: Node, owner: str) -> MemForestToolset:
+    if request.param == "embedded":
+        return MemForestToolset(AsyncMemForest(node.memory, threads=4), owner)
+    return MemForestToolset(AsyncRemoteMemForest(node.address, node.key()), owner)
+
+
+def test_an_agent_is_offered_the_tools(toolset: MemForestToolset) -> None:
+    told, info = called(toolset, "profile", {})
+
+    assert told == "Nothing is known yet."
+    assert {tool.name for tool in info.function_tools} == TOOLS
+    remember = next(tool for tool in info.function_tools if tool.name == "remember")
+    assert remember.parameters_json_schema["properties"].keys() == {"text", "about"}
+    assert remember.parameters_json_schema["required"] == ["text"]
+    assert "plain sentence" in remember.parameters_json_schema["properties"]["text"]["description"]
+    assert (remember.description or "").startswith("Keep a fact")
+    assert "Long-term memory" in (info.instructions or "")
+
+
+def test_an_agent_remembers_and_recalls(toolset: MemForestToolset, node: Node, owner: str) -> None:
+    assert "Kept" in called(toolset, "remember", {"text": "My sister Ana lives in Bergen."})[0]
+    assert "Bergen" in called(toolset, "recall", {"question": "Where does Ana live?"})[0]
+    node.memory.flush(owner)
+    assert "Ana" in called(toolset, "forget", {"words": "where Ana lives"})[0]
+
+
+def test_what_goes_wrong_is_told_to_the_model(toolset: MemForestToolset) -> None:
+    assert "question" in called(toolset, "recall", {"question": ""})[0]
