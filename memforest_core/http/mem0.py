@@ -74,9 +74,9 @@ class Asked:
         self._memories = memories
 
     async def ping(self, request: Request) -> dict[str, Any]:
-        """What the client asks when it is made: whether the key holds."""
-        caller_of(request)
-        return {"status": "ok", "org_id": None, "project_id": None, "user_email": None}
+        """What the client asks when it is made: whether the key holds. It wants an organization and a project."""
+        tenant = caller_of(request).tenant
+        return {"status": "ok", "org_id": tenant, "project_id": tenant, "user_email": None}
 
     async def add(self, request: Request, given: Given) -> dict[str, Any]:
         """Store messages; the memories that came of them, or PENDING when that takes longer."""

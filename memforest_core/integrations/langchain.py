@@ -89,7 +89,13 @@ def _message(turn: Turn) -> BaseMessage:
     kept = turn.metadata.get(KEPT)
     if isinstance(kept, dict):
         return messages_from_dict([kept])[0]
-    own = {"content": said(turn), "id": None if turn.generated else turn.id, "name": turn.name if turn.named else None}
+    # Who has no name is called by their role, users by the owner's.
+    named = turn.named and turn.name != turn.role.value
+    own = {
+        "content": said(turn),
+        "id": None if turn.generated else turn.id,
+        "name": turn.name if named else None,
+    }
     match turn.role:
         case Role.USER:
             return HumanMessage(**own)

@@ -49,15 +49,18 @@ class MemForestMemory(BaseMemory):
         return cls(**kwargs)
 
     def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002 - the base class's name
-        """The session's last messages, from a user's on; before them what other sessions say about ``input``."""
+        """The session's last messages, from a user's on; before them what other sessions say about ``input``, or about
+        what the user said last."""
         messages = self.get_all()
         if len(messages) > self.last:
             # An answer without its question, or a tool's output without its call, is refused by models.
             messages = list(dropwhile(lambda one: one.role != MessageRole.USER, messages[-self.last :]))
-        if not input or self.max_tokens == 0:
+        last = next((one.content for one in reversed(messages) if one.role == MessageRole.USER), None)
+        question = input or last
+        if not question or self.max_tokens == 0:
             return messages
         found = self.memory.recall(
-            self.owner, input, exclude_sessions=[self.session_id], max_tokens=self.max_tokens
+            self.owner, question, exclude_sessions=[self.session_id], max_tokens=self.max_tokens
         ).text(self.max_tokens)
         told = [ChatMessage(role=MessageRole.SYSTEM, content=TOLD.format(found))] if found else []
         return told + messages

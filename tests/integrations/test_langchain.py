@@ -10,7 +10,6 @@ import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from memforest_core import MemForest, RemoteMemForest
 from memforest_core.integrations.langchain import MemForestChatMessageHistory, MemForestRetriever
@@ -74,16 +73,11 @@ def test_a_chain_with_history_and_retriever(remote: RemoteMemForest, owner: str)
     remote.enqueue(owner, "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
     model = GenericFakeChatModel(messages=iter([AIMessage("Hello Kim."), AIMessage("You are Kim.")]))
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("user", "{question}")])
-    chain = RunnableWithMessageHistory(
-        prompt | model,
-        lambda session_id: MemForestChatMessageHistory(remote, owner, session_id),
-        input_messages_key="question",
-        history_messages_key="history",
-    )
     session = f"s-{uuid4()}"
-    config: Any = {"configurable": {"session_id": session}}
-    chain.invoke({"question": "I am Kim."}, config)
-    chain.invoke({"question": "Who am I?"}, config)
+    for question in ("I am Kim.", "Who am I?"):
+        history = MemForestChatMessageHistory(remote, owner, session)
+        answer = (prompt | model).invoke({"history": history.messages, "question": question})
+        history.add_messages([HumanMessage(question), answer])
 
     said = [message.content for message in MemForestChatMessageHistory(remote, owner, session).messages]
     assert said == ["I am Kim.", "Hello Kim.", "Who am I?", "You are Kim."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.integrations.conftest import Node
 TOOLS = {"remember", "recall", "context", "timeline", "profile", "forget", "sessions"}
 
 
-def called(toolset: MemForestToolset, tool: str, arguments: dict[str, Any]) -> tuple[str, AgentInfo]:
+def called(toolset: Callable[[], MemForestToolset], tool: str, arguments: dict[str, Any]) -> tuple[str, AgentInfo]:
     """What a model that calls one tool is told, and what it was offered."""
     seen: list[AgentInfo] = []
 
@@ -28,18 +29,22 @@ def called(toolset: MemForestToolset, tool: str, arguments: dict[str, Any]) -> t
             return ModelResponse(parts=[TextPart(str(last.content))])
         return ModelResponse(parts=[ToolCallPart(tool, arguments)])
 
-    agent = Agent(FunctionModel(model), toolsets=[toolset])
-    return asyncio.run(agent.run("Do it.")).output, seen[0]
+    async def run() -> str:
+        return (await Agent(FunctionModel(model), toolsets=[toolset()]).run("Do it.")).output
+
+    return asyncio.run(run()), seen[0]
 
 
 @pytest.fixture(params=["embedded", "remote"])
-def toolset(request: pytest.FixtureRequest, node: Node, owner: str) -> MemForestToolset:
+def toolset(request: pytest.FixtureRequest, node: Node, owner: str) -> Callable[[], MemForestToolset]:
+    """Made inside the loop that uses it."""
     if request.param == "embedded":
-        return MemForestToolset(AsyncMemForest(node.memory, threads=4), owner)
-    return MemForestToolset(AsyncRemoteMemForest(node.address, node.key()), owner)
+        return lambda: MemForestToolset(AsyncMemForest(node.memory, threads=4), owner)
+    key = node.key()
+    return lambda: MemForestToolset(AsyncRemoteMemForest(node.address, key), owner)
 
 
-def test_an_agent_is_offered_the_tools(toolset: MemForestToolset) -> None:
+def test_an_agent_is_offered_the_tools(toolset: Callable[[], MemForestToolset]) -> None:
     told, info = called(toolset, "profile", {})
 
     assert told == "Nothing is known yet."
@@ -52,12 +57,12 @@ def test_an_agent_is_offered_the_tools(toolset: MemForestToolset) -> None:
     assert "Long-term memory" in (info.instructions or "")
 
 
-def test_an_agent_remembers_and_recalls(toolset: MemForestToolset, node: Node, owner: str) -> None:
+def test_an_agent_remembers_and_recalls(toolset: Callable[[], MemForestToolset], node: Node, owner: str) -> None:
     assert "Kept" in called(toolset, "remember", {"text": "My sister Ana lives in Bergen."})[0]
     assert "Bergen" in called(toolset, "recall", {"question": "Where does Ana live?"})[0]
     node.memory.flush(owner)
     assert "Ana" in called(toolset, "forget", {"words": "where Ana lives"})[0]
 
 
-def test_what_goes_wrong_is_told_to_the_model(toolset: MemForestToolset) -> None:
+def test_what_goes_wrong_is_told_to_the_model(toolset: Callable[[], MemForestToolset]) -> None:
     assert "question" in called(toolset, "recall", {"question": ""})[0]
