@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills soak fuzz browser pgbouncer check format bench scale peers clean lock
+.PHONY: help setup demo test chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,19 @@ ROOMY := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8388608 {pr
 test: export TMPDIR := $(or $(TMPDIR),$(ROOMY),/tmp)
 test: setup browser pgbouncer  ## run all tests on real Postgres, PgBouncer, Redis protocol, Qdrant engine and a browser
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
+
+# Agent frameworks in an environment of their own: they bound versions that ours takes newer.
+INTEGRATIONS := .venv-integrations
+$(INTEGRATIONS)/.installed: pyproject.toml tests/integrations/requirements.lock
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes \
+	  -r tests/integrations/requirements.lock
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+integrations: export PYTHONDONTWRITEBYTECODE =
+integrations: $(INTEGRATIONS)/.installed  ## test agent frameworks and mem0's client by their real packages
+	$(INTEGRATIONS)/bin/python -m pytest --quiet tests/integrations
 
 SESSIONS ?= 200
 chaos: setup  ## break everything on purpose while sessions flow; nothing may be lost
@@ -116,8 +129,10 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 lock:  ## write the lock files anew (needs uv); the image gets the versions that were tested
 	$(COMPILE) --extra embedded --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra minilm --extra server --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
+	$(COMPILE) --extra embedded --output-file tests/integrations/requirements.lock pyproject.toml \
+	  tests/integrations/requirements.txt
 	echo 'setuptools wheel' | tr ' ' '\n' | \
 	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) $(INTEGRATIONS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

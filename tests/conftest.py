@@ -20,6 +20,7 @@ TIERS = {
     "contract": "one suite per port, on every implementation",
     "property": "invariants under generated input, without any connection",
     "unit": "one module or file of the repository, without any connection",
+    "integrations": "agent frameworks by their real packages, in an environment of their own: make integrations",
 }
 """What each folder holds. The slow ones start first, so that processes side by side end at about the same time."""
 WITHOUT_CONNECTIONS = {"unit", "property"}

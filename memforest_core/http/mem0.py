@@ -14,6 +14,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Body, FastAPI, Request
 
 from memforest_core.aio import AsyncMemForest
+from memforest_core.domain.ids import FactId
 from memforest_core.errors import NotFound
 from memforest_core.http import endpoints
 from memforest_core.http.endpoints import caller_of, check_owners, check_scope
@@ -171,7 +172,7 @@ class Asked:
         current = versions[-1]
         forgetter = memory.services.forgetter
         tasks = await memory.threads.run(
-            forgetter.forget_facts, caller.tenant, current.owner, [current.id], actor=caller.name
+            forgetter.forget_facts, caller.tenant, current.owner, [FactId(current.id)], actor=caller.name
         )
         for task in tasks:
             await memory.lifecycle.wait(task, DONE_S)
@@ -203,7 +204,9 @@ class Asked:
         memory = self._memories.of(caller.tenant)
         versions = await self._read(memory, Memories.versions, memory_id)
         if not caller.may_ask_of(versions[-1].owner):
-            raise NotFound(f"There is no memory {memory_id!r:.60}: take an id from an answer of add, search or get_all.")
+            raise NotFound(
+                f"There is no memory {memory_id!r:.60}: take an id from an answer of add, search or get_all."
+            )
         return memory, versions
 
     @staticmethod

@@ -1,1 +1,1 @@
-"""The memory behind the interfaces of agent frameworks. Each module needs its framework, and is imported by who uses it."""
+"""The memory behind the interfaces of agent frameworks: each module needs its framework, nothing here imports it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.integrations.conversation import Conversation, as_turn, said
 from memforest_core.integrations.needed import needed
@@ -46,7 +48,7 @@ class MemForestChatMessageHistory(BaseChatMessageHistory):
         self._conversation = Conversation(memory, owner, session_id, KEPT)
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # an attribute in the base class
+    def messages(self) -> list[BaseMessage]:
         """All messages in order, as they were given."""
         return [_message(turn) for turn in self._conversation.turns()]
 
@@ -70,7 +72,7 @@ class MemForestRetriever(BaseRetriever):
     owner: str
     k: int | None = None
     """Pieces at most; the memory's default unless given."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     """Further options of recall, such as ``since`` or ``channels`` (docs/retrieval.md)."""
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:

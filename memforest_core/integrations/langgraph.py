@@ -1,7 +1,7 @@
 """LangGraph: the long-term store of a graph, whose items are recalled with everything else that the memory knows.
 
-Written against ``langgraph.store.base.BaseStore`` of langgraph-checkpoint 4.3. An item is a session of one turn: its text
-is what there is to say of the value, the value itself is the turn's metadata. A put adds a turn and deletes the one
+Written against ``langgraph.store.base.BaseStore`` of langgraph-checkpoint 4.3. An item is a session of one turn: the
+turn's text is what there is to say of the value, its metadata the value itself. A put adds a turn and deletes the one
 before it; the newest turn is the item, whatever is still being deleted.
 """
 
@@ -59,8 +59,9 @@ VERSIONS = 10
 class MemForestStore(BaseStore):
     """A ``BaseStore`` over one owner's memory: ``builder.compile(store=MemForestStore(memory, "alice"))``.
 
-    get, put and delete are exact and at once; a search without a query lists, the newest first. A search with a query is a
-    recall: items and, below ``("conversations",)``, the turns of all other sessions, which can be read but not put.
+    get, put and delete are exact and at once; a search without a query lists, the newest first. A search with a query
+    is a recall, about a second behind: of items and, below ``("conversations",)``, of the turns of all other sessions,
+    which can be read but not put.
     """
 
     supports_ttl = False

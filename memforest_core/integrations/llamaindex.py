@@ -48,7 +48,7 @@ class MemForestMemory(BaseMemory):
         """As the constructor: ``memory``, ``owner``, ``session_id``, maybe ``max_tokens`` and ``last``."""
         return cls(**kwargs)
 
-    def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:  # noqa: A002 - the base class's name
+    def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:
         """The session's last messages, from a user's on; before them what other sessions say about ``input``, or about
         what the user said last."""
         messages = self.get_all()

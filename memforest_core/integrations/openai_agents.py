@@ -35,7 +35,7 @@ _PLAIN = {"user", "assistant", "system"}
 
 
 class MemForestSession(Session):
-    """A session of an owner for ``Runner.run(agent, input, session=...)``. Any MemForest session can be continued so."""
+    """A session of an owner for ``Runner.run(agent, input, session=...)``: any session can be continued so."""
 
     def __init__(
         self,

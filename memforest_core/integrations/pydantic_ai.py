@@ -22,5 +22,5 @@ if TYPE_CHECKING:
 class MemForestToolset(FunctionToolset[Any]):
     """remember, recall, context, timeline, profile, sessions and forget for one owner, with how to use them."""
 
-    def __init__(self, memory: AsyncMemForest | AsyncRemoteMemForest, owner: str, *, id: str = "memforest") -> None:  # noqa: A002 - the base class's name
+    def __init__(self, memory: AsyncMemForest | AsyncRemoteMemForest, owner: str, *, id: str = "memforest") -> None:
         super().__init__(agent_tools(memory, owner, ModelRetry), id=id, instructions=INSTRUCTIONS)

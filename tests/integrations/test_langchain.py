@@ -20,7 +20,11 @@ CONVERSATION: list[BaseMessage] = [
     HumanMessage("Where is my order?", id="h1", name="Kim"),
     AIMessage("", tool_calls=[{"name": "find", "args": {"order": 7}, "id": "call-1", "type": "tool_call"}]),
     ToolMessage('{"at": "Porto"}', tool_call_id="call-1", status="success"),
-    AIMessage("In Porto.", response_metadata={"model": "m"}, usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
+    AIMessage(
+        "In Porto.",
+        response_metadata={"model": "m"},
+        usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+    ),
     HumanMessage([{"type": "text", "text": "And this?"}, {"type": "image_url", "image_url": {"url": "data:,"}}]),
     AIMessage("A cat.", id="a2"),
 ]

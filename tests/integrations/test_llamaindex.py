@@ -16,7 +16,10 @@ Memory = MemForest | RemoteMemForest
 CONVERSATION = [
     ChatMessage(role=MessageRole.SYSTEM, content="You are kind."),
     ChatMessage(role=MessageRole.USER, content="Where is my order?"),
-    ChatMessage(role=MessageRole.ASSISTANT, blocks=[ToolCallBlock(tool_call_id="c1", tool_name="find", tool_kwargs={"order": 7})]),
+    ChatMessage(
+        role=MessageRole.ASSISTANT,
+        blocks=[ToolCallBlock(tool_call_id="c1", tool_name="find", tool_kwargs={"order": 7})],
+    ),
     ChatMessage(role=MessageRole.TOOL, content="Porto", additional_kwargs={"tool_call_id": "c1"}),
     ChatMessage(role=MessageRole.USER, blocks=[TextBlock(text="And this?"), ImageBlock(url="http://x/y.png")]),
     ChatMessage(role=MessageRole.MODEL, content="A cat."),

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 from mem0 import AsyncMemoryClient, MemoryClient
-from mem0.exceptions import AuthenticationError, MemoryNotFoundError, ValidationError
+from mem0.exceptions import MemoryNotFoundError, ValidationError
 
 from memforest_core import RemoteMemForest
 from tests.integrations.conftest import Node
@@ -58,7 +58,10 @@ def test_the_life_of_a_memory(client: MemoryClient, remote: RemoteMemForest, own
 
 
 def test_runs_are_sessions(client: MemoryClient, remote: RemoteMemForest, owner: str) -> None:
-    messages = [{"role": "user", "content": "My sister Ana lives in Bergen."}, {"role": "assistant", "content": "Nice."}]
+    messages = [
+        {"role": "user", "content": "My sister Ana lives in Bergen."},
+        {"role": "assistant", "content": "Nice."},
+    ]
     client.add(messages, user_id=owner, run_id="r1", agent_id="cook")
     client.add("My brother Bo lives in Oslo.", user_id=owner, run_id="r1", timestamp=1_700_000_000)
     client.add("My cat is called Tom.", user_id=owner, run_id="r2")

@@ -109,7 +109,9 @@ def test_an_agent_runs_with_it(face: Any, node: Node, owner: str) -> None:
 
     async def run() -> tuple[str, Scripted]:
         own = face()
-        model = Scripted(says("Hello Kim."), calls("recall", '{"question": "Where does Ana live?"}'), says("In Bergen."))
+        model = Scripted(
+            says("Hello Kim."), calls("recall", '{"question": "Where does Ana live?"}'), says("In Bergen.")
+        )
         agent = Agent(name="a", model=model, tools=memforest_tools(own, owner))
         session = MemForestSession(own, owner, "s1")
         await Runner.run(agent, "I am Kim.", session=session)
@@ -119,7 +121,10 @@ def test_an_agent_runs_with_it(face: Any, node: Node, owner: str) -> None:
     output, model = asyncio.run(run())
 
     assert output == "In Bergen."
-    assert [item["content"] for item in model.asked[1] if item.get("role") == "user"] == ["I am Kim.", "Where does Ana live?"]
+    assert [item["content"] for item in model.asked[1] if item.get("role") == "user"] == [
+        "I am Kim.",
+        "Where does Ana live?",
+    ]
     assert "Bergen" in str(model.asked[2][-1]["output"])
     assert [turn.content for turn in memory.turns(owner, "s1").items][:2] == ["I am Kim.", "Hello Kim."]
 

@@ -11,6 +11,7 @@ import pytest
 import memforest_core
 
 CORE = "memforest_core"
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,14 @@ def test_only_the_command_line_imports_commands(graph: grimp.ImportGraph) -> Non
     }
 
     assert wrong == set()
+
+
+def test_all_tiers_but_one_are_collected(pytestconfig: pytest.Config) -> None:
+    """The frameworks' packages are in an environment of their own; .ci/run tests them by make integrations."""
+    folders = {f"tests/{path.name}" for path in TESTS.iterdir() if any(path.rglob("test_*.py"))}
+
+    assert set(pytestconfig.getini("testpaths")) == folders - {"tests/integrations"}
+    assert "make integrations" in (TESTS.parent / ".ci" / "run").read_text()
 
 
 def test_benchmarks_need_no_test() -> None:

@@ -105,7 +105,7 @@ def whole(value: object, name: str, most: int = MOST) -> int:
 def _flat(filters: object) -> Sequence[tuple[str, Any]]:
     """The conditions of a filter, all of which must hold. Raises InvalidInput for OR, NOT and the like."""
     if not isinstance(filters, Mapping):
-        raise _refused("Give filters as an object, such as {\"user_id\": \"alice\"}.")
+        raise _refused('Give filters as an object, such as {"user_id": "alice"}.')
     found: list[tuple[str, Any]] = []
     for name, value in filters.items():
         if name == "AND" and isinstance(value, list):
