@@ -28,10 +28,10 @@ class Node:
     memory: MemForest
     address: str
 
-    def key(self, **options: object) -> str:
+    def key(self, tenant: str | None = None, **options: object) -> str:
         """The secret of a new key."""
         keys = Keys(self.memory.services.engine)
-        return keys.create(self.memory.tenant, "test", **{"scope": "write", **options}).secret  # type: ignore[arg-type]
+        return keys.create(tenant or self.memory.tenant, "test", **{"scope": "write", **options}).secret  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

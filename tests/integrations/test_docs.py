@@ -1,0 +1,121 @@
+"""The programs of docs/frameworks.md and docs/coming-from.md are run as they stand there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from llama_index.core.llms import MockLLM
+from pydantic_ai.models.test import TestModel
+
+from memforest_core import AsyncMemForest, RemoteMemForest
+from memforest_core.formats.formats import Format, converted
+from memforest_core.formats.items import Converted
+from tests.integrations.conftest import Node
+from tests.integrations.test_openai_agents import Scripted, calls, says
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def programs(page: str) -> list[str]:
+    """The Python programs of a page."""
+    parts = (DOCS / page).read_text(encoding="utf-8").split("```python\n")[1:]
+    return [part.partition("```")[0] for part in parts]
+
+
+def run(code: str, scope: dict[str, Any]) -> None:
+    exec(compile(code, "docs", "exec"), scope)
+
+
+def tenant_of_its_own(node: Node) -> tuple[str, RemoteMemForest]:
+    """The page's alice is nobody else's."""
+    key = node.key(tenant=f"docs-{uuid4()}")
+    return key, RemoteMemForest(node.address, key)
+
+
+def test_the_page_of_frameworks(node: Node) -> None:
+    _, memory = tenant_of_its_own(node)
+    memory.enqueue("alice", "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
+    scope: dict[str, Any] = {
+        "memory": memory,
+        "model": GenericFakeChatModel(messages=iter([AIMessage("In Lisbon.")])),
+        "llm": MockLLM(),
+        "agent_model": Scripted(calls("recall", '{"question": "Where does Ana live?"}'), says("In Bergen.")),
+        "pydantic_model": TestModel(call_tools=["recall"]),
+    }
+    for code in programs("frameworks.md"):
+        run(code, scope)
+
+    # The embedded node's own tenant, for the programs that are coroutines.
+    async def talk() -> tuple[Any, Any]:
+        async_memory = AsyncMemForest(node.memory.for_tenant(memory.tenant), threads=2)
+        return await scope["talk"](async_memory), await scope["ask"](async_memory)
+
+    talked, asked = asyncio.run(talk())
+
+    assert scope["graph"].store.get(("profile",), "home").value == {"text": "I live in Lisbon."}
+    assert [message.content for message in scope["history"].messages][1] == "That is far north."
+    assert [turn.content for turn in memory.turns("alice", "chat-2").items][0] == "Where does Ana live?"
+    assert talked.final_output == "In Bergen."
+    assert "recall" in asked.output
+    memory.close()
+
+
+def test_the_page_of_who_comes_from_elsewhere(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mem0's client against the server; the rows of the other two, whose services are stood in for, are read."""
+    key, memory = tenant_of_its_own(node)
+    said = {
+        "uuid_": "m1",
+        "role": "user",
+        "content": "I live in Oslo.",
+        "name": "Alice",
+        "reference_time": "2026-01-02T03:04:05Z",
+    }
+    thread = SimpleNamespace(
+        list=lambda: [SimpleNamespace(uuid_="t1")], list_messages=lambda uuid: [SimpleNamespace(**said)]
+    )
+    units = [
+        SimpleNamespace(id="u1", text="Alice plays tennis.", source_memory_ids=[], document_id=None, mentioned_at=None),
+        SimpleNamespace(
+            id="u2", text="Alice is sporty.", source_memory_ids=["u1"], document_id=None, mentioned_at=None
+        ),
+    ]
+    hindsight = SimpleNamespace(
+        list_memories=lambda bank, limit, offset: SimpleNamespace(items=units if offset == 0 else [])
+    )
+    scope: dict[str, Any] = {
+        "key": key,
+        "address": node.address,
+        "zep": SimpleNamespace(thread=thread),
+        "hindsight": hindsight,
+    }
+    monkeypatch.chdir(tmp_path)
+    for code in programs("coming-from.md"):
+        run(code, scope)
+
+    assert "Lisbon" in str(scope["client"].get_all(filters={"user_id": "alice"}))
+    rows = {name: _converted(tmp_path / f"{name}.jsonl", Format.HISTORY) for name in ("zep", "hindsight")}
+    (zep,), (sport,) = rows["zep"], rows["hindsight"]
+    assert (zep.owner, zep.session_id, zep.turns[0]["id"], zep.turns[0]["name"]) == ("alice", "t1", "m1", "Alice")
+    assert (sport.session_id, [turn["content"] for turn in sport.turns]) == ("hindsight", ["Alice plays tennis."])
+    for session in (zep, sport):
+        memory.enqueue(session.owner, session.session_id, session.turns, wait="facts")
+    exported = tmp_path / "mem0.json"
+    exported.write_text(json.dumps(scope["client"].get_all(filters={"user_id": "alice"}, page_size=1000)))
+    brought = _converted(exported, Format.MEM0)
+    assert {session.owner for session in brought} == {"alice"}
+    assert "Lisbon" in str([session.turns for session in brought])
+    memory.close()
+
+
+def _converted(path: Path, format_: Format) -> list[Converted]:
+    found = list(converted(format_, iter([path.read_bytes()]), "alice"))
+    assert all(isinstance(each, Converted) for each in found), found
+    return found  # type: ignore[return-value]
