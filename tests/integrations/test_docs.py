@@ -62,7 +62,7 @@ def test_the_page_of_frameworks(node: Node) -> None:
 
     assert scope["graph"].store.get(("profile",), "home").value == {"text": "I live in Lisbon."}
     assert [message.content for message in scope["history"].messages][1] == "That is far north."
-    assert [turn.content for turn in memory.turns("alice", "chat-2").items][0] == "Where does Ana live?"
+    assert memory.turns("alice", "chat-2").items[0].content == "Where does Ana live?"
     assert talked.final_output == "In Bergen."
     assert "recall" in asked.output
     memory.close()

@@ -57,6 +57,17 @@ def test_the_life_of_a_memory(client: MemoryClient, remote: RemoteMemForest, own
     assert "Lisbon" not in remote.recall(owner, "Where do I live?").text(), "nor do the words stay that say it"
 
 
+def test_a_memory_can_be_changed_back(client: MemoryClient, owner: str) -> None:
+    (one,) = client.add("I live in Lisbon.", user_id=owner)["results"]
+    client.update(one["id"], text="I live in Porto.")
+    back = client.update(one["id"], text=one["memory"])
+
+    assert back["memory"] == one["memory"]
+    assert client.get(one["id"])["memory"] == one["memory"]
+    assert [each["memory"] for each in client.get_all(filters={"user_id": owner})["results"]] == [one["memory"]]
+    assert [each["new_memory"] for each in client.history(one["id"])] == ["I live in Porto.", one["memory"]]
+
+
 def test_runs_are_sessions(client: MemoryClient, remote: RemoteMemForest, owner: str) -> None:
     messages = [
         {"role": "user", "content": "My sister Ana lives in Bergen."},

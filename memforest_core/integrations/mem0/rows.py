@@ -61,10 +61,10 @@ class MemoryRows(TenantRows):
             if place.metadata:
                 said = said.where(t.metadata_.contains(dict(place.metadata)))
             where.append(said.exists())
-        memories = self._memories().where(*where)
-        count = self._db.scalar(sa.select(sa.func.count()).select_from(memories.subquery())) or 0
-        rows = self._db.execute(memories.order_by(f.seq.desc()).offset(offset).limit(limit))
-        return count, [_memory(row) for row in rows]
+        held = sa.select(sa.func.count()).select_from(f).join(m.Forest, _forest_of(f))
+        count = self._db.scalar(held.where(f.tenant_id == self._tenant, visible(), *where)) or 0
+        newest = self._memories().where(*where).order_by(f.seq.desc()).offset(offset).limit(limit)
+        return count, [_memory(row) for row in self._db.execute(newest)]
 
     def _memories(self) -> sa.Select[*tuple[Any, ...]]:
         f, w, s, o, t = m.FactRow, m.Forest, m.Session, m.OccurrenceRow, m.TurnRow
@@ -82,10 +82,14 @@ class MemoryRows(TenantRows):
         return (
             sa.select(*own, w.owner, first.c.session, first.c.turn, first.c.metadata)
             .select_from(f)
-            .join(w, sa.and_(w.tenant_id == f.tenant_id, w.forest_id == f.forest_id))
+            .join(w, _forest_of(f))
             .outerjoin(first, sa.true())
             .where(f.tenant_id == self._tenant, visible())
         )
+
+
+def _forest_of(fact: type[m.FactRow]) -> sa.ColumnElement[bool]:
+    return sa.and_(m.Forest.tenant_id == fact.tenant_id, m.Forest.forest_id == fact.forest_id)
 
 
 def _turn_of(said: type[m.OccurrenceRow], turn: type[m.TurnRow]) -> sa.ColumnElement[bool]:
