@@ -66,13 +66,13 @@ def make_app(memory: MemForest) -> FastAPI:
         unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
     _add_others(app, memories)
-    mem0.register(app, memories)
     app.router.routes.extend(tool_routes)
     for tag, routes in FOLDERS.items():
         router = APIRouter(prefix=PREFIX)
         for route in routes:
             endpoints.add(router, route, memories, tag)
         app.include_router(router)
+    mem0.register(app, memories)  # after ours: what we serve is never taken for a path of mem0's
     _add_health(app, memory, threads)
     app.router.routes.extend(Explorer(memory, threads, callers, rates, most).routes)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]

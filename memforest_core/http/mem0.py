@@ -28,7 +28,7 @@ from memforest_core.work.waiting import WaitTimeout
 
 PREFIXES = ("/v2/", "/v3/")
 """What its paths begin with beside /v1."""
-NOT_SERVED = ("/v1/entities/", "/v1/batch/", "/v1/exports/", "/v1/summary/", "/v1/feedback/", "/v1/webhooks/")
+NOT_SERVED = ("/v1/entities/", "/v1/batch/", "/v1/exports/", "/v1/summary/", "/v1/feedback/")
 """Paths of its client under /v1 that have no meaning here; under /v2 and /v3 it is all that is not below."""
 FACTS_S = 60.0
 """An ``add`` waits so long for its facts; then it answers that they are pending. The client itself waits 300 s."""

@@ -149,3 +149,4 @@ def test_its_paths_are_no_part_of_our_document(node: Node) -> None:
     document = httpx.get(f"{node.address}/openapi.json").json()
 
     assert not [path for path in document["paths"] if "memories" in path or path.startswith(("/v2", "/v3"))]
+    assert not [path for path in document["paths"] if f"{path}/".startswith(mem0.NOT_SERVED)], "ours is served"
