@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +27,14 @@ ABOUT = (
     "Long-term memory for LLM agents. Send a key as `Authorization: Bearer KEY`; the tenant comes from the key. "
     "Errors are problems (RFC 9457) with a stable `code`. A session that is sent again under its id changes nothing."
 )
+_HEAD: Mapping[str, Any] = {
+    "title": "MemForest",
+    "version": __version__,
+    "description": ABOUT,
+    "openapi_url": "/openapi.json",
+    "docs_url": None,
+    "redoc_url": None,
+}
 
 
 def make_app(memory: MemForest) -> FastAPI:
@@ -44,15 +52,7 @@ def make_app(memory: MemForest) -> FastAPI:
         await rates.close()
         await threads.close(lambda: None)
 
-    app = FastAPI(
-        title="MemForest",
-        version=__version__,
-        description=ABOUT,
-        lifespan=running,
-        openapi_url="/openapi.json",
-        docs_url=None,
-        redoc_url=None,
-    )
+    app = _with_operations(FastAPI(**_HEAD, lifespan=running), memories)
     problems.register(app)
     callers = Callers(memory.services.engine)
     most = settings.server.requests_per_minute
@@ -65,17 +65,44 @@ def make_app(memory: MemForest) -> FastAPI:
         guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
         unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
-    _add_others(app, memories)
     app.router.routes.extend(tool_routes)
+
+    async def check() -> None:
+        await threads.run(check_ready, memory.services.engine)
+
+    _add_health(app, check)
+    app.router.routes.extend(Explorer(memory, threads, callers, rates, most).routes)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document, as every server has it; needs no settings and opens nothing."""
+    app = _with_operations(FastAPI(**_HEAD), _NoMemories())
+    _add_health(app, _never)
+    return _document(app)
+
+
+class _NoMemories(endpoints.Memories):
+    """For an app that is described and never asked."""
+
+    def __init__(self) -> None:
+        pass
+
+
+async def _never() -> None:
+    raise NotImplementedError
+
+
+def _with_operations(app: FastAPI, memories: endpoints.Memories) -> FastAPI:
+    """Everything below /v1."""
+    _add_others(app, memories)
     for tag, routes in FOLDERS.items():
         router = APIRouter(prefix=PREFIX)
         for route in routes:
             endpoints.add(router, route, memories, tag)
         app.include_router(router)
     mem0.register(app, memories)  # after ours: what we serve is never taken for a path of mem0's
-    _add_health(app, memory, threads)
-    app.router.routes.extend(Explorer(memory, threads, callers, rates, most).routes)
-    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 
 
@@ -93,7 +120,7 @@ def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
     app.include_router(router, tags=["operations"])
 
 
-def _add_health(app: FastAPI, memory: MemForest, threads: Threads) -> None:
+def _add_health(app: FastAPI, check: Callable[[], Awaitable[None]]) -> None:
     @app.get("/health", tags=["health"], operation_id="health", summary="Whether the process answers.")
     async def health() -> dict[str, str]:
         return {"status": "ok", "version": __version__}
@@ -107,7 +134,7 @@ def _add_health(app: FastAPI, memory: MemForest, threads: Threads) -> None:
     )
     async def ready() -> dict[str, str]:
         """Postgres answers and has this version's schema."""
-        await threads.run(check_ready, memory.services.engine)
+        await check()
         return {"status": "ok"}
 
 

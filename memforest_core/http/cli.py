@@ -33,6 +33,7 @@ def serve(
         int, typer.Option(min=1, max=64, help="Processes that answer; one that dies is restarted.")
     ] = 1,
     data: DataOption = None,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and serve nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Serve the memory over HTTP until Ctrl-C or SIGTERM. Needs pip install memforest[server].
@@ -46,9 +47,13 @@ def serve(
 
     configure_logs(logging.INFO)
     try:
+        from memforest_core.http.app import openapi as document
         from memforest_core.http.serving import address_of, listen
     except ModuleNotFoundError as error:
         raise InvalidSettings(f"{error.name} is missing: pip install 'memforest[server]'.") from None
+    if openapi:
+        print_json(document())
+        return
     if data is not None and processes > 1:
         raise InvalidInput(
             "An embedded node is one process: leave --processes out, or --data.", code="invalid_processes"

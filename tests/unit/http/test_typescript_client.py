@@ -1,0 +1,54 @@
+"""The checked-in TypeScript client is of the document as it is now."""
+
+from __future__ import annotations
+
+import copy
+import re
+import runpy
+from pathlib import Path
+
+from memforest_core.http.app import openapi
+
+FOLDER = Path(__file__).parents[3] / "examples" / "typescript"
+GENERATE = runpy.run_path(str(FOLDER / "generate.py"))
+AGAIN = "Run make typescript: the client is of another OpenAPI document."
+
+
+def test_it_has_every_operation() -> None:
+    """Given a new route, then the client is missing its function until it is generated again."""
+    written = (FOLDER / "client" / "sdk.gen.ts").read_text(encoding="utf-8")
+    # A name that browsers have for something else gets an underscore (window_).
+    functions = {name.lower().rstrip("_") for name in re.findall(r"^export const (\w+) =", written, re.MULTILINE)}
+    named = {each["operationId"] for path in openapi()["paths"].values() for each in path.values()}
+
+    assert functions == {name.replace("_", "").lower() for name in named}, AGAIN
+
+
+def test_it_is_of_this_document() -> None:
+    assert GENERATE["FINGERPRINT"].read_text().strip() == GENERATE["fingerprint"](openapi()), AGAIN
+
+
+def test_another_field_is_another_document() -> None:
+    """Given the document, when a field comes, or one called like a word, or one is no longer needed, then its
+    fingerprint differs; with another description it is the same."""
+    document, fingerprint = openapi(), GENERATE["fingerprint"]
+
+    def changed(name: str, value: object) -> str:
+        other = copy.deepcopy(document)
+        fields = other["components"]["schemas"]["RecallRequest"]
+        if name == "required":
+            fields["required"] = value
+        elif name == "words":
+            fields["description"] = value
+        else:
+            fields["properties"][name] = value
+        return str(fingerprint(other))
+
+    found = {
+        fingerprint(document),
+        changed("new", {"type": "string"}),
+        changed("title", {"type": "string"}),
+        changed("required", []),
+    }
+    assert len(found) == 4
+    assert changed("words", "Another sentence.") in found
