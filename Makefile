@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers typescript clean lock
+.PHONY: help setup demo test chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers docs typescript clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ lock:  ## write the lock files anew (needs uv); the image gets the versions that
 	  tests/integrations/requirements.txt
 	echo 'setuptools wheel' | tr ' ' '\n' | \
 	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
+
+docs: setup  ## build the site of docs/ into build/site; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 typescript: setup  ## generate the client of examples/typescript anew (needs the npm registry)
 	$(BIN)/python examples/typescript/generate.py

@@ -44,7 +44,8 @@ def http_reference(document: dict[str, Any]) -> str:
 _HEAD = """# HTTP reference
 
 Made from the OpenAPI document (`/openapi.json`, `memforest serve --openapi`). [Over HTTP](../http.md) tells of keys,
-scopes, waiting and limits. A [client in TypeScript](../../examples/typescript/README.md) is generated from the same document.
+scopes, waiting and limits. A [client in TypeScript](../../examples/typescript/README.md) is generated from the same
+document.
 
 Every operation below `/v1` may answer with an error, which is a [Problem](#problem) (RFC 9457) with a stable `code`:
 
@@ -179,14 +180,19 @@ def _words(documented: Any) -> str:
 def _methods(kind: type, called: str) -> str:
     """The public methods of a class, those of its bases too, in the order of their code."""
     names = dict.fromkeys(name for each in reversed(kind.__mro__[:-1]) for name in vars(each) if name[0] != "_")
-    found = ((name, getattr(kind, name)) for name in names)
-    return "\n".join(_function(name, each, f"{called}.{name}") for name, each in found if hasattr(each, "__name__"))
+    found = {name: getattr(kind, name) for name in names if hasattr(getattr(kind, name), "__name__")}
+    first: dict[object, str] = {}
+    for name, each in found.items():
+        first.setdefault(each, name)
+    return "\n".join(
+        _function(name, each, f"{called}.{name}")
+        if first[each] == name
+        else f"### {name}\n\nThe same as `{first[each]}`.\n"
+        for name, each in found.items()
+    )
 
 
 def _function(name: str, function: Callable[..., Any], called: str) -> str:
-    """A function or method with its signature; one that is another by a second name says so."""
-    if function.__name__ != name:
-        return f"### {name}\n\nThe same as `{function.__name__}`.\n"
     signature = inspect.signature(function)
     given = [each for key, each in signature.parameters.items() if key not in ("self", "memory", "client")]
     shown, kinds = [_parameter(each) for each in given], [each.kind for each in given]

@@ -1,0 +1,42 @@
+"""The references of the site have everything that the code offers."""
+
+from __future__ import annotations
+
+import memforest_core
+from docs.references import http_reference, python_reference, settings_reference
+from memforest_core.api import MemForest
+from memforest_core.cli.config import walk
+from memforest_core.http.app import openapi
+from memforest_core.settings import Settings
+
+
+def test_every_operation_has_a_heading() -> None:
+    document = openapi()
+    text = http_reference(document)
+
+    named = {each["operationId"] for path in document["paths"].values() for each in path.values()}
+    assert {name for name in named if f"\n### `{name}`\n" not in text} == set()
+
+
+def test_every_public_name_is_told() -> None:
+    """Given what the package exports and the methods of the memory, then each has a heading or a line of a table."""
+    text = python_reference()
+
+    methods = {name for name in dir(MemForest) if name[0] != "_" and callable(getattr(MemForest, name))}
+    told = {line.strip("#| `").partition("`")[0] for line in text.splitlines() if line.startswith(("### ", "| `"))}
+    outside = {"MemForest", "Lifecycle"}  # the page's own sections
+    assert (set(memforest_core.__all__) | methods) - told - outside == set()
+
+
+def test_methods_are_told_as_callers_call_them() -> None:
+    """Given methods that are made from those of a service, then neither its tenant nor its steps are in a signature."""
+    text = python_reference()
+
+    assert "memory.recall(\n    owner: str" in text
+    assert "TenantId," not in text and "Steps[" not in text
+
+
+def test_every_setting_is_told() -> None:
+    text = settings_reference()
+
+    assert {each.variable for each in walk(Settings()) if f"| `{each.variable}` |" not in text} == set()
