@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
-from memforest_core.explorer import asking, costs, dead, facts, operations, overview, owner, session, trees
+from memforest_core.explorer import asking, costs, dead, facts, operations, overview, owner, policies, session, trees
 from memforest_core.explorer.login import COOKIE, HEADERS, forget, next_page, own_form, remember
 from memforest_core.explorer.rendering import rendered
 from memforest_core.explorer.visits import Moved, Outcome, Page, Shown, Visit, href
@@ -60,7 +60,7 @@ PAGES: dict[str, Page] = {
     "/operations": operations.operations,
     "/operation": operations.operation,
     "/audit": operations.audit,
-    "/policies": operations.policies,
+    "/policies": policies.policies,
     "/dead": dead.letters,
     "/costs": costs.costs,
 }
@@ -72,6 +72,8 @@ FORMS: dict[str, Page] = {
     "/dead/retry": dead.retry,
     "/dead/discard": dead.discard,
     "/operation/cancel": operations.cancel,
+    "/policies": policies.set_policy,
+    "/policies/clear": policies.clear,
 }
 """What is done."""
 

@@ -1,4 +1,4 @@
-"""Operations with their receipts, the audit, and policies."""
+"""Operations with their receipts, and the audit."""
 
 from __future__ import annotations
 
@@ -50,12 +50,6 @@ def audit(visit: Visit) -> Outcome:
     entries = visit.memory.lifecycle.audit(owner, action=action, limit=NEWEST)
     actions = sorted(OperationKind)
     return Shown("audit.html", {"entries": entries, "owner": owner, "action": action, "actions": actions})
-
-
-def policies(visit: Visit) -> Outcome:
-    """What may be kept, for everybody and for single owners."""
-    visit.check("lifecycle.policies")
-    return Shown("policies.html", {"policies": visit.memory.lifecycle.policies()})
 
 
 def _task(visit: Visit, id_: str, owner: str | None) -> OperationTask:

@@ -497,6 +497,83 @@ def test_policies_say_what_may_be_kept(calm: Site) -> None:
     assert "everybody else" in page
 
 
+def policy_form(**fields: str) -> dict[str, str]:
+    """What the page of policies sends: every field, empty ones too."""
+    names = ("owner", "max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
+    return dict.fromkeys((*names, "max_facts", "max_bytes"), "") | {"order": "age", "per_cent": "10"} | fields
+
+
+def test_a_policy_is_set_changed_and_cleared(site: Site, admin: httpx.Client) -> None:
+    """Given a form for bob, then his policy is as it says, the page shows it to be changed, and clearing takes it away;
+    the others' stays."""
+    lifecycle = site.stack.memory.lifecycle
+    sent = policy_form(owner="bob", max_age_days="365.5", max_facts="500", order="visits", per_cent="2.5")
+
+    assert admin.post("/policies", data=sent, headers=OWN).headers["location"] == "/policies"
+
+    policy = next(each for each in lifecycle.policies() if each.owner == "bob")
+    assert (policy.max_age_days, policy.max_facts, policy.max_bytes) == (365.5, 500, None)
+    assert (policy.order, policy.fraction) == ("visits", 0.025)
+    page = admin.get("/policies", params={"owner": "bob"}).text
+    assert 'value="365.5"' in page and 'value="500"' in page and 'value="2.5"' in page
+    assert lifecycle.audit("bob", action="set_policy")[0].actor == "looker: explorer"
+
+    admin.post("/policies", data=policy_form(owner="bob", max_bytes="1000"), headers=OWN)
+    policy = next(each for each in lifecycle.policies() if each.owner == "bob")
+    assert (policy.max_age_days, policy.max_facts, policy.max_bytes) == (None, None, 1_000)
+
+    before = {each.owner for each in lifecycle.policies()}
+    admin.post("/policies/clear", data={"owner": "bob"}, headers=OWN)
+    assert {each.owner for each in lifecycle.policies()} == before - {"bob"}
+
+
+def test_the_policy_of_everybody_else_has_no_owner(site: Site, admin: httpx.Client) -> None:
+    lifecycle = site.stack.memory.lifecycle
+    admin.post("/policies", data=policy_form(max_age_days="30000"), headers=OWN)
+    assert lifecycle.policies()[0].owner is None
+    assert lifecycle.policies()[0].max_age_days == 30_000
+
+    admin.post("/policies/clear", data={"owner": ""}, headers=OWN)
+    assert None not in {each.owner for each in lifecycle.policies()}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"max_facts": "many"}, "max_facts must be a number, or empty for no limit."),
+        ({"max_facts": "1.5"}, "max_facts must be a number, or empty for no limit."),
+        ({"max_age_days": "nan"}, "max_age_days must be a number of days above 0"),
+        ({}, "A policy limits something"),
+        ({"max_facts": "1", "per_cent": "0"}, "fraction must be above 0"),
+        ({"max_facts": "1", "per_cent": ""}, "Say how many per cent"),
+        ({"max_facts": "1", "order": "<b>"}, "order must be one of"),
+        ({"max_facts": "1", "owner": "nobody"}, "nobody"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused_with_a_sentence(calm: Site, fields: dict[str, str], sentence: str) -> None:
+    before = calm.stack.memory.lifecycle.policies()
+
+    answer = calm.admin.post("/policies", data=policy_form(**fields), headers=OWN)
+
+    assert answer.status_code in (400, 404)
+    assert sentence in answer.text
+    assert calm.stack.memory.lifecycle.policies() == before
+
+
+def test_policies_are_changed_by_admins_on_our_own_pages(calm: Site) -> None:
+    """Given a key of a narrower scope, or a form of another site, then no policy changes."""
+    before = calm.stack.memory.lifecycle.policies()
+    sent = policy_form(owner="bob", max_facts="1")
+    writer, admin = calm.visitor(calm.secret(scope="write")), calm.admin
+    bound = calm.visitor(calm.secret(scope="admin", owners="bob"))
+
+    for path in ("/policies", "/policies/clear"):
+        assert writer.post(path, data=sent, headers=OWN).status_code == 403
+        assert admin.post(path, data=sent, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        assert bound.post(path, data=sent | {"owner": ""}, headers=OWN).status_code == 403
+    assert calm.stack.memory.lifecycle.policies() == before
+
+
 def test_static_files_are_ours_alone(calm: Site) -> None:
     admin = calm.admin
     kinds = {"explorer.css": "text/css", "htmx.min.js": "text/javascript", "icon.svg": "image/svg+xml"}
