@@ -135,7 +135,7 @@ lock:  ## write the lock files anew (needs uv); the image gets the versions that
 	  $(COMPILE) --constraint requirements.lock --output-file deploy/build.lock -
 
 docs: setup  ## build the site of docs/ into build/site; a link that leads nowhere fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 typescript: setup  ## generate the client of examples/typescript anew (needs the npm registry)
 	$(BIN)/python examples/typescript/generate.py
