@@ -7,6 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator
 from enum import Enum
+from types import FunctionType, MethodType
 from typing import Any
 
 import memforest_core
@@ -180,7 +181,7 @@ def _words(documented: Any) -> str:
 def _methods(kind: type, called: str) -> str:
     """The public methods of a class, those of its bases too, in the order of their code."""
     names = dict.fromkeys(name for each in reversed(kind.__mro__[:-1]) for name in vars(each) if name[0] != "_")
-    found = {name: getattr(kind, name) for name in names if hasattr(getattr(kind, name), "__name__")}
+    found = {name: getattr(kind, name) for name in names if isinstance(getattr(kind, name), FunctionType | MethodType)}
     first: dict[object, str] = {}
     for name, each in found.items():
         first.setdefault(each, name)
