@@ -15,6 +15,7 @@ from memforest_core.cli.config import Setting, walk
 from memforest_core.lifecycle import Lifecycle
 from memforest_core.remote.routes import FOLDERS
 from memforest_core.settings import Settings
+from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
 ERROR = 400
@@ -154,6 +155,7 @@ def python_reference() -> str:
         f"## The memory\n\n{_words(memory)}\n\n{_methods(memory, 'memory')}",
         f"## memory.lifecycle\n\n{_words(Lifecycle)}\n\n{_methods(Lifecycle, 'memory.lifecycle')}",
         f"## memory.dead\n\n{_words(DeadLetters)}\n\n{_methods(DeadLetters, 'memory.dead')}",
+        f"## memory.webhooks\n\n{_words(Webhooks)}\n\n{_methods(Webhooks, 'memory.webhooks')}",
         "## Other faces\n\nTheir methods are those above.\n\n"
         + "\n".join(f"### {name}\n\n{_words(classes[name])}\n" for name in FACES),
         "## Functions\n\n"
