@@ -67,7 +67,7 @@ soak: setup  ## everything at once at random, with kill -9, against a model in m
 
 EXAMPLES ?= 28
 fuzz: setup  ## send 10,000 made-up requests against the OpenAPI document: with a key, a foreign one and none
-	MEMFOREST_FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s --timeout 3600 tests/contract/memory/test_openapi.py
+	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s --timeout 3600 tests/contract/memory/test_openapi.py
 
 browser:  # a page is tested in Chromium: installed here where that can be done without asking
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

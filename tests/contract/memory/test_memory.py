@@ -57,6 +57,7 @@ def test_every_face_finds_the_same(memories: dict[str, MemForest]) -> None:
     """Given one owner, when all faces ask the same, then evidence, facts, trees and timeline are equal."""
     name = f"carol-{uuid4()}"
     memories["embedded"].enqueue(name, "s", MOVES, wait="summaries")
+    memories["embedded"].flush(name)  # summaries are indexed after they are ready
 
     def told(memory: MemForest) -> tuple[object, ...]:
         evidence: tuple[Evidence, ...] = memory.recall(name, "What is the cat called?", k=5, neighbours=1).evidence

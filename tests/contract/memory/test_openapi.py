@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.contract.memory.conftest import Node
 
-EXAMPLES = int(os.environ.get("MEMFOREST_FUZZ_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "3"))
 """Requests of each operation, kind and key. make fuzz sends 10,000 in all."""
 KEPT = "What this tenant keeps to itself."
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance]
