@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from typer.testing import CliRunner
 
 from benchmarks.support.processes import IndexServer, environment, settings_from
@@ -23,12 +25,17 @@ from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, admin, at, stack
 from memforest_core.api import MemForest
+from memforest_core.backup import service
+from memforest_core.backup.rows import saved_tables
 from memforest_core.cli.program import app
+from memforest_core.store import schema
 from memforest_core.store.schema import head_revision
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 TIMEOUT_S = 150.0
 QUESTION = "Where do I live?"
+OLDER = "0021"
+"""The schema before webhooks."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,21 @@ def locked(url: str, table: str, mode: str) -> Iterator[None]:
             yield
     finally:
         engine.dispose()
+
+
+def columns_at(url: str, revision: str) -> dict[str, set[str]]:
+    """Take a database's schema back to a revision; the columns of its tables then."""
+    engine = sa.create_engine(url)
+    columns = sa.text("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'memforest'")
+    found: dict[str, set[str]] = defaultdict(set)
+    try:
+        with engine.begin() as connection:
+            command.downgrade(schema._config(connection), revision)
+            for table, column in connection.execute(columns):
+                found[table].add(column)
+    finally:
+        engine.dispose()
+    return found
 
 
 def waits_for(servers: SessionServers, table: str, database: str) -> bool:
@@ -188,6 +210,28 @@ def test_a_memory_goes_to_another_place(
         forced = sa.text("SELECT count(*) FROM pg_class WHERE relname = 'fact' AND relforcerowsecurity")
         assert connection.scalar(forced) == 1
     engine.dispose()
+
+
+def test_a_backup_of_an_older_version_is_upgraded(
+    source: Stack, target: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a backup that an older version made of its schema, when it is restored, then its rows come to this one."""
+    directory, variables = tmp_path / "backup", owner_variables(source)
+    before = contents(variables["MEMFOREST_DATABASE__MIGRATION_URL"])
+    kept = columns_at(variables["MEMFOREST_DATABASE__MIGRATION_URL"], OLDER)
+    with monkeypatch.context() as older:
+        known = [(name, tuple(c for c in own if c in kept[name])) for name, own in saved_tables() if name in kept]
+        older.setattr(service, "head_revision", lambda: OLDER)
+        older.setattr(service, "saved_tables", lambda: known)
+        made = run("backup", directory, **variables)
+    assert made.returncode == 0, made.stderr
+    assert json.loads((directory / "manifest.json").read_text())["revision"] == OLDER < head_revision()
+
+    restored = run("restore", directory, "--json", **target)
+    assert restored.returncode == 0, restored.stderr
+    assert json.loads(restored.stdout)["violations"] == 0
+    assert contents(target["MEMFOREST_DATABASE__MIGRATION_URL"]) == before
+    assert "Oslo" in asked(target)
 
 
 def test_a_backup_that_was_killed_is_never_taken_for_a_whole_one(
