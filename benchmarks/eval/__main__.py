@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.eval import locomo, longmemeval
+from benchmarks.eval import beam, locomo, longmemeval, realtalk
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
-from benchmarks.eval.baselines import BASELINES, DEPTH
+from benchmarks.eval.baseline_rows import BASELINES
+from benchmarks.eval.baselines import DEPTH
 from benchmarks.eval.dataset import Dataset, WrongFile, fingerprint, limited
 from benchmarks.eval.ingesting import Memory, remembered
 from benchmarks.eval.losses import loss_table
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
-from benchmarks.eval.summing import comparison, row
+from benchmarks.eval.summing import FOUND, by_type, comparison, row
 from benchmarks.eval.tables import WrongTable
 from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
@@ -30,14 +31,17 @@ from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
 OWN = Path(__file__).parent / "data" / "own.json"
+LOADERS = {"longmemeval": longmemeval.load, "realtalk": realtalk.load, "beam": beam.load}
 MEASURED = (
-    "evidence recall: percent of a question's gold turns whose text (or a sentence of it of at least half its length)"
-    " is in the best 500 and 2,000 tokens of delivered text, headers included, all methods packed alike; recall_at_k,"
-    " all_at_10, mrr and ndcg_10 by the turns that the first k items quote; means over questions. Each method orders up"
-    " to 200 items. query_ms: a whole query, its embedding included, of memforest with the configured k. memforest:"
-    " the configured settings in embedding mode; memforest:no-<signal>: that weight is 0; memforest:trees=...: those"
-    " families of trees only. comparison: paired differences in points with a 95% percentile bootstrap interval,"
-    " conversations drawn, 2,000 draws."
+    "share: percent of the text of a question's gold turns that is in the best 500 and 2,000 tokens of delivered text,"
+    " headers included, all methods packed alike; recall: percent of the gold turns whose text (or a sentence of it of"
+    " at least half its length) is there; recall_at_k, all_at_10, mrr and ndcg_10 by the turns that the first k items"
+    " quote, which favours big items; means over questions. Each method orders up to 200 items. query_ms: the query"
+    " that gives them, its embedding included; query_k_ms: one of memforest for the configured k, asked after it."
+    " memforest: the configured settings in embedding mode; memforest:no-<signal>: that weight is 0;"
+    " memforest:trees=...: those families of trees only; ours: rows that need MemForest. comparison: with the foreign"
+    " baseline that delivers the largest share, comparison_recall: by recall, by_type: each baseline by share; paired"
+    " differences in points with a 95% percentile bootstrap interval, conversations drawn, 2,000 draws."
     " losses: percent of the gold turns that each stage of memforest loses"
 )
 
@@ -45,8 +49,8 @@ MEASURED = (
 def options() -> argparse.ArgumentParser:
     """The command line."""
     made = parser("Measure evidence recall of MemForest and of baselines over the same texts.")
-    made.add_argument("--dataset", choices=("locomo", "longmemeval", "own"), default="own", help="format of the file")
-    made.add_argument("--path", type=Path, help="the data set's file; dataset own brings its own")
+    made.add_argument("--dataset", choices=("own", "locomo", *LOADERS), default="own", help="format of the file")
+    made.add_argument("--path", type=Path, help="the data set's file or directory; dataset own brings its own")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
@@ -76,7 +80,7 @@ def load(arguments: argparse.Namespace) -> Dataset:
     elif arguments.dataset == "locomo":
         data = locomo.load(arguments.path, captions=arguments.captions)
     else:
-        data = longmemeval.load(arguments.path)
+        data = LOADERS[arguments.dataset](arguments.path)
     return transformed(data, arguments.seed) if arguments.transform else data
 
 
@@ -163,6 +167,8 @@ def summed(
         "ingest_s": memory.ingest_s,
         "ingest_kept": memory.kept,
         "comparison": comparison(ours, flat, seed) if ours else {},
+        "comparison_recall": comparison(ours, flat, seed, FOUND) if ours else {},
+        "by_type": by_type(ours, flat, seed) if ours else {},
         "losses": loss_table(ours),
     }
 

@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, tzinfo
 from enum import StrEnum
-from functools import cached_property
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import numpy as np
-import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from benchmarks.eval.dataset import Conversation, Question, Session, Turn
-from benchmarks.eval.measuring import Item, Quote
-from benchmarks.eval.searching import Bm25, Order, cosine, fused
-from memforest_core.domain.cells import pieces, speech
-from memforest_core.domain.evidence import day_label
-from memforest_core.domain.ids import TenantId
-from memforest_core.domain.indexed import cell_text, fact_terms_text
-from memforest_core.domain.times import Precision, TimeSpan
-from memforest_core.store.engine import tenant_transaction
+from benchmarks.eval.corpora import Corpora, Corpus, Cut
+from benchmarks.eval.dataset import Conversation, Question
+from benchmarks.eval.measuring import Item
+from benchmarks.eval.searching import Order, best, by_best, cosine, fused, similarities, widened
 
 DEPTH = 200
 """Items that every method puts in order: more than 2,000 tokens hold."""
-CELL_TURNS = 2
-CHUNK_CHARS = 800
-EMBEDDED_AT_ONCE = 256
-
-FACTS = sa.text(
-    """
-    SELECT f.text, f.mentioned_at, f.statement ->> 'speaker' AS speaker, o.turns,
-           (f.statement ->> 'verbatim')::boolean AS verbatim
-      FROM memforest.fact f
-      JOIN memforest.forest r ON r.tenant_id = f.tenant_id AND r.forest_id = f.forest_id
-     CROSS JOIN LATERAL (
-        SELECT array_agg(t.external_id ORDER BY t.occurred_at, t.ordinal) AS turns
-          FROM memforest.occurrence o
-          JOIN memforest.turn t ON t.tenant_id = o.tenant_id AND t.session_id = o.session_id
-                               AND t.ordinal = ANY(o.turn_ordinals)
-         WHERE o.tenant_id = f.tenant_id AND o.fact_id = f.fact_id) o
-     WHERE f.tenant_id = :t AND r.owner = :owner
-     ORDER BY f.seq
-    """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +26,11 @@ class Answered:
 
     items: Sequence[Item]
     ms: float
+    """Of the query that gave these items."""
     stages_ms: dict[str, float] = field(default_factory=dict)
     degraded: tuple[str, ...] = ()
+    k_ms: float | None = None
+    """Of a query for the configured number of pieces; None where a method has no such number."""
 
 
 class Method(Protocol):
@@ -71,181 +46,41 @@ class Method(Protocol):
         ...
 
 
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Texts to unit vectors of shape (n, d)."""
+class Clock:
+    """Times one query; begun when all that is searched is built."""
 
+    def __init__(self, corpora: Corpora) -> None:
+        self._corpora = corpora
+        self._started = time.perf_counter()
+        self._stages: dict[str, float] = {}
 
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """A text as it is searched, and what is delivered when it is found."""
+    def embed(self, question: Question) -> NDArray[np.float32]:
+        """The question's vector, shape (d,)."""
+        vector = self._corpora.embed(question.text)
+        self._stages["embed"] = self._ms()
+        return vector
 
-    text: str
-    quotes: tuple[Quote, ...]
+    def answered(self, corpus: Corpus, order: Order) -> Answered:
+        """What these texts deliver."""
+        quotes = corpus.quotes(order)
+        total = self._ms()
+        return Answered(quotes, total, self._stages | {"search": total - self._stages.get("embed", 0.0)})
 
-
-class Corpus:
-    """The texts of one conversation in one cut; searches are built when they are first used."""
-
-    def __init__(self, texts: Sequence[Searched], embed: Embed) -> None:
-        self.texts = texts
-        self._embed = embed
-
-    @cached_property
-    def bm25(self) -> Bm25:
-        """By words."""
-        return Bm25([one.text for one in self.texts])
-
-    @cached_property
-    def vectors(self) -> NDArray[np.float32]:
-        """By meaning: shape (n, d)."""
-        return vectors_of([one.text for one in self.texts], self._embed)
-
-    def quotes(self, order: Order) -> list[Quote]:
-        """What is delivered, each turn once."""
-        found: dict[tuple[str, ...], Quote] = {}
-        for position in order:
-            for quote in self.texts[position].quotes:
-                found.setdefault((*quote.turn_ids, quote.text), quote)
-        return list(found.values())
-
-
-def vectors_of(texts: Sequence[str], embed: Embed) -> NDArray[np.float32]:
-    """Vectors in calls of a bounded size."""
-    parts = [embed(texts[start : start + EMBEDDED_AT_ONCE]) for start in range(0, len(texts), EMBEDDED_AT_ONCE)]
-    return np.concatenate(parts) if parts else np.zeros((0, 1), dtype=np.float32)
-
-
-class Cut(StrEnum):
-    """What one text is."""
-
-    TURNS = "turns"
-    CELLS = "cells"
-    CHUNKS = "chunks"
-    FACTS = "facts"
+    def _ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1_000.0
 
 
 class Search(StrEnum):
     """How texts are ordered."""
 
     BM25 = "bm25"
+    BM25_NEIGHBOURS = "bm25_neighbours"
+    """BM25; each hit is followed by the texts before and after it in its session."""
     DENSE = "dense"
     HYBRID = "hybrid"
-
-
-class Corpora:
-    """The cuts of each conversation, made when they are first asked for; those of one conversation are kept."""
-
-    def __init__(
-        self,
-        read_facts: Callable[[Conversation], list[Searched]],
-        embed: Embed,
-        zone: tzinfo,
-        embed_query: Embed | None = None,
-    ) -> None:
-        """``embed_query`` makes a question's vector; ``embed`` for models that treat both alike."""
-        self._read_facts = read_facts
-        self._embed = embed
-        self._embed_query = embed_query or embed
-        self._zone = zone
-        self._of: Conversation | None = None
-        self._made: dict[Cut, Corpus] = {}
-
-    def embed(self, text: str) -> NDArray[np.float32]:
-        """One question's vector."""
-        vector: NDArray[np.float32] = self._embed_query([text])[0]
-        return vector
-
-    def of(self, conversation: Conversation, cut: Cut) -> Corpus:
-        """One cut of a conversation."""
-        if self._of is not conversation:
-            self._of, self._made = conversation, {}
-        if cut not in self._made:
-            self._made[cut] = Corpus(self._texts(conversation, cut), self._embed)
-        return self._made[cut]
-
-    def _texts(self, conversation: Conversation, cut: Cut) -> list[Searched]:
-        if cut is Cut.FACTS:
-            return self._read_facts(conversation)
-        make = {Cut.TURNS: _turns, Cut.CELLS: _cells, Cut.CHUNKS: _chunks}[cut]
-        return [
-            Searched(cell_text(text, moment), (_quote(text, moment, session, first, ids, self._zone),))
-            for session in conversation.sessions
-            for text, moment, first, ids in make(session)
-        ]
-
-
-Piece = tuple[str, datetime, int, tuple[str, ...]]
-"""A text, when it begins, the position of its first turn in the session, and the ids of its turns."""
-
-
-def _turns(session: Session) -> Iterator[Piece]:
-    for number, turn in enumerate(session.turns):
-        yield speech(turn.speaker, turn.text), _moment(session, turn), number, (turn.id,)
-
-
-def _cells(session: Session) -> Iterator[Piece]:
-    for first in range(0, len(session.turns), CELL_TURNS):
-        turns = session.turns[first : first + CELL_TURNS]
-        text = "\n".join(speech(turn.speaker, turn.text) for turn in turns)
-        yield text, _moment(session, turns[0]), first, tuple(turn.id for turn in turns)
-
-
-def _chunks(session: Session) -> Iterator[Piece]:
-    """Whole turns up to 800 characters; a longer turn is cut into pieces of its own."""
-    lines: list[tuple[int, Turn, str]] = []
-    for number, turn in enumerate(session.turns):
-        whole = speech(turn.speaker, turn.text)
-        lines += [(number, turn, whole[start:end]) for start, end in pieces(whole, CHUNK_CHARS)]
-    taken: list[tuple[int, Turn, str]] = []
-    for line in lines:
-        if taken and sum(len(text) + 1 for _, _, text in taken) + len(line[2]) > CHUNK_CHARS:
-            yield _joined(session, taken)
-            taken = []
-        taken.append(line)
-    if taken:
-        yield _joined(session, taken)
-
-
-def _joined(session: Session, lines: Sequence[tuple[int, Turn, str]]) -> Piece:
-    first, turn, _ = lines[0]
-    ids = tuple(dict.fromkeys(turn.id for _, turn, _ in lines))
-    return "\n".join(text for _, _, text in lines), _moment(session, turn), first, ids
-
-
-def _moment(session: Session, turn: Turn) -> datetime:
-    return turn.at or session.started_at
-
-
-def _quote(text: str, moment: datetime, session: Session, ordinal: int, ids: tuple[str, ...], zone: tzinfo) -> Quote:
-    span = TimeSpan(moment, moment, Precision.DAY)
-    return Quote(text, span, day_label(span, zone), session.id, ordinal, ids)
-
-
-def facts_of(
-    engine: sa.Engine, tenant: TenantId, conversation: Conversation, zone: tzinfo, *, pointers: bool
-) -> list[Searched]:
-    """The stored facts of a conversation; one that only points to its turns delivers those.
-
-    ``pointers`` says that all do, because they were extracted without a model.
-    """
-    turns: dict[str, Quote] = {}
-    for session in conversation.sessions:
-        for text, moment, first, ids in _turns(session):
-            turns[ids[0]] = _quote(text, moment, session, first, ids, zone)
-    with tenant_transaction(engine, tenant) as connection:
-        rows = connection.execute(FACTS, {"t": tenant, "owner": conversation.id}).all()
-    found = []
-    for row in rows:
-        sources = [turns[id_] for id_ in dict.fromkeys(row.turns or ()) if id_ in turns]
-        if not sources:
-            continue
-        quotes: tuple[Quote, ...] = tuple(sources)
-        if not (pointers or row.verbatim):
-            ids = tuple(id_ for quote in sources for id_ in quote.turn_ids)
-            said = sources[0]
-            quotes = (Quote(row.text, said.time, said.time_label, said.session_id, said.ordinal, ids),)
-        found.append(Searched(fact_terms_text(row.text, row.speaker or "", row.mentioned_at), quotes))
-    return found
+    """Reciprocal rank fusion of BM25 and dense."""
+    SUM = "sum"
+    """BM25 and dense, each over its best score, added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,39 +95,25 @@ class Baseline:
     def ask(self, conversation: Conversation, question: Question) -> Answered:
         """The best texts; building what is searched is not timed."""
         corpus = self.corpora.of(conversation, self.cut)
-        bm25 = None if self.search is Search.DENSE else corpus.bm25
-        vectors = None if self.search is Search.BM25 else corpus.vectors
-        started = time.perf_counter()
-        stages: dict[str, float] = {}
-        orders: list[Order] = []
-        if vectors is not None:
-            vector = self.corpora.embed(question.text)
-            stages["embed"] = _ms(started)
-            orders.append(cosine(vectors, vector, DEPTH))
-        if bm25 is not None:
-            orders.append(bm25.search(question.text, DEPTH))
-        order = orders[0] if len(orders) == 1 else fused(orders, DEPTH)
-        quotes = corpus.quotes(order)
-        total = _ms(started)
-        return Answered(quotes, total, stages | {"search": total - stages.get("embed", 0.0)})
+        if self.search is not Search.DENSE:
+            _ = corpus.bm25
+        if self.search in {Search.DENSE, Search.HYBRID, Search.SUM}:
+            _ = corpus.vectors
+        clock = Clock(self.corpora)
+        return clock.answered(corpus, self._order(corpus, question, clock))
 
-
-def _ms(started: float) -> float:
-    return (time.perf_counter() - started) * 1_000.0
-
-
-BASELINES = {
-    "bm25_turns": (Search.BM25, Cut.TURNS),
-    "bm25_cells": (Search.BM25, Cut.CELLS),
-    "bm25_chunks": (Search.BM25, Cut.CHUNKS),
-    "hybrid_chunks": (Search.HYBRID, Cut.CHUNKS),
-    "dense_turns": (Search.DENSE, Cut.TURNS),
-    "hybrid_turns": (Search.HYBRID, Cut.TURNS),
-    "flat_facts": (Search.HYBRID, Cut.FACTS),
-}
-"""All texts carry their date and speakers; words are stemmed."""
-
-
-def baselines(corpora: Corpora) -> list[Baseline]:
-    """All of them, over the same corpora."""
-    return [Baseline(name, search, cut, corpora) for name, (search, cut) in BASELINES.items()]
+    def _order(self, corpus: Corpus, question: Question, clock: Clock) -> Order:
+        match self.search:
+            case Search.BM25:
+                return corpus.bm25.search(question.text, DEPTH)
+            case Search.BM25_NEIGHBOURS:
+                return widened(corpus.bm25.search(question.text, DEPTH), corpus.sessions, DEPTH)
+            case Search.DENSE:
+                return cosine(corpus.vectors, clock.embed(question), DEPTH)
+            case Search.HYBRID:
+                dense = cosine(corpus.vectors, clock.embed(question), DEPTH)
+                return fused([dense, corpus.bm25.search(question.text, DEPTH)], DEPTH)
+            case Search.SUM:
+                scores = by_best(similarities(corpus.vectors, clock.embed(question)))
+                return best(scores + by_best(corpus.bm25.scores(question.text)), DEPTH)
+        assert_never(self.search)

@@ -15,6 +15,8 @@ BUDGETS = (500, 2_000)
 """Tokens of delivered text."""
 HALF = 0.5
 """A sentence stands for its turn from this share of the turn's length."""
+RUN = 40
+"""Characters in a row that are the same count as delivered: longer than what different turns share by chance."""
 
 CountTokens = Callable[[str], int]
 """Tokens of one line of text."""
@@ -91,6 +93,36 @@ def found(gold: Sequence[str], text: str) -> list[bool]:
     """For each gold turn's text whether the delivered text holds it: pointing at a turn does not count."""
     there = flat(text)
     return [any(sign in there for sign in signs(one)) for one in gold]
+
+
+def shares(gold: Sequence[str], text: str) -> list[float]:
+    """For each gold turn's text the share of its characters that the delivered text holds.
+
+    A character counts when it is in a run of at least 40 that the text holds letter by letter apart from white space;
+    of a shorter turn all of it has to be there. So a chunk that cuts a long turn counts with its part, once.
+    """
+    there = flat(text)
+    held: set[str] | None = None
+    found = []
+    for one in map(flat, gold):
+        if one in there:
+            found.append(1.0)
+        elif len(one) <= RUN:
+            found.append(0.0)
+        else:
+            held = held or {there[start : start + RUN] for start in range(len(there) - RUN + 1)}
+            found.append(_covered(one, held) / len(one))
+    return found
+
+
+def _covered(one: str, held: Collection[str]) -> int:
+    """How many characters lie in a run that is held."""
+    count = end = 0
+    for start in range(len(one) - RUN + 1):
+        if one[start : start + RUN] in held:
+            count += start + RUN - max(start, end)
+            end = start + RUN
+    return count
 
 
 def ranked(gold: Sequence[str], items: Sequence[Item]) -> Ranking:

@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from benchmarks.eval.baseline_rows import shown
 from benchmarks.eval.tables import PASS_1
 from benchmarks.eval.variants import MEMFOREST
 
-BUDGETS = ((500, "recall_500"), (2_000, "recall_2000"))
+BUDGETS = ((500, "share_500"), (2_000, "share_2000"))
 LATENCY, TOKENS = "query_ms_p50", "context_tokens"
 INCHES = (7.5, 4.5)
 DPI = 110
@@ -61,11 +62,11 @@ def drawn(
     latency = "query, p50 ms"
     pictures = {
         "recall_latency": [
-            Panel(f"Within {budget:,} tokens", latency, "recall %", _lines(rows, (LATENCY, name)), log=True)
+            Panel(f"Within {budget:,} tokens", latency, "share %", _lines(rows, (LATENCY, name)), log=True)
             for budget, name in BUDGETS
         ],
         "recall_tokens": [
-            Panel("Within a budget", "tokens of delivered text", "recall %", _lines(rows, *BUDGETS)),
+            Panel("Within a budget", "tokens of delivered text", "share %", _lines(rows, *BUDGETS)),
             Panel("First 10 items", "tokens of delivered text", "recall@10 %", _lines(rows, (TOKENS, "recall_at_10"))),
         ],
     }
@@ -132,7 +133,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
                 markersize=14 if kind is Kind.OURS else 7,
                 linewidth=1,
                 alpha=0.8,
-                label=(kind.value if position == 0 else None) if shared else line.name,
+                label=(kind.value if position == 0 else None) if shared else shown(line.name),
             )
     if panel.lines:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)

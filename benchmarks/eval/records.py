@@ -32,8 +32,12 @@ class Record:
     """Such as ``temporal``; the data set's own name for it."""
     gold: tuple[str, ...]
     """Ids of the turns that hold the answer, at least one."""
+    share_500: float
+    """Share of the gold turns' text that is in the best 500 tokens of delivered text: mean over the turns."""
+    share_2000: float
+    """The same for 2,000 tokens."""
     found_500: float
-    """Share of the gold turns whose text is in the best 500 tokens of delivered text."""
+    """Share of the gold turns that count as found in the best 500 tokens: each all or not at all."""
     found_2000: float
     """The same for 2,000 tokens."""
     ranks: tuple[int | None, ...]
@@ -50,7 +54,9 @@ class Record:
     context_tokens: int
     """Tokens of the delivered text of the first 10 items, headers included."""
     ms: float
-    """Wall time of a query as a caller makes it, its embedding included."""
+    """Wall time of the query whose items are measured here (up to 200), its embedding included."""
+    k_ms: float | None = None
+    """Wall time of a query for the configured number of pieces; None where a method has no such number."""
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     losses: Mapping[str, int] = field(default_factory=dict)
     """How many gold turns each stage lost, by ``losses.Loss``; only for the row ``memforest``, else empty."""

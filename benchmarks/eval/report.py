@@ -9,16 +9,16 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.eval.answers import ANSWERS
-from benchmarks.eval.baselines import BASELINES
+from benchmarks.eval.baseline_rows import BASELINES, shown
 from benchmarks.eval.losses import loss_table
 from benchmarks.eval.records import RESULT, Record, WrongRun, by_method, read_records, read_run
-from benchmarks.eval.summing import comparison, interval, row
+from benchmarks.eval.summing import SHARE, Value, by_type, comparison, interval, row
 from benchmarks.eval.tables import MAX_K, WrongTable, read, table
 from benchmarks.eval.variants import MEMFOREST
 from benchmarks.harness import Row, say
@@ -27,6 +27,8 @@ MAX_CONVERSATIONS = 12
 """With more, a table by conversation says nothing."""
 MEASURED = ("dataset", "file", "transform", "limit", "conversations", "seed", "chat_model", "embedding_model", "mode")
 MEASURES = {
+    "share_500": "share, 500 tokens",
+    "share_2000": "share, 2,000 tokens",
     "recall_500": "recall, 500 tokens",
     "recall_2000": "recall, 2,000 tokens",
     "recall_at_5": "recall@5",
@@ -38,6 +40,8 @@ MEASURES = {
     "context_tokens": "tokens of 10",
     "query_ms_p50": "p50 ms",
     "query_ms_p95": "p95 ms",
+    "query_k_ms_p50": "p50 ms of k",
+    "query_k_ms_p95": "p95 ms of k",
 }
 LOSSES = {
     "not_stored": "never stored: no cell holds the turn",
@@ -105,7 +109,8 @@ def markdown(found: Measured, plots: Sequence[Plot] = ()) -> str:
         ("All questions", _headline(found)),
         ("By category", _by(found, "by_category")),
         ("By conversation", _by(found, "by_conversation")),
-        ("Against the best baseline", _against(found)),
+        ("Against the best foreign baseline", _against(found)),
+        ("By type against each baseline", _by_type(found)),
         ("What each part adds", _ablation(found)),
         ("Where the evidence is lost", _losses(found)),
         ("Time by stage", _stages(found)),
@@ -141,7 +146,13 @@ def _is_variant(method: str) -> bool:
 
 def _headline(found: Measured) -> str:
     heads = ["method", *MEASURES.values()]
-    return grid(heads, [[one["method"], *(one[name] for name in MEASURES)] for one in _own(found.rows)])
+    lines = [[shown(str(one["method"])), *(one[name] for name in MEASURES)] for one in _own(found.rows)]
+    return (
+        "Share: how much of the gold turns' text is delivered; recall: how many of them are found, each all or not at"
+        " all. Recall@k, all@10, MRR and nDCG count items, which favours methods with big items: see the tokens of 10."
+        " p50 and p95 are of the query whose items are measured (up to 200), those of k of one for the configured"
+        f" number of pieces.\n\n{grid(heads, lines)}"
+    )
 
 
 def _by(found: Measured, group: str) -> str:
@@ -151,8 +162,11 @@ def _by(found: Measured, group: str) -> str:
     names = {name: int(str(cell["n"])) for part in parts for name, cell in part.items()}
     if len(names) > MAX_CONVERSATIONS or len(names) < 2:
         return ""
-    lines = [[one["method"], *(_both(part.get(name)) for name in names)] for one, part in zip(rows, parts, strict=True)]
-    return "Recall within 500 / 2,000 tokens.\n\n" + grid(
+    lines = [
+        [shown(str(one["method"])), *(_both(part.get(name)) for name in names)]
+        for one, part in zip(rows, parts, strict=True)
+    ]
+    return "Share within 500 / 2,000 tokens.\n\n" + grid(
         ["method", *(f"{name} ({n})" for name, n in names.items())], lines
     )
 
@@ -162,7 +176,7 @@ def _groups(cell: object) -> Mapping[str, Row]:
 
 
 def _both(cell: Mapping[str, object] | None) -> str:
-    return f"{cell['recall_500']} / {cell['recall_2000']}" if cell else ""
+    return f"{cell['share_500']} / {cell['share_2000']}" if cell else ""
 
 
 def _against(found: Measured) -> str:
@@ -176,13 +190,34 @@ def _against(found: Measured) -> str:
         lines.append([name, near["n"], *_difference(near), *(_difference(far) if far else ("", ""))])
     times, saved = told["ratio_500"], told["misses_saved_2000"]
     return (
-        f"Within 500 tokens {told['best_500']} is the best baseline"
-        + (" and finds nothing" if times is None else f"; {MEMFOREST} has {times} times its recall")
+        f"By share. Within 500 tokens {told['best_500']} is the best foreign baseline"
+        + (" and delivers nothing" if times is None else f"; {MEMFOREST} has {times} times its share")
         + f". Within 2,000 it is {told['best_2000']}"
-        + (", which misses nothing" if saved is None else f"; {MEMFOREST} has {saved}% fewer misses")
+        + (", which misses nothing" if saved is None else f"; {MEMFOREST} misses {saved}% less")
         + ". Differences in points, with the 95% interval when conversations are drawn:\n\n"
         + grid(["questions", "n", "500 tokens", "interval", "2,000 tokens", "interval"], lines)
     )
+
+
+def _by_type(found: Measured) -> str:
+    """Our share minus each baseline's, by type of question."""
+    flat = {name: records for name, records in found.records.items() if name in BASELINES}
+    told: Mapping[str, Mapping[str, Any]] = by_type(found.ours, flat, found.seed) if found.ours else {}
+    if not told:
+        return ""
+    types = list(dict.fromkeys(name for one in told.values() for name in one["500"]))
+    parts = []
+    for budget in ("500", "2000"):
+        lines = [[shown(row), *(_cell_of(one[budget].get(name)) for name in types)] for row, one in told.items()]
+        parts.append(f"Within {int(budget):,} tokens:\n\n{grid(['minus', *types], lines)}")
+    return (
+        f"Share of {MEMFOREST} minus that of each baseline, in points, with the 95% interval when conversations are"
+        " drawn.\n\n" + "\n\n".join(parts)
+    )
+
+
+def _cell_of(cell: Mapping[str, Any] | None) -> str:
+    return "{} ({})".format(*_difference(cell)) if cell else ""
 
 
 def _difference(cell: Mapping[str, Any]) -> tuple[str, str]:
@@ -198,7 +233,7 @@ def _ablation(found: Measured) -> str:
         if not _is_variant(method):
             continue
         cells: list[object] = [method.removeprefix(f"{MEMFOREST}:")]
-        for name, value in (("recall_500", _near), ("recall_2000", _far)):
+        for name, value in zip(("share_500", "share_2000"), SHARE, strict=True):
             cells += [one[name], *_gap(found.records[method], found.ours, value, found.seed)]
         lines.append([*cells, one["query_ms_p50"]])
     if not lines or not found.ours:
@@ -207,17 +242,7 @@ def _ablation(found: Measured) -> str:
     return "Variant minus memforest, in points: a loss is what the missing part adds.\n\n" + grid(heads, lines)
 
 
-def _near(record: Record) -> float:
-    return record.found_500
-
-
-def _far(record: Record) -> float:
-    return record.found_2000
-
-
-def _gap(
-    variant: Sequence[Record], ours: Sequence[Record], value: Callable[[Record], float], seed: int
-) -> tuple[str, str]:
+def _gap(variant: Sequence[Record], ours: Sequence[Record], value: Value, seed: int) -> tuple[str, str]:
     base = {record.question_id: value(record) for record in ours}
     gaps = [
         (record.conversation, value(record) - base[record.question_id])
@@ -236,7 +261,10 @@ def _losses(found: Measured) -> str:
     if not told:
         return ""
     lines = [[words, told[name]] for name, words in LOSSES.items() if name in told]
-    return f"Percent of the {told['gold_turns']} gold turns, for {MEMFOREST}.\n\n" + grid(["stage", "%"], lines)
+    return (
+        f"Percent of the {told['gold_turns']} gold turns, for {MEMFOREST}; each is found or lost as a whole.\n\n"
+        + grid(["stage", "%"], lines)
+    )
 
 
 def _stages(found: Measured) -> str:
@@ -246,7 +274,9 @@ def _stages(found: Measured) -> str:
         [one["method"], *(part.get(stage) for stage in stages), one["query_ms_p50"], one["query_ms_p95"]]
         for one, part in zip(found.rows, parts, strict=True)
     ]
-    return "Milliseconds, p50.\n\n" + grid(["method", *stages, "whole query", "p95"], lines)
+    return "Milliseconds, p50, of the query whose items are measured.\n\n" + grid(
+        ["method", *stages, "whole query", "p95"], lines
+    )
 
 
 def _stage_times(one: Row) -> Mapping[str, object]:

@@ -9,18 +9,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.eval.baselines import (
-    BASELINES,
-    Answered,
-    Corpora,
-    Method,
-    Searched,
-    baselines,
-    facts_of,
-)
+from benchmarks.eval.baseline_rows import BASELINES, baselines
+from benchmarks.eval.baselines import Answered, Method
+from benchmarks.eval.corpora import Corpora, Searched, facts_of
 from benchmarks.eval.dataset import Conversation, Dataset, Question
 from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
-from benchmarks.eval.measuring import Item, delivered, found, mean, packed, ranked
+from benchmarks.eval.measuring import BUDGETS, Item, delivered, found, mean, packed, ranked, shares
 from benchmarks.eval.records import Record, RecordFile
 from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
@@ -66,7 +60,7 @@ class Run:
     @classmethod
     def of(cls, services: Services, data: Dataset, wanted: Sequence[str]) -> Run:
         """The wanted rows over one memory."""
-        flat = [one for one in baselines(_corpora(services)) if one.name in wanted]
+        flat = [one for one in baselines(_corpora(services), data) if one.name in wanted]
         own = [one for one in variants("all", services.settings.llm) if one.name in wanted]
         return cls(services, data, [*flat, *recallings(services, own)])
 
@@ -94,8 +88,8 @@ class Run:
         texts = {turn.id: turn.text for _, turn in conversation.turns()}
         answered = method.ask(conversation, question)
         items, gold = answered.items, [texts[turn] for turn in question.gold]
-        near = found(gold, delivered(items, 500, count_tokens))
-        far = found(gold, delivered(items, 2_000, count_tokens))
+        short, long = (delivered(items, budget, count_tokens) for budget in BUDGETS)
+        near, far = found(gold, short), found(gold, long)
         places = ranked(question.gold, items)
         return Record(
             method=method.name,
@@ -103,6 +97,8 @@ class Run:
             question_id=question.id,
             category=question.category,
             gold=question.gold,
+            share_500=mean(shares(gold, short)),
+            share_2000=mean(shares(gold, long)),
             found_500=mean(near),
             found_2000=mean(far),
             ranks=places.ranks,
@@ -114,6 +110,7 @@ class Run:
             ndcg_10=places.ndcg_10,
             context_tokens=_tokens(items[:FIRST]),
             ms=round(answered.ms, 3),
+            k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
             stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
             losses=self._lost(method, conversation, question, answered, near, far),
             degraded=answered.degraded,

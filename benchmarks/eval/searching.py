@@ -1,10 +1,11 @@
-"""Plain search over a few thousand texts in memory, as others do it: BM25, cosine, and reciprocal rank fusion."""
+"""Plain search over a few thousand texts in memory, as others do it: BM25, cosine, and what fuses the two."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ RRF_K = 60
 
 Order = list[int]
 """Positions of texts, best first."""
+Scores = NDArray[np.float64]
+"""A score for each text, shape (n,)."""
 
 
 class Bm25:
@@ -40,8 +43,8 @@ class Bm25:
             idf = math.log(1 + (self._size - len(pairs) + 0.5) / (len(pairs) + 0.5))
             self._postings[term] = positions, idf * counts_of * (K1 + 1) / (counts_of + norms[positions])
 
-    def scores(self, question: str) -> NDArray[np.float64]:
-        """Each text's score, shape (n,): 0 without a term in common."""
+    def scores(self, question: str) -> Scores:
+        """Each text's score: 0 without a term in common."""
         scores = np.zeros(self._size)
         for term in sorted(set(terms(question))):
             if term in self._postings:
@@ -54,7 +57,7 @@ class Bm25:
         return best(self.scores(question), limit, above=0.0)
 
 
-def best(scores: NDArray[np.float64], limit: int, *, above: float = -math.inf) -> Order:
+def best(scores: Scores, limit: int, *, above: float = -math.inf) -> Order:
     """Positions of the highest scores; equal ones in the order of the texts."""
     order = np.argsort(-scores, kind="stable")[:limit]
     return [int(position) for position in order if scores[position] > above]
@@ -62,7 +65,12 @@ def best(scores: NDArray[np.float64], limit: int, *, above: float = -math.inf) -
 
 def cosine(vectors: NDArray[np.float32], question: NDArray[np.float32], limit: int) -> Order:
     """The texts nearest to the question: unit vectors of shape (n, d) and (d,)."""
-    return best((vectors @ question).astype(np.float64), limit) if len(vectors) else []
+    return best(similarities(vectors, question), limit)
+
+
+def similarities(vectors: NDArray[np.float32], question: NDArray[np.float32]) -> Scores:
+    """Each text's cosine to the question."""
+    return (vectors @ question).astype(np.float64) if len(vectors) else np.zeros(0)
 
 
 def fused(orders: Sequence[Order], limit: int) -> Order:
@@ -72,3 +80,44 @@ def fused(orders: Sequence[Order], limit: int) -> Order:
         for rank, position in enumerate(order, 1):
             scores[position] += 1 / (RRF_K + rank)
     return sorted(scores, key=lambda position: (-scores[position], position))[:limit]
+
+
+def widened(order: Order, groups: Sequence[str], limit: int) -> Order:
+    """Each text followed by the one before and the one after it in its group, each text once."""
+    found: dict[int, None] = {}
+    for position in order:
+        beside = (position - 1, position + 1)
+        near = [other for other in beside if 0 <= other < len(groups) and groups[other] == groups[position]]
+        found |= dict.fromkeys([position, *near])
+    return list(found)[:limit]
+
+
+def by_best(scores: Scores) -> Scores:
+    """Scores over the best of them; as they are when none is above 0."""
+    top = scores.max(initial=0.0)
+    return scores / top if top else scores
+
+
+def spread(scores: Scores) -> Scores:
+    """Scores moved and scaled so that the lowest is 0 and the highest 1; zeros when all are alike."""
+    if not len(scores):
+        return scores
+    low, high = scores.min(), scores.max()
+    return (scores - low) / (high - low) if high > low else np.zeros(len(scores))
+
+
+def standard(scores: Scores) -> Scores:
+    """z-scores: how many standard deviations each lies above the mean; zeros when all are alike."""
+    deviation = scores.std() if len(scores) else 0.0
+    return (scores - scores.mean()) / deviation if deviation else np.zeros(len(scores))
+
+
+def beside(scores: Scores, groups: Sequence[str]) -> Scores:
+    """For each text the mean score of the ones before and after it in its group; 0 for one that is alone."""
+    same = np.array([one == other for one, other in pairwise(groups)], dtype=bool)
+    totals, counts = np.zeros(len(scores)), np.zeros(len(scores))
+    totals[1:] += np.where(same, scores[:-1], 0.0)
+    counts[1:] += same
+    totals[:-1] += np.where(same, scores[1:], 0.0)
+    counts[:-1] += same
+    return totals / np.maximum(counts, 1.0)

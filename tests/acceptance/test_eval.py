@@ -24,13 +24,17 @@ from memforest_core.settings import load_settings
 ROOT = Path(__file__).parents[2]
 METHODS = [
     "bm25_turns",
-    "bm25_chunks",
+    "bm25_chunks_neighbours",
     "hybrid_turns",
+    "sum_cells",
     "flat_facts",
+    "convex_turns",
+    "zsum_turns",
     "memforest",
     "memforest:flat",
     "memforest:no-dense",
 ]
+FOREIGN = ("bm25_turns", "bm25_chunks_neighbours", "hybrid_turns", "sum_cells", "convex_turns", "zsum_turns")
 QUESTIONS = 6
 
 
@@ -74,10 +78,13 @@ def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
     for row in first["rows"]:
         assert row["n"] == QUESTIONS
         assert 0 < row["recall_500"] <= row["recall_2000"] <= 100
+        assert 0 < row["share_500"] <= row["share_2000"] <= 100
         assert row["recall_at_5"] <= row["recall_at_10"] <= row["recall_at_20"]
         assert 0 < row["mrr"] <= 100
         assert row["context_tokens"] > 0
         assert 0 < row["query_ms_p50"] <= row["query_ms_p95"]
+        assert (row["query_k_ms_p50"] is not None) == row["method"].startswith("memforest")
+        assert row["ours"] == (row["method"].startswith("memforest") or row["method"] == "flat_facts")
         assert row["ingest_s"] > 0
         assert row["degraded"] == 0
         assert sum(one["n"] for one in row["by_category"].values()) == QUESTIONS
@@ -86,8 +93,10 @@ def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
 def test_the_run_says_what_it_measured_and_where_evidence_was_lost(first: dict[str, Any]) -> None:
     measured = first["measured"]
     assert (measured["dataset"], measured["questions"], measured["ingest_kept"]) == ("own", QUESTIONS, False)
-    assert measured["comparison"]["best_500"] in METHODS[:4]
+    assert measured["comparison"]["best_500"] in FOREIGN
+    assert measured["comparison_recall"]["best_2000"] in FOREIGN
     assert measured["comparison"]["by_category_2000"]["all"]["n"] == QUESTIONS
+    assert set(measured["by_type"]) == {*FOREIGN, "flat_facts"}
     losses = measured["losses"]
     assert losses["gold_turns"] >= QUESTIONS
     assert losses["not_stored"] == 0.0

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.eval.baselines import Baseline, Corpora, Cut, Search, Searched
+from benchmarks.eval.baselines import Baseline, Search
+from benchmarks.eval.corpora import Corpora, Cut, Searched
 from benchmarks.eval.dataset import Conversation, Question, Session, Turn
 from benchmarks.eval.searching import Bm25, cosine, fused
 

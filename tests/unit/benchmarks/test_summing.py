@@ -28,6 +28,8 @@ def record(
     conversation: str = "c1",
     category: str = "temporal",
     losses: dict[str, int] | None = None,
+    shares: tuple[float, float] | None = None,
+    k_ms: float | None = None,
 ) -> Record:
     return Record(
         method="any",
@@ -35,6 +37,8 @@ def record(
         question_id=f"q{question}",
         category=category,
         gold=("t1",),
+        share_500=near if shares is None else shares[0],
+        share_2000=far if shares is None else shares[1],
         found_500=near,
         found_2000=far,
         ranks=(1,),
@@ -46,6 +50,7 @@ def record(
         ndcg_10=near,
         context_tokens=100 * question,
         ms=float(question),
+        k_ms=k_ms,
         stages_ms={"search": 0.5},
         losses=losses or {},
     )
@@ -60,8 +65,8 @@ def test_a_row_is_the_mean_over_questions_in_percent() -> None:
     assert (got["method"], got["n"], got["ingest_s"]) == ("bm25_turns", 3, 9.5)
     assert (got["recall_500"], got["recall_2000"], got["context_tokens"]) == (50.0, 83.3, 200)
     assert got["by_category"] == {
-        "temporal": {"n": 2, "recall_500": 75.0, "recall_2000": 100.0},
-        "multi-hop": {"n": 1, "recall_500": 0.0, "recall_2000": 50.0},
+        "temporal": {"n": 2, "share_500": 75.0, "share_2000": 100.0, "recall_500": 75.0, "recall_2000": 100.0},
+        "multi-hop": {"n": 1, "share_500": 0.0, "share_2000": 50.0, "recall_500": 0.0, "recall_2000": 50.0},
     }
     assert got["query_ms_p50"] == 2.0
     assert got["stages_ms_p50"] == {"search": 0.5}
