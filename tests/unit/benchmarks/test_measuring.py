@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.eval.measuring import Quote, delivered, found, packed, quantile, ranked
+from benchmarks.eval.measuring import Quote, delivered, found, packed, quantile, ranked, shares
 from benchmarks.eval.tokens import count_tokens
 from memforest_core.domain.times import Precision, TimeSpan
 
@@ -38,6 +38,37 @@ def test_a_short_sentence_or_the_same_in_other_words_does_not_count() -> None:
 
 def test_white_space_does_not_matter() -> None:
     assert found(["One\n  two."], "Ada: One two.") == [True]
+
+
+LONG = " ".join(f"Point {number} of the plan is to mend wall {number * 7919}." for number in range(20))
+
+
+def test_a_long_turn_that_was_cut_counts_by_the_part_that_is_there() -> None:
+    """Given a third of a turn, then it was not found, and a third of it was delivered."""
+    third = LONG[: len(LONG) // 3]
+    assert found([LONG], f"Ada: {third}") == [False]
+    assert shares([LONG], f"Ada: {third}") == [pytest.approx(1 / 3, abs=0.01)]
+
+
+def test_parts_add_up_wherever_they_stand_and_count_once() -> None:
+    half = len(LONG) // 2
+    apart = f"{LONG[half:]}\nBob: Hm.\nAda: {LONG[:half]}"
+    assert shares([LONG], apart) == [pytest.approx(1.0, abs=0.01)]
+    twice = f"{LONG[:half]}\nBob: Hm.\nAda: {LONG[:half]}"
+    assert shares([LONG], twice) == [pytest.approx(0.5, abs=0.01)]
+
+
+def test_a_short_turn_counts_whole_or_not_and_chance_does_not_count() -> None:
+    assert shares(["Yes, it is.", "It leaks."], "Ada: Yes, it   is.\nBob: It leaked.") == [1.0, 0.0]
+    other = LONG.replace("mend wall", "paint gate")
+    assert shares([LONG], f"Ada: {other}") == [0.0]
+    assert shares([LONG, TURN], "") == [0.0, 0.0]
+
+
+def test_a_sentence_that_stands_for_its_turn_is_still_a_part_of_it() -> None:
+    sentence = "We moved to the old mill in Zutphen last spring."
+    assert found([TURN], sentence) == [True]
+    assert shares([TURN], sentence) == [pytest.approx(len(sentence) / len(TURN))]
 
 
 def test_items_of_one_session_and_day_share_a_header_that_counts() -> None:

@@ -14,7 +14,7 @@ from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import Record
 from benchmarks.eval.running import UnknownMethod, chosen
-from benchmarks.eval.summing import comparison, interval, row
+from benchmarks.eval.summing import FOUND, by_type, comparison, interval, row
 from benchmarks.eval.variants import MEMFOREST, variants
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.settings import LlmSettings, RecallSettings, load_settings
@@ -86,6 +86,55 @@ def test_the_best_baseline_of_each_budget_is_compared_with() -> None:
         "all": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
         "temporal": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
     }
+
+
+def test_what_is_ours_is_never_the_best_foreign_baseline() -> None:
+    """Given our own facts ahead of a foreign baseline, then the foreign one is compared with, and the row says whose."""
+    ours = [record(1, 1.0, 1.0)]
+    others = {"flat_facts": [record(1, 0.9, 0.9)], "bm25_turns": [record(1, 0.5, 0.5)]}
+    assert comparison(ours, others, 7)["best_500"] == "bm25_turns"
+    assert comparison(ours, {"flat_facts": others["flat_facts"]}, 7) == {}
+    whose = {name: row(name, ours, 0.0)["ours"] for name in ("bm25_turns", "flat_facts", "memforest", "memforest:flat")}
+    assert whose == {"bm25_turns": False, "flat_facts": True, "memforest": True, "memforest:flat": True}
+
+
+def test_comparison_is_by_share_and_on_request_by_what_was_found_whole() -> None:
+    ours = [record(1, 1.0, 1.0, shares=(0.9, 0.9))]
+    others = {
+        "bm25_chunks": [record(1, 0.0, 0.0, shares=(0.8, 0.8))],
+        "bm25_turns": [record(1, 0.5, 0.5, shares=(0.5, 0.5))],
+    }
+    by_share, by_found = comparison(ours, others, 7), comparison(ours, others, 7, FOUND)
+    assert (by_share["best_500"], by_found["best_500"]) == ("bm25_chunks", "bm25_turns")
+    assert by_share["ratio_500"] == 1.125
+    assert by_found["ratio_500"] == 2.0
+
+
+def test_each_type_of_question_is_compared_with_each_baseline() -> None:
+    ours = [record(1, 1.0, 1.0), record(2, 0.8, 0.8, conversation="c2", category="multi-hop")]
+    others = {
+        "bm25_turns": [record(1, 0.5, 1.0), record(2, 0.9, 0.6, conversation="c2", category="multi-hop")],
+        "late": [record(1, 0.5, 0.5)],
+        "empty": [],
+        "elsewhere": [record(3, 0.5, 0.5)],
+    }
+    got = by_type(ours, others, 7)
+    assert list(got) == ["bm25_turns", "late", "elsewhere"]
+    assert {name: cell["difference"] for name, cell in got["bm25_turns"]["500"].items()} == {
+        "all": 20.0,
+        "temporal": 50.0,
+        "multi-hop": -10.0,
+    }
+    assert (got["bm25_turns"]["500"]["all"]["low"], got["bm25_turns"]["500"]["all"]["high"]) == (-10.0, 50.0)
+    assert got["bm25_turns"]["500"]["multi-hop"]["below"] is True
+    assert got["late"]["2000"]["all"]["n"] == 1
+    assert got["elsewhere"] == {"500": {}, "2000": {}}
+
+
+def test_the_time_of_the_configured_number_of_pieces_stands_apart() -> None:
+    got = row("memforest", [record(n, 1.0, 1.0, k_ms=n / 2) for n in (1, 2, 3)], 0.0)
+    assert (got["query_ms_p50"], got["query_k_ms_p50"]) == (2.0, 1.0)
+    assert row("bm25_turns", [record(1, 1.0, 1.0)], 0.0)["query_k_ms_p95"] is None
 
 
 def test_without_a_finished_baseline_there_is_no_comparison() -> None:
