@@ -66,6 +66,9 @@ def options() -> argparse.ArgumentParser:
         metavar="N",
         help="let a chat model answer N times and judge: answers.csv in --out",
     )
+    made.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="ask in N processes: times are of a busy machine"
+    )
     made.add_argument("--limit", type=int, help="questions of each conversation")
     made.add_argument("--conversations", type=int, help="how many conversations")
     return made
@@ -95,6 +98,7 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
         "limit": arguments.limit,
         "conversations": arguments.conversations,
         "seed": arguments.seed,
+        "jobs": arguments.jobs,
         "chat_model": settings.llm.model,
         "embedding_model": settings.embedding.model,
         "mode": DEFAULT_MODE,
@@ -124,7 +128,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         records = stack.enter_context(RecordFile(out, described, resume=arguments.resume, again=again))
         memory = stack.enter_context(remembered(data, settings, arguments.home))
         work = Run.of(memory.memory.services, asked, wanted)
-        work.go(records)
+        work.go(records, arguments.jobs)
         if arguments.answers:
             answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
         rows, found = summed(asked, wanted, records, memory, arguments.seed)
@@ -183,7 +187,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error("Give with --out the directory for the table of --answers.")
     if arguments.answers < 0:
         made.error("Set --answers to 1 or more.")
-    for name in ("limit", "conversations"):
+    for name in ("limit", "conversations", "jobs"):
         if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
             made.error(f"Set --{name} to 1 or more.")
     # On stderr; a node that starts and stops says so at a lower level.

@@ -25,7 +25,18 @@ from benchmarks.harness import Row, say
 
 MAX_CONVERSATIONS = 12
 """With more, a table by conversation says nothing."""
-MEASURED = ("dataset", "file", "transform", "limit", "conversations", "seed", "chat_model", "embedding_model", "mode")
+MEASURED = (
+    "dataset",
+    "file",
+    "transform",
+    "limit",
+    "conversations",
+    "seed",
+    "jobs",
+    "chat_model",
+    "embedding_model",
+    "mode",
+)
 MEASURES = {
     "share_500": "share, 500 tokens",
     "share_2000": "share, 2,000 tokens",
@@ -212,7 +223,7 @@ def _by_type(found: Measured) -> str:
         parts.append(f"Within {int(budget):,} tokens:\n\n{grid(['minus', *types], lines)}")
     return (
         f"Share of {MEMFOREST} minus that of each baseline, in points, with the 95% interval when conversations are"
-        " drawn.\n\n" + "\n\n".join(parts)
+        " drawn; with one conversation both ends are the difference.\n\n" + "\n\n".join(parts)
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
@@ -19,7 +22,8 @@ from benchmarks.eval.records import Record, RecordFile
 from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
 from benchmarks.harness import say
-from memforest_core.bootstrap.service import Services
+from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.cli.logs import configure_logs
 from memforest_core.domain.ids import TenantId
 from memforest_core.settings import OFFLINE, Settings
 
@@ -48,6 +52,10 @@ def chosen(settings: Settings, group: str, wanted: str | None) -> list[str]:
     return [name for name in everything if name in asked]
 
 
+Task = tuple[int, int, list[int]]
+"""Positions of a conversation, of a method, and of the questions to ask."""
+
+
 @dataclass
 class Run:
     """A memory that holds the data set, and the methods that search it."""
@@ -64,25 +72,50 @@ class Run:
         own = [one for one in variants("all", services.settings.llm) if one.name in wanted]
         return cls(services, data, [*flat, *recallings(services, own)])
 
-    def go(self, records: RecordFile) -> None:
-        """Ask what is not recorded yet; one conversation after the other, so that each cut is made once."""
-        for number, conversation in enumerate(self.data, 1):
-            for method in self.methods:
-                self._ask(method, conversation, records)
-            say(f"asked about {number} of {len(self.data)} conversations")
+    def go(self, records: RecordFile, jobs: int = 1) -> None:
+        """Ask what is not recorded yet; one conversation after the other, so that each cut is made once.
 
-    def _ask(self, method: Method, conversation: Conversation, records: RecordFile) -> None:
-        open_ = [
-            question
-            for question in conversation.questions
-            if question.measures_recall and not records.has(method.name, question.id)
-        ]
-        if not open_:
+        With more ``jobs`` as many processes ask, each over connections of its own; a method's records of a conversation
+        are written together then.
+        """
+        open_ = self._open(records)
+        if jobs == 1:
+            for one in open_:
+                for record in self.asked(one):
+                    records.add(record)
             return
+        context = multiprocessing.get_context("spawn")
+        given = (self.services.settings, self.data, [method.name for method in self.methods])
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=given) as pool:
+            # In the order of the tasks, so that rows come in their own.
+            for found in pool.map(_asked, open_):
+                for record in found:
+                    records.add(record)
+
+    def _open(self, records: RecordFile) -> list[Task]:
+        """For each conversation and method the questions that are not recorded."""
+        return [
+            (number, place, questions)
+            for number, conversation in enumerate(self.data)
+            for place, method in enumerate(self.methods)
+            if (
+                questions := [
+                    at
+                    for at, question in enumerate(conversation.questions)
+                    if question.measures_recall and not records.has(method.name, question.id)
+                ]
+            )
+        ]
+
+    def asked(self, task: Task) -> Iterator[Record]:
+        """One method's answers about one conversation."""
+        number, place, questions = task
+        conversation, method = self.data[number], self.methods[place]
         # The first query of a method pays for connections and caches; it is asked twice, and counts once.
-        method.ask(conversation, open_[0])
-        for question in open_:
-            records.add(self._measured(method, conversation, question))
+        method.ask(conversation, conversation.questions[questions[0]])
+        for at in questions:
+            yield self._measured(method, conversation, conversation.questions[at])
+        say(f"{method.name}: asked about {number + 1} of {len(self.data)} conversations")
 
     def _measured(self, method: Method, conversation: Conversation, question: Question) -> Record:
         texts = {turn.id: turn.text for _, turn in conversation.turns()}
@@ -133,6 +166,19 @@ class Run:
             self._held[owner] = stored(self.services.engine, TenantId(self.services.settings.tenant), owner)
         outcome = Outcome(question.gold, near, far, items, packed(items, 2_000, count_tokens))
         return lost(outcome, self._held[owner], lambda: method.recall(conversation, question, DEEP).evidence)
+
+
+_here: list[Run] = []
+"""In a process of ``Run.go``: its own run, over connections of its own to the same memory."""
+
+
+def _begin(settings: Settings, data: Dataset, wanted: Sequence[str]) -> None:
+    configure_logs(logging.WARNING)
+    _here.append(Run.of(open_services(settings), data, wanted))
+
+
+def _asked(task: Task) -> list[Record]:
+    return list(_here[0].asked(task))
 
 
 def _tokens(items: Sequence[Item]) -> int:

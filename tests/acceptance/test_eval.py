@@ -83,7 +83,7 @@ def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
         assert 0 < row["mrr"] <= 100
         assert row["context_tokens"] > 0
         assert 0 < row["query_ms_p50"] <= row["query_ms_p95"]
-        assert (row["query_k_ms_p50"] is not None) == row["method"].startswith("memforest")
+        assert (row["query_k_ms_p50"] is not None) == (row["method"] in {"memforest", "memforest:flat"})
         assert row["ours"] == (row["method"].startswith("memforest") or row["method"] == "flat_facts")
         assert row["ingest_s"] > 0
         assert row["degraded"] == 0
@@ -119,6 +119,18 @@ def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], firs
         (row["method"], row["n"], row["recall_2000"]) for row in first["rows"]
     ]
     assert json.loads((place / "out" / RESULT).read_text())["rows"] == again["rows"]
+
+
+def test_processes_find_what_one_finds(place: Path, options: list[str], first: dict[str, Any]) -> None:
+    """Given the same memory, when two processes ask, then all rows are there, in their order, with the same evidence."""
+    wanted = ["--methods", "bm25_turns,convex_turns,flat_facts,memforest", *options[2:6], "--out", str(place / "two")]
+    several = answer(evaluated(*wanted, "--jobs", "2"))
+    assert several["measured"]["ingest_kept"] is True
+    alone = {row["method"]: row for row in first["rows"]}
+    assert [row["method"] for row in several["rows"]] == ["bm25_turns", "flat_facts", "convex_turns", "memforest"]
+    for row in several["rows"]:
+        for name in ("n", "share_500", "share_2000", "recall_at_10", "ndcg_10"):
+            assert row[name] == alone[row["method"]][name]
 
 
 def test_another_runs_records_are_refused_and_stay(place: Path, options: list[str], first: dict[str, Any]) -> None:
