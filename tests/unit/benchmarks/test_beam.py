@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.eval.__main__ import load as load_named
+from benchmarks.eval.__main__ import options as command_line
 from benchmarks.eval.beam import load
 from benchmarks.eval.dataset import Dataset, WrongFile
 from benchmarks.eval.ingesting import payload
@@ -117,6 +119,16 @@ def test_a_row_a_line_with_its_questions_in_one_text(tmp_path: Path, write: Any)
     data = load(path)
     assert [one.id for one in data] == ["a", "b"]
     assert [len(one.questions) for one in data] == [3, 3]
+
+
+def test_the_command_line_names_the_format(tmp_path: Path) -> None:
+    path = written(tmp_path, row())
+    asked = command_line().parse_args(["--dataset", "beam", "--path", str(path)])
+    assert load_named(asked) == load(path)
+    with pytest.raises(WrongFile, match=r"Give the file of beam with --path"):
+        load_named(command_line().parse_args(["--dataset", "beam"]))
+    with pytest.raises(WrongFile, match=r"not in REALTALK's format"):
+        load_named(command_line().parse_args(["--dataset", "realtalk", "--path", str(path)]))
 
 
 def test_what_is_not_beam_is_said_in_a_sentence(tmp_path: Path) -> None:
