@@ -26,8 +26,8 @@ BUDGET = 500
 MEASURED = (
     f"percent of the gold turns whose text is within {BUDGET} tokens of delivered text, mean over the questions;"
     " bm25: BM25 over turns with the terms of the product, packed and counted alike (a turn that shares no term is not"
-    " in its list, so that it may fill less than the budget); hybrid: BM25 and vectors over turns, fused by rank; ratio:"
-    " memforest by bm25;"
+    " in its list, so that it may fill less than the budget); hybrid: BM25 and vectors over turns, fused by"
+    " rank; ratio: memforest by bm25;"
     " by_kind: the same of questions that ask for now, before, after, first or a fact, memforest and bm25;"
     " missed: questions of which memforest lacks a gold turn"
 )

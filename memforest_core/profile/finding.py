@@ -15,12 +15,12 @@ from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, terms
+from memforest_core.domain.words import ENGLISH
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.profile.people import Person, everybody
 from memforest_core.profile.records import FoundFact
 from memforest_core.profile.rows import NearFact, ProfileRows
-from memforest_core.recall.question import FIRST_PERSON
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
@@ -35,7 +35,8 @@ _ASKS = re.compile(
 _QUESTION = re.compile(r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when)\b", re.IGNORECASE)
 _DATE = re.compile(rf"(?:{MONTH}|{WEEKDAY})", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
-_IDLE = {*FIRST_PERSON, "i'm", "i've", "i'd", "i'll"}
+_FIRST_PERSON = ENGLISH.first_person.words
+_IDLE = {*_FIRST_PERSON, "i'm", "i've", "i'd", "i'll"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: V
 
 
 def _first_person(words: str) -> bool:
-    return not FIRST_PERSON.isdisjoint(word.casefold().partition("'")[0] for word in _WORD.findall(words))
+    return not _FIRST_PERSON.isdisjoint(word.casefold().partition("'")[0] for word in _WORD.findall(words))
 
 
 def _names(folded: str, person: Person) -> bool:

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from memforest_core.domain.asked_now import MAX_WORDS, asks_still
 from memforest_core.domain.asked_order import order_of
-from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.holding import Role
 from memforest_core.domain.ids import FactId
@@ -17,7 +16,9 @@ from memforest_core.domain.mentions import found_in
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, terms
-from memforest_core.recall.question import FIRST_PERSON, Question
+from memforest_core.domain.words import LANGUAGES
+from memforest_core.domain.words.records import Words
+from memforest_core.recall.question import Question
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.timeline import TimelineRows
 from memforest_core.recall.timeline.chains import Chain, Speakers, chains_of
@@ -31,9 +32,7 @@ MAX_STATES = 5
 """States that are lifted, the last ones to begin."""
 MAX_SUBJECT_WORDS = 4
 
-_RELATIVE = re.compile(rf"(?:{RELATIVES})s?", re.IGNORECASE)
-_RELATIVE_NEXT = re.compile(rf"['\u2019]s?\s+(?:{RELATIVES})s?\b", re.IGNORECASE)
-_MINE = frozenset({"my", "our"})
+_RELATIVES = {words.language: re.compile(rf"(?:{words.relatives})s?", re.IGNORECASE) for words in LANGUAGES.values()}
 
 Told = Mapping[FactId, frozenset[TurnKey]]
 """The facts that tell one state, each with the turns in which it does."""
@@ -140,20 +139,31 @@ def _first_telling(voted: Iterable[Voted], told: Told) -> Iterator[Voted]:
 
 def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:
     """Normalized names of those the question may be about: "my sister" is the owner's sister, not the owner."""
-    words = question.words[:MAX_WORDS]
+    for spoken in question.spoken:
+        yield from _named_by_words(question, speakers, spoken)
+        text = question.text
+        for one in found_in(text, speakers.people):
+            of_relative = spoken.relative_next.match(text, one.end) or spoken.relative_ahead.search(text[: one.start])
+            if not one.plain and not of_relative:
+                yield from one.person.keys
+
+
+def _named_by_words(question: Question, speakers: Speakers, spoken: Words) -> Iterator[str]:
+    """The same by the words of one language, without the names that stand in the text in another way."""
+    words, relative = question.words[:MAX_WORDS], _RELATIVES[spoken.language]
     for start, word in enumerate(words):
-        if _RELATIVE.fullmatch(word) and start and (words[start - 1] in _MINE):
+        if relative.fullmatch(word) and start and words[start - 1] in spoken.ours:
             yield from (normalize_name(f"{owner} {word}") for owner in speakers.owner_keys)
         for end in range(start + 1, min(start + MAX_SUBJECT_WORDS, len(words)) + 1):
-            if end < len(words) and _RELATIVE.fullmatch(words[end]):
+            if end < len(words) and relative.fullmatch(words[end]):
                 continue  # "Ann's sister": Ann is not meant
-            if end == start + 1 and (word in FIRST_PERSON or word in _MINE):
+            if end == start + 1 and (word in spoken.first_person.words or word in spoken.ours):
                 yield from speakers.owner_keys
             else:
                 yield from speakers.named(" ".join(words[start:end]))
-    for one in found_in(question.text, speakers.people):
-        if not one.plain and not _RELATIVE_NEXT.match(question.text, one.end):
-            yield from one.person.keys
+    text = question.text
+    if any(not spoken.relative_next.match(text, own.end()) for own in spoken.first_person.inside.finditer(text)):
+        yield from speakers.owner_keys
 
 
 def _answers(attribute: str, states: Sequence[ChainState], question: Question) -> list[ChainState]:

@@ -244,7 +244,9 @@ class Gathering:
 def expanded(question: Question, weight: float) -> SparseVector:
     """The question's terms, and with ``weight`` those in which the state it asks for is usually told."""
     asked = question.sparse()
-    told = telling_terms(asked_attributes(question.terms)) - question.terms if weight > 0 else frozenset()
+    if weight <= 0:
+        return asked
+    told = telling_terms(asked_attributes(question.terms, question.spoken), question.spoken) - question.terms
     if not told:
         return asked
     weights = dict(zip(asked.indices, asked.values, strict=True))

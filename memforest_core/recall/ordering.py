@@ -42,7 +42,7 @@ def in_order(
         asked.order,
         frozenset(terms(asked.anchor)) - names,
         frozenset(terms(asked.other)) - names,
-        telling_terms(asked_attributes(question.terms)),
+        telling_terms(asked_attributes(question.terms, question.spoken), question.spoken),
     )
     return [*lift_ordered(told, wanted, weight), *rest]
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from memforest_core.domain.lexical import query_weights
 from memforest_core.domain.text import clean, normalize_name, variants
+from memforest_core.domain.words import words_of
+from memforest_core.domain.words.records import Words
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import SparseVector
 
@@ -16,15 +18,6 @@ MAX_NAME_WORDS = 4
 """Entity names of up to this many words are looked up."""
 MAX_NAME_KEYS = 256
 """Names that one question is searched for; the words of a very long one past that are not looked at."""
-
-FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
-"""Words that mean the owner who asks (English)."""
-
-ORDER_WORDS = frozenset(
-    {"before", "after", "afterwards", "previous", "previously", "prior", "former", "formerly", "earlier", "later"}
-    | {"next", "then", "until", "between", "originally", "initially", "used"}
-)
-"""Words that ask for what came before or after a state (English; "used" for "used to")."""
 
 _WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"['\u2019]s\b", re.IGNORECASE)
@@ -43,14 +36,19 @@ class Question:
     """For each of several terms of one word that word's first: what a text holds of them counts once."""
 
     @property
+    def spoken(self) -> tuple[Words, ...]:
+        """The words of its language, or of those that it may be in."""
+        return words_of(self.text)
+
+    @property
     def first_person(self) -> bool:
         """Whether the asker speaks of themselves."""
-        return not FIRST_PERSON.isdisjoint(self.words)
+        return any(words.first_person.found(self.words, self.text) for words in self.spoken)
 
     @property
     def about_order(self) -> bool:
         """Whether it asks for what came before or after something."""
-        return not ORDER_WORDS.isdisjoint(self.words)
+        return any(words.order.found(self.words, self.text) for words in self.spoken)
 
     def names(self, name: str) -> bool:
         """Whether a word of a display name stands in the question."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import BaseModel
 
-from memforest_core.domain.text import STOP_WORDS, clean
+from memforest_core.domain.languages import STOP_WORDS
+from memforest_core.domain.text import clean
+from memforest_core.domain.words import words_of
+from memforest_core.domain.words.records import FollowUpWords, Words
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.models.calls import ChatModel, Step
@@ -25,27 +28,8 @@ MAX_GROWTH = 4
 """A longer result is not the same question any more."""
 SHORT_RESULT_CHARS = 160
 """What a question of a word or two ("When?") may grow to in spite of ``MAX_GROWTH``."""
-
-BACKWARD = frozenset(
-    {"he", "him", "his", "she", "her", "hers", "it", "its", "they", "them", "their", "theirs"}
-    | {"these", "those", "ones", "same", "former", "latter", "such"}
-)
-"""Words that stand for something said before, unless a name before them in the question is what they stand for."""
-LAST_WORDS = frozenset({"that", "there", "then", "this", "one", "else", "instead", "too"})
-"""Words that do so at a question's end; elsewhere they mostly do not."""
-BEFORE_THAT = frozenset(
-    {"is", "was", "did", "does", "about", "after", "before", "of", "with", "from", "for", "like", "to", "by", "at"}
-)
-"""Words after which "that" and "this" stand for something, and are no conjunction and no day."""
-PERIODS = frozenset(
-    {"morning", "afternoon", "evening", "night", "week", "weekend", "month", "year", "time"}
-    | {"spring", "summer", "autumn", "fall", "winter"}
-)
-"""Words that make a time with "this" or "that": "after this week" refers to nothing said before."""
-OPENINGS = ("and", "but", "or", "so", "then", "also", "what about", "how about", "why not", "what else", "who else")
-"""Beginnings of a question that goes on from something."""
-ELLIPTIC_WORDS = 3
-"""A question of fewer words, or of as many without a name, leaves out what it asks about."""
+OPENING_WORDS = 4
+"""Words that the beginning of a question is looked for in."""
 
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -87,24 +71,34 @@ class Rewritten:
 
 
 def leans(question: str) -> bool:
-    """Whether a question seems to lean on what was said before it: a rule without a model, for English.
+    """Whether a question seems to lean on what was said before it: a rule without a model.
 
-    It does when it begins as a continuation ("and", "what about"); when it has fewer than three words, or three and no
-    name; or when a word such as "she", "it", "those" or "that" stands for something in it with no name before it. The
-    first word counts as a name only when it has a possessive ending: every sentence begins with a capital. Of a
-    question in a script without spaces only the length is known, and it is short below eight characters.
+    It does when it begins as a continuation ("and", "what about"); when it has fewer words than a whole question of its
+    language (three in English), or as many and no name; or when a word such as "she", "it", "those" or "that" stands
+    for something in it with no name before it. The first word counts as a name only when it has a possessive ending:
+    every sentence begins with a capital. A question in a script without spaces leans when it is below eight characters,
+    and in Chinese with such a word anywhere: names do not show there.
     """
-    words = _WORD.findall(question)
-    folded = [word.casefold() for word in words]
     if _SPACELESS.search(question):
-        return len(question.strip()) < 8
-    opening = " ".join(folded[:2])
-    if any(opening == start or opening.startswith(f"{start} ") for start in OPENINGS):
+        return len(question.strip()) < 8 or any(words.follow_up.inside.search(question) for words in words_of(question))
+    return any(_leans_in(question, words) for words in words_of(question))
+
+
+def _leans_in(question: str, words: Words) -> bool:
+    """The rule by the words of one language."""
+    rules, written = words.follow_up, _WORD.findall(question)
+    folded = [word.casefold() for word in written]
+    opening = " ".join(folded[:OPENING_WORDS])
+    if any(opening == start or opening.startswith(f"{start} ") for start in rules.openings):
         return True
-    named = [_is_name(word, first=at == 0) for at, word in enumerate(words)]
-    if len(words) < ELLIPTIC_WORDS or (len(words) == ELLIPTIC_WORDS and not any(named)):
+    stops = STOP_WORDS[words.language]
+    named = [_is_name(word, stops, first=at == 0) for at, word in enumerate(written)]
+    if len(written) < rules.elliptic_words or (len(written) == rules.elliptic_words and not any(named)):
         return True
-    return any(_points_back(folded, at) and not any(named[:at]) for at in range(len(folded)))
+    if any(_points_back(folded, at, rules) and not any(named[:at]) for at in range(len(folded))):
+        return True
+    found = rules.inside.search(question)
+    return found is not None and not any(named[: len(_WORD.findall(question[: found.start()]))])
 
 
 def standalone(
@@ -130,20 +124,20 @@ def standalone(
     return Rewritten(text, text != question)
 
 
-def _points_back(words: Sequence[str], at: int) -> bool:
+def _points_back(words: Sequence[str], at: int, rules: FollowUpWords) -> bool:
     """Whether a word of a question stands for something that was said before."""
     word, follower = words[at], words[at + 1] if at + 1 < len(words) else ""
-    if word in BACKWARD:
+    if word in rules.backward:
         return True
-    if word in LAST_WORDS and not follower:
+    if word in rules.last and not follower:
         return True
-    return word in ("that", "this") and at > 0 and words[at - 1] in BEFORE_THAT and follower not in PERIODS
+    return word in rules.that and at > 0 and words[at - 1] in rules.before_that and follower not in rules.periods
 
 
-def _is_name(word: str, *, first: bool) -> bool:
+def _is_name(word: str, stops: Collection[str], *, first: bool) -> bool:
     possessive = word.endswith(("'s", "\u2019s"))
     bare = word[:-2] if possessive else word
-    return bare[:1].isupper() and bare.casefold() not in STOP_WORDS and (possessive or not first)
+    return bare[:1].isupper() and bare.casefold() not in stops and (possessive or not first)
 
 
 def _document(question: str, turns: Sequence[SaidTurn], asked_at: datetime) -> dict[str, object]:

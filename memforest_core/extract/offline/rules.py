@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memforest_core.domain.attributes import OCCUPATIONS, PETS, RELATIVES
 from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.domain.words.english import OCCUPATIONS, PETS, RELATIVES
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from memforest_core.domain.attributes import RELATIVES
 from memforest_core.domain.text import STOP_WORDS
+from memforest_core.domain.words.english import RELATIVES
 from memforest_core.extract.offline.person import ADVERBS
 
 _UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"

@@ -1,0 +1,39 @@
+"""What recall knows of languages: a module of words for each, and which of them a question is read by."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from memforest_core.domain.languages import guess, plausible
+from memforest_core.domain.words import chinese, english, german, spanish
+from memforest_core.domain.words.records import Words
+
+ENGLISH = english.WORDS
+CHINESE = chinese.WORDS
+LANGUAGES = {words.language: words for words in (ENGLISH, german.WORDS, spanish.WORDS, CHINESE)}
+"""By language; another language is one more module and its name here."""
+_SAMPLE = 600
+"""Characters that are looked at, as in ``languages``."""
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7a3]")
+
+
+def words_of(text: str) -> tuple[Words, ...]:
+    """The words that a question is read by: those of its language.
+
+    A text that does not show its language is read by English first, then by the languages that it may be in; one in a
+    language without words here by English. Han signs without kana and Hangul are Chinese.
+    """
+    return _words_of(text[:_SAMPLE])
+
+
+@lru_cache(maxsize=4_096)
+def _words_of(sample: str) -> tuple[Words, ...]:
+    sure = guess(sample)
+    if sure is not None:
+        return (LANGUAGES.get(sure, ENGLISH),)
+    if _HAN.search(sample) and not _KANA_OR_HANGUL.search(sample):
+        return (CHINESE,)
+    likely = [LANGUAGES[one] for one in plausible(sample) if one in LANGUAGES]
+    return (ENGLISH, *(words for words in likely if words is not ENGLISH))

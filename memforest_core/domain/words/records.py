@@ -1,0 +1,147 @@
+"""What recall knows of a language: the words that questions and statements are read by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from re import Pattern
+
+NEVER = re.compile(r"(?!)")
+"""For what a language does not have."""
+
+
+class Attribute(StrEnum):
+    """A state that changes over a life; values are names of attributes as facts carry them."""
+
+    RESIDENCE = "residence"
+    JOB = "job"
+    PET = "pet"
+    WEIGHT = "weight"
+    PROJECT = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class WordList:
+    """Whole words, casefolded, and what is looked for in the text itself: word forms, or signs without spaces."""
+
+    words: frozenset[str]
+    inside: Pattern[str] = NEVER
+
+    def found(self, words: Collection[str], text: str) -> bool:
+        """Whether a text, also given as its casefolded words, has one of them."""
+        return not self.words.isdisjoint(words) or self.inside.search(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWords:
+    """How a language asks for a place in the order of time; groups are named as ``asked_order`` reads them."""
+
+    sides: tuple[Pattern[str], ...]
+    """Before and after: ``word`` is the word itself, ``rest`` what may hold the anchor."""
+    after: tuple[str, ...]
+    """Beginnings of ``word`` that mean after; others mean before."""
+    between: Pattern[str]
+    """With ``one`` and ``other``."""
+    duration: Pattern[str]
+    """How long, with ``rest``."""
+    before_words: Pattern[str]
+    after_words: Pattern[str]
+    first_words: Pattern[str]
+    latest_words: Pattern[str]
+    habit: Pattern[str]
+    """Anchors of before and after that are no states."""
+    dated: Pattern[str]
+    """Anchors that are dates."""
+    back: Pattern[str]
+    """Anchors that stand for what holds now."""
+    clause_end: Pattern[str]
+    inverted: Pattern[str] = NEVER
+    """Where the question proper begins after a clause at its head."""
+    other_sense: Pattern[str] = NEVER
+    """A text up to and with ``word`` that means no time."""
+    not_time_between: Pattern[str] = NEVER
+    """A text up to ``between`` that means no time."""
+    after_and_before: Pattern[str] = NEVER
+    """As ``between``."""
+    ends: Pattern[str] = NEVER
+    """The two ``ends`` of how long."""
+    pair: Pattern[str] = NEVER
+    """Two ends, ``one`` and ``other``."""
+    auxiliary: Pattern[str] = NEVER
+    """What stands between how long and what lasted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NowWords:
+    """How a language asks for a state that holds; attributes are named as facts carry them."""
+
+    now: Pattern[str]
+    still: Pattern[str]
+    not_now: Pattern[str]
+    plain: tuple[tuple[str, Pattern[str]], ...]
+    """Questions in the plain present, by attribute."""
+    what_is: Pattern[str]
+    """With ``what``: the attribute's own name."""
+    named: tuple[tuple[str, Pattern[str]], ...]
+    """Words for attributes in a question that has a word of ``now``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUpWords:
+    """By what a question seems to lean on what was said before it."""
+
+    backward: frozenset[str] = frozenset()
+    """Words that stand for something said before, unless a name before them in the question is what they stand for."""
+    last: frozenset[str] = frozenset()
+    """Words that do so at a question's end; elsewhere they mostly do not."""
+    that: frozenset[str] = frozenset()
+    """Words that do so after one of ``before_that``."""
+    before_that: frozenset[str] = frozenset()
+    periods: frozenset[str] = frozenset()
+    """Words that make a time with one of ``that``: "after this week" refers to nothing said before."""
+    openings: tuple[str, ...] = ()
+    """Beginnings of a question that goes on from something."""
+    elliptic_words: int = 0
+    """A question of fewer words, or of as many without a name, leaves out what it asks about."""
+    inside: Pattern[str] = NEVER
+    """What stands for something said before, looked for in the text itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words of one attribute, with spaces between them."""
+
+    asked: str
+    """A question with one of them may ask for the attribute."""
+    told: str
+    """A statement with one of them may tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Everything about one language."""
+
+    language: str
+    """Snowball's name, or that of a language whose terms are signs and pairs of signs."""
+    spaced: bool
+    """Whether spaces part words; without them the words of ``wordings`` are terms as they stand."""
+    first_person: WordList
+    """Words that mean the owner who asks."""
+    ours: frozenset[str]
+    """Words that say whose relatives are meant: those of the owner."""
+    relatives: str
+    """Words for people whom others are said to have, as alternatives of a regular expression."""
+    order: WordList
+    """Words that ask for what came before or after a state."""
+    asked_order: OrderWords
+    now: NowWords
+    follow_up: FollowUpWords
+    wordings: Mapping[Attribute, Wording]
+    living: str
+    """Words of the residence that are said of much else: beside another attribute they ask for no residence."""
+    relative_next: Pattern[str] = NEVER
+    """Behind a name: not the one named is meant, but a relative."""
+    relative_ahead: Pattern[str] = NEVER
+    """The same before a name."""
