@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,8 +10,6 @@ from memforest_core.domain.languages import ENGLISH as IN_ENGLISH
 from memforest_core.domain.text import terms
 from memforest_core.domain.words import ENGLISH, LANGUAGES
 from memforest_core.domain.words.records import Attribute, Words
-
-_ENGLISH_ONLY = (ENGLISH,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +20,27 @@ class _Stems:
     told: frozenset[str]
 
 
-def asked_attributes(question: Collection[str], spoken: Sequence[Words] = _ENGLISH_ONLY) -> tuple[Attribute, ...]:
-    """The attributes that a question's terms ask for, by the words of the languages it may be in; mostly none.
+def asked_attributes(question: Collection[str], words: Words = ENGLISH) -> tuple[Attribute, ...]:
+    """The attributes that a question's terms ask for by the words of one language; empty for most questions.
 
     To live is said of much: beside another attribute it asks for no residence ("which dog lived with her?").
     """
-    wanted = frozenset(question)
-    found = [attribute for words in spoken for attribute in _asked_in(wanted, words)]
-    return tuple(attribute for attribute in Attribute if attribute in found)
-
-
-def telling_terms(attributes: Collection[Attribute], spoken: Sequence[Words] = _ENGLISH_ONLY) -> frozenset[str]:
-    """The terms that statements of these attributes are likely to hold, in these languages."""
-    return frozenset(
-        term for words in spoken for attribute in attributes for term in _stems_of(words.language)[attribute].told
-    )
-
-
-def _asked_in(wanted: frozenset[str], words: Words) -> list[Attribute]:
-    stems = _stems_of(words.language)
-    asked = [attribute for attribute in Attribute if wanted & stems[attribute].asked]
+    wanted, stems = frozenset(question), _stems_of(words.language)
+    asked = tuple(attribute for attribute in Attribute if wanted & stems[attribute].asked)
     if len(asked) > 1 and wanted & stems[Attribute.RESIDENCE].asked <= _living(words.language):
-        return [attribute for attribute in asked if attribute is not Attribute.RESIDENCE]
+        return tuple(attribute for attribute in asked if attribute is not Attribute.RESIDENCE)
     return asked
+
+
+def telling_terms(attributes: Collection[Attribute], words: Words = ENGLISH) -> frozenset[str]:
+    """The terms that statements of these attributes are likely to hold in one language."""
+    stems = _stems_of(words.language)
+    return frozenset(term for attribute in attributes for term in stems[attribute].told)
+
+
+def answering_terms(question: Collection[str], spoken: Iterable[Words]) -> frozenset[str]:
+    """The terms of statements that tell what a question's terms ask for, in each language that it may be in."""
+    return frozenset(term for words in spoken for term in telling_terms(asked_attributes(question, words), words))
 
 
 @lru_cache

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
-from memforest_core.domain.attributes import asked_attributes, telling_terms
+from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.domain.lexical import query_weights
@@ -246,7 +246,7 @@ def expanded(question: Question, weight: float) -> SparseVector:
     asked = question.sparse()
     if weight <= 0:
         return asked
-    told = telling_terms(asked_attributes(question.terms, question.spoken), question.spoken) - question.terms
+    told = answering_terms(question.terms, question.spoken) - question.terms
     if not told:
         return asked
     weights = dict(zip(asked.indices, asked.values, strict=True))

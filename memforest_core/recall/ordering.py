@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memforest_core.domain.asked_order import order_of
-from memforest_core.domain.attributes import asked_attributes, telling_terms
+from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import SessionId
 from memforest_core.domain.ordering import Told, Wanted, lift_ordered
@@ -42,7 +42,7 @@ def in_order(
         asked.order,
         frozenset(terms(asked.anchor)) - names,
         frozenset(terms(asked.other)) - names,
-        telling_terms(asked_attributes(question.terms, question.spoken), question.spoken),
+        answering_terms(question.terms, question.spoken),
     )
     return [*lift_ordered(told, wanted, weight), *rest]
 

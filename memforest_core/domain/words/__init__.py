@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memforest_core.domain.languages import guess, plausible
+from memforest_core.domain.languages import LATIN, guess, plausible
 from memforest_core.domain.words import chinese, english, german, spanish
 from memforest_core.domain.words.records import Words
 
@@ -22,8 +22,8 @@ _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7a3]")
 def words_of(text: str) -> tuple[Words, ...]:
     """The words that a question is read by: those of its language.
 
-    A text that does not show its language is read by English first, then by the languages that it may be in; one in a
-    language without words here by English. Han signs without kana and Hangul are Chinese.
+    A text that does not show its language is read by English and by the languages that it may be in; one in a language
+    without words here by English. Han signs without kana and Hangul are Chinese.
     """
     return _words_of(text[:_SAMPLE])
 
@@ -35,5 +35,5 @@ def _words_of(sample: str) -> tuple[Words, ...]:
         return (LANGUAGES.get(sure, ENGLISH),)
     if _HAN.search(sample) and not _KANA_OR_HANGUL.search(sample):
         return (CHINESE,)
-    likely = [LANGUAGES[one] for one in plausible(sample) if one in LANGUAGES]
-    return (ENGLISH, *(words for words in likely if words is not ENGLISH))
+    likely = [one for one in plausible(sample) if one != ENGLISH.language] or LATIN
+    return (ENGLISH, *(LANGUAGES[one] for one in likely if one in LANGUAGES and one != ENGLISH.language))

@@ -181,10 +181,10 @@ WORDS = Words(
             "estuve",
         }
         | {"dije", "puse", "vine", "quise", "pude", "pago", "conduzco", "conozco", "dejo"},
-        # The first person of the preterite: "compré", "aprendí". The words here end alike and are no verbs.
+        # The preterite and the perfect: "compré", "he comprado". The words that are listed end alike and are no verbs.
         re.compile(
             r"\b(?!(?:aquí|allí|ahí|así|casi|porqué|café|bebé|papá|josé|andré|noé|qué|cómo|también|colibrí|maniquí|pedigrí)\b)"
-            r"(?=\w*[a-zñáéíóú]{2})\w{2,}[éí]\b",
+            r"\w{2,}[éí]\b|\bhe\s+\w+(?:ado|ido|sto|cho|rto|elto)\b",
             re.I,
         ),
     ),

@@ -1,0 +1,343 @@
+"""The signals of recall in German, Spanish and Chinese, and what a language's words must have."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest_core.domain.asked_now import asked_before, asked_now, asks_still
+from memforest_core.domain.asked_order import NO_ORDER, AskedOrder, Order, order_of
+from memforest_core.domain.attributes import answering_terms, asked_attributes, telling_terms
+from memforest_core.domain.text import terms
+from memforest_core.domain.words import ENGLISH, LANGUAGES, words_of
+from memforest_core.domain.words.records import NEVER, Attribute, Words
+from memforest_core.recall.question import parse_question
+from memforest_core.recall.rewriting import leans
+
+
+class TestTheLanguage:
+    @pytest.mark.parametrize(
+        ("question", "language"),
+        [
+            ("Where did I live before Miami?", "english"),
+            ("Wo habe ich vor Berlin gewohnt?", "german"),
+            ("¿Dónde vivía yo antes de Madrid?", "spanish"),
+            ("我现在住在哪里？", "chinese"),
+            ("Alice现在住在哪里？", "chinese"),
+            ("Where does 小虎 live?", "english"),
+            ("Où est-ce que je travaille maintenant ?", "english"),
+            ("猫の名前は何ですか", "english"),
+        ],
+    )
+    def test_is_the_first_that_a_question_is_read_by(self, question: str, language: str) -> None:
+        assert words_of(question)[0].language == language
+
+    def test_of_a_question_that_shows_it_is_the_only_one(self) -> None:
+        for question in ("Where did I live before Miami?", "Wo habe ich vor Berlin gewohnt?", "我现在住在哪里？"):
+            assert len(words_of(question)) == 1
+
+    def test_is_english_and_others_when_no_word_shows_it(self) -> None:
+        assert words_of("Miete aktuell?")[0] is ENGLISH
+        assert "german" in {words.language for words in words_of("Miete aktuell?")}
+
+
+@pytest.mark.parametrize("words", LANGUAGES.values(), ids=LANGUAGES)
+class TestEveryLanguage:
+    def test_words_every_attribute(self, words: Words) -> None:
+        assert set(words.wordings) == set(Attribute)
+        for attribute in Attribute:
+            assert telling_terms([attribute], words)
+
+    def test_names_attributes_as_facts_do(self, words: Words) -> None:
+        known = {attribute for attribute, _ in ENGLISH.now.named} | {"rent"}
+        assert {attribute for attribute, _ in (*words.now.plain, *words.now.named)} <= known
+
+    def test_has_the_groups_that_are_read(self, words: Words) -> None:
+        order = words.asked_order
+        assert all({"word", "rest"} <= side.groupindex.keys() for side in order.sides)
+        for pattern, groups in (
+            (order.between, {"one", "other"}),
+            (order.after_and_before, {"one", "other"}),
+            (order.pair, {"one", "other"}),
+            (order.ends, {"ends"}),
+            (order.duration, {"rest"}),
+            (words.now.what_is, {"what"}),
+        ):
+            assert pattern is NEVER or groups <= pattern.groupindex.keys()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wo wohne ich?",
+        "Was ist mit meiner Miete passiert?",
+        "Wer hat mir geholfen?",
+        "¿Dónde está mi bicicleta?",
+        "¿Cuándo compré la bicicleta?",
+        "¿Qué libros he leído?",
+        "¿Cuántos libros tengo en casa?",
+        "我的自行车在哪里？",
+    ],
+)
+def test_the_asker_may_speak_of_themselves(question: str) -> None:
+    assert parse_question(question).first_person
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Wo wohnt Michael?", "¿Dónde vive Marta?", "¿Quién está allí con José?", "马雷克住在哪里？", "我们住在哪里？"],
+)
+def test_or_of_others(question: str) -> None:
+    assert not parse_question(question).first_person
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wo hat sie vor Rom gewohnt?",
+        "Was kam nach dem Umzug?",
+        "¿Dónde vivía antes de Roma?",
+        "¿Qué pasó después de la boda?",
+        "搬到罗马之前她住在哪里？",
+        "手术后谁照顾我？",
+    ],
+)
+def test_some_questions_ask_for_what_came_before_or_after(question: str) -> None:
+    assert parse_question(question).about_order
+
+
+@pytest.mark.parametrize(
+    "question", ["Wo wohnt sie jetzt?", "Wann ist er nach Rom gezogen?", "¿Dónde vive ahora?", "她现在住在哪里？"]
+)
+def test_others_do_not(question: str) -> None:
+    assert not parse_question(question).about_order
+
+
+ORDERS = [
+    ("Wo habe ich vor Berlin gewohnt?", AskedOrder(Order.BEFORE, "Berlin")),
+    (
+        "Wo habe ich gewohnt, bevor ich nach Berlin gezogen bin?",
+        AskedOrder(Order.BEFORE, "ich nach Berlin gezogen bin"),
+    ),
+    ("Was habe ich vor meiner Stelle bei Siemens gemacht?", AskedOrder(Order.BEFORE, "meiner Stelle bei Siemens")),
+    ("Wo habe ich früher gewohnt?", AskedOrder(Order.BEFORE)),
+    ("Was habe ich nach der Ausbildung gemacht?", AskedOrder(Order.AFTER, "der Ausbildung")),
+    ("Wohin bin ich danach gezogen?", AskedOrder(Order.AFTER)),
+    ("Wo war ich zwischen Graz und Wien?", AskedOrder(Order.BETWEEN, "Graz", "Wien")),
+    ("Was war meine erste Arbeit?", AskedOrder(Order.FIRST)),
+    ("Wo wohne ich jetzt?", AskedOrder(Order.LATEST)),
+    ("Wohnt Anna noch in Graz?", AskedOrder(Order.LATEST)),
+    ("Wie lange habe ich in Graz gewohnt?", AskedOrder(Order.DURATION, "ich in Graz gewohnt")),
+    ("¿Dónde vivía yo antes de Madrid?", AskedOrder(Order.BEFORE, "Madrid")),
+    ("Antes de mudarme a Madrid, ¿dónde vivía yo?", AskedOrder(Order.BEFORE, "mudarme a Madrid")),
+    ("¿Cuál era mi trabajo anterior?", AskedOrder(Order.BEFORE)),
+    ("¿Qué hice después de la boda?", AskedOrder(Order.AFTER, "la boda")),
+    ("¿Adónde me mudé luego?", AskedOrder(Order.AFTER)),
+    ("¿Dónde viví entre Lima y Quito?", AskedOrder(Order.BETWEEN, "Lima", "Quito")),
+    ("¿Cuál fue mi primer trabajo?", AskedOrder(Order.FIRST)),
+    ("¿Dónde vivo ahora?", AskedOrder(Order.LATEST)),
+    ("¿Cuánto tiempo viví en Lima?", AskedOrder(Order.DURATION, "viví en Lima")),
+    ("搬到杭州之前我住在哪里？", AskedOrder(Order.BEFORE, "搬到杭州")),
+    ("我以前住在哪里？", AskedOrder(Order.BEFORE)),
+    ("结婚之后我搬到了哪里？", AskedOrder(Order.AFTER, "结婚")),
+    ("手术后谁照顾我？", AskedOrder(Order.AFTER, "手术")),
+    ("后来我去了哪里？", AskedOrder(Order.AFTER)),
+    ("北京和杭州之间我住在哪里？", AskedOrder(Order.BETWEEN, "北京", "杭州")),
+    ("我的第一份工作是什么？", AskedOrder(Order.FIRST)),
+    ("我现在住在哪里？", AskedOrder(Order.LATEST)),
+    ("我在杭州住了多久？", AskedOrder(Order.DURATION)),
+]
+
+
+@pytest.mark.parametrize(("question", "asked"), ORDERS)
+def test_a_place_in_the_order_of_time(question: str, asked: AskedOrder) -> None:
+    assert order_of(question) == asked
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wann bin ich nach Berlin gezogen?",
+        "Was habe ich vor drei Jahren gekauft?",
+        "Was habe ich vor einer Woche gegessen?",
+        "Wer hat Angst vor dem Hund?",
+        "Was mache ich nach der Arbeit?",
+        "Was ist der Unterschied zwischen Graz und Wien?",
+        "Was habe ich letzte Woche gelesen?",
+        "Wo habe ich noch gesucht?",
+        "¿Qué hago antes de dormir?",
+        "¿Qué leí la semana pasada?",
+        "¿Cuál es la diferencia entre Lima y Quito?",
+        "三天前我买了什么？",
+        "睡觉前我做什么？",
+        "北京和杭州之间的区别是什么？",
+        "我妹妹叫什么名字？",
+    ],
+)
+def test_no_order_is_asked_for(question: str) -> None:
+    assert order_of(question) == NO_ORDER
+
+
+@pytest.mark.parametrize(
+    ("question", "attribute"),
+    [
+        ("Wo wohnt Anna?", "residence"),
+        ("In welcher Stadt lebt meine Schwester?", "residence"),
+        ("Wo arbeitet Anna jetzt?", "job"),
+        ("Was macht Anna beruflich?", "job"),
+        ("Arbeitet Anna noch bei Siemens?", "job"),
+        ("Ist Anna verheiratet?", "relationship"),
+        ("Welches Haustier hat Anna?", "pet"),
+        ("Welches Auto fährt Anna?", "possession"),
+        ("Wie viel wiege ich?", "weight"),
+        ("Wie hoch ist meine Miete?", "rent"),
+        ("¿Dónde vive Ana?", "residence"),
+        ("¿En qué ciudad vive mi hermana?", "residence"),
+        ("¿De qué trabaja Ana?", "job"),
+        ("¿Sigue Ana en la empresa?", "job"),
+        ("¿Está Ana casada?", "relationship"),
+        ("¿Qué mascota tiene Ana?", "pet"),
+        ("¿Qué coche tiene Ana?", "possession"),
+        ("¿Cuánto peso yo?", "weight"),
+        ("¿Cuál es mi alquiler?", "rent"),
+        ("安娜住在哪里？", "residence"),
+        ("安娜现在在哪里上班？", "job"),
+        ("安娜做什么工作？", "job"),
+        ("安娜结婚了吗？", "relationship"),
+        ("安娜养什么宠物？", "pet"),
+        ("安娜开什么车？", "possession"),
+        ("我现在的体重是多少？", "weight"),
+        ("我的房租是多少？", "rent"),
+    ],
+)
+def test_a_question_about_now_names_its_attribute(question: str, attribute: str) -> None:
+    assert attribute in asked_now(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wo hat Anna gewohnt?",
+        "Wo wohnte Anna?",
+        "Wo habe ich vor Graz gewohnt?",
+        "Wo wird Anna wohnen?",
+        "Wie lange wohne ich in Graz?",
+        "¿Dónde vivía Ana?",
+        "¿Dónde ha vivido Ana?",
+        "¿Dónde va a vivir Ana?",
+        "¿Dónde vivía yo antes de Lima?",
+        "安娜以前住在哪里？",
+        "安娜住过哪里？",
+        "安娜打算住在哪里？",
+    ],
+)
+def test_other_questions_ask_for_no_present_state(question: str) -> None:
+    assert asked_now(question) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "question", ["Wohnt Anna immer noch in Graz?", "¿Todavía vive Ana en Lima?", "安娜还住在杭州吗？"]
+)
+def test_whether_something_goes_on(question: str) -> None:
+    assert asks_still(question)
+
+
+@pytest.mark.parametrize(
+    "question", ["Was hat Anna noch gekauft?", "Hat Anna noch nie gewohnt?", "¿Dónde vive Ana?", "安娜还买了什么？"]
+)
+def test_or_not(question: str) -> None:
+    assert not asks_still(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "attribute"),
+    [
+        ("Wo habe ich vor Graz gewohnt?", "residence"),
+        ("Was war meine vorherige Stelle?", "job"),
+        ("¿Dónde vivía yo antes de Lima?", "residence"),
+        ("¿Cuál era mi trabajo anterior?", "job"),
+        ("搬到杭州之前我住在哪里？", "residence"),
+        ("我以前做什么工作？", "job"),
+    ],
+)
+def test_a_question_about_an_earlier_state_names_its_attribute(question: str, attribute: str) -> None:
+    assert attribute in asked_before(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "attribute", "statement"),
+    [
+        ("Wo hat Anna gewohnt?", Attribute.RESIDENCE, "Wir sind in eine Wohnung in Graz gezogen."),
+        ("Als was hat Anna gearbeitet?", Attribute.JOB, "Ich habe gekündigt."),
+        ("Welches Haustier hatte Anna?", Attribute.PET, "Seit gestern haben wir ein Kaninchen."),
+        ("Wie viel hat Anna gewogen?", Attribute.WEIGHT, "82 Kilo heute früh."),
+        ("Wie ist der Stand des Projekts?", Attribute.PROJECT, "Der Entwurf ist fertig."),
+        ("¿Dónde ha vivido Ana?", Attribute.RESIDENCE, "Nos mudamos a un piso en Lima."),
+        ("¿De qué ha trabajado Ana?", Attribute.JOB, "Empecé de camarera en un café."),
+        ("¿Qué mascotas ha tenido Ana?", Attribute.PET, "Desde ayer tenemos un conejo."),
+        ("¿Cuánto ha pesado Ana?", Attribute.WEIGHT, "82 kilos esta mañana."),
+        ("¿Cómo va el proyecto de Ana?", Attribute.PROJECT, "El borrador está entregado."),
+        ("安娜住过哪里？", Attribute.RESIDENCE, "我们搬到了杭州的公寓。"),
+        ("安娜做过什么工作？", Attribute.JOB, "我上周辞职了。"),
+        ("安娜养过什么宠物？", Attribute.PET, "昨天我们养了一只兔子。"),
+        ("安娜的体重是多少？", Attribute.WEIGHT, "今天早上82公斤。"),
+        ("安娜的项目进展怎么样？", Attribute.PROJECT, "草稿完成了。"),
+    ],
+)
+def test_a_state_is_told_in_other_words_than_it_is_asked_for(
+    question: str, attribute: Attribute, statement: str
+) -> None:
+    asked = parse_question(question)
+    assert attribute in {one for words in asked.spoken for one in asked_attributes(asked.terms, words)}
+    assert not answering_terms(asked.terms, asked.spoken).isdisjoint(terms(statement))
+
+
+def test_a_question_in_one_language_is_answered_by_its_words_only() -> None:
+    asked = parse_question("Welches Haustier hatte ich vor dem Hund?")
+    assert "kaninch" in answering_terms(asked.terms, asked.spoken)
+    assert answering_terms(asked.terms, asked.spoken).isdisjoint({"puppi", "conej"})
+
+
+def test_several_attributes_may_be_asked_for_without_the_residence() -> None:
+    found = asked_attributes(terms("Which dog does she take to work?"))
+    assert set(found) == {Attribute.PET, Attribute.JOB}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Und danach?",
+        "Was ist mit seiner Schwester?",
+        "Wo wohnt sie jetzt?",
+        "Wann hat er das gekauft?",
+        "Wie viel hat es gekostet, und wer war dort?",
+        "¿Y después?",
+        "¿Cómo se llama su perro?",
+        "¿Dónde vive ella ahora?",
+        "¿Cuándo la compré en la tienda?",
+        "¿Quién estaba con nosotros allí?",
+        "那他的妹妹叫什么名字呢？",
+        "她现在住在哪个城市？",
+        "你是什么时候去那里的？",
+    ],
+)
+def test_leans_on_what_was_said(question: str) -> None:
+    assert leans(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Wo wohnt Clara jetzt?",
+        "Wie heißt Claras Hund und wie alt ist er?",
+        "Was habe ich heute früh gemacht?",
+        "¿Dónde vive Clara?",
+        "¿Cómo se llama el perro de Clara y qué edad tiene su gato?",
+        "¿Qué fue lo que compré el lunes?",
+        "¿Dónde vivo ahora?",
+        "克拉拉现在住在哪个城市？",
+        "我这个周末要做什么？",
+        "我其他的书放在哪里？",
+    ],
+)
+def test_stands_alone(question: str) -> None:
+    assert not leans(question)
