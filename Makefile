@@ -106,6 +106,7 @@ bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON objec
 	$(BIN)/python -m benchmarks.tokens --json
 	$(BIN)/python -m benchmarks.write_path --json
 	$(BIN)/python -m benchmarks.transitions --json
+	$(BIN)/python -m benchmarks.languages --json
 	$(BIN)/python -m benchmarks.embedders --json
 	$(BIN)/python -m benchmarks.delete --json --sizes 10,100
 	$(BIN)/python -m benchmarks.merge --json --sessions 20 --sequential 2 --sizes 2 8 --least 1 --trees 0.2

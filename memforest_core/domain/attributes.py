@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from memforest_core.domain.languages import ENGLISH as IN_ENGLISH
 from memforest_core.domain.text import terms
-from memforest_core.domain.words import ENGLISH, LANGUAGES
+from memforest_core.domain.words import ENGLISH, words_in
 from memforest_core.domain.words.records import Attribute, Words
 
 
@@ -45,7 +45,7 @@ def answering_terms(question: Collection[str], spoken: Iterable[Words]) -> froze
 
 @lru_cache
 def _stems_of(language: str) -> Mapping[Attribute, _Stems]:
-    words = LANGUAGES[language]
+    words = words_in(language)
     return {
         attribute: _Stems(_stems(wording.asked, words), _told(wording.told, words))
         for attribute, wording in words.wordings.items()
@@ -54,7 +54,7 @@ def _stems_of(language: str) -> Mapping[Attribute, _Stems]:
 
 @lru_cache
 def _living(language: str) -> frozenset[str]:
-    words = LANGUAGES[language]
+    words = words_in(language)
     return _stems(words.living, words)
 
 

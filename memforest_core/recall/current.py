@@ -16,7 +16,6 @@ from memforest_core.domain.mentions import found_in
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, terms
-from memforest_core.domain.words import LANGUAGES
 from memforest_core.domain.words.records import Words
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import TurnKey
@@ -32,7 +31,6 @@ MAX_STATES = 5
 """States that are lifted, the last ones to begin."""
 MAX_SUBJECT_WORDS = 4
 
-_RELATIVES = {words.language: re.compile(rf"(?:{words.relatives})s?", re.IGNORECASE) for words in LANGUAGES.values()}
 
 Told = Mapping[FactId, frozenset[TurnKey]]
 """The facts that tell one state, each with the turns in which it does."""
@@ -150,7 +148,7 @@ def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:
 
 def _named_by_words(question: Question, speakers: Speakers, spoken: Words) -> Iterator[str]:
     """The same by the words of one language, without the names that stand in the text in another way."""
-    words, relative = question.words[:MAX_WORDS], _RELATIVES[spoken.language]
+    words, relative = question.words[:MAX_WORDS], re.compile(rf"(?:{spoken.relatives})s?", re.IGNORECASE)
     for start, word in enumerate(words):
         if relative.fullmatch(word) and start and words[start - 1] in spoken.ours:
             yield from (normalize_name(f"{owner} {word}") for owner in speakers.owner_keys)

@@ -17,7 +17,7 @@ from memforest_core.domain.words.records import (
 
 _PETS = """
     狗 猫 貓 兔 鸟 鳥 鱼 魚 龟 龜 小狗 狗狗 小猫 猫咪 兔子 仓鼠 倉鼠 鹦鹉 鸚鵡 乌龟 烏龜
-    金鱼 金魚 刺猬 猎犬 獵犬 马 馬
+    金鱼 金魚 刺猬 马 馬
 """
 _PET = "|".join(_PETS.split())
 _OCCUPATIONS = """
@@ -141,7 +141,7 @@ WORDS = Words(
         ),
         Attribute.JOB: Wording(
             "工作 职业 職業 上班 职位 職位 公司",
-            f"工作 上班 辞职 辭職 离职 公司 老板 老闆 录用 錄用 面试 升职 升職 解雇 入职 作坊 办公 {_OCCUPATIONS}",
+            f"工作 上班 辞职 辭職 离职 公司 老板 老闆 录用 錄用 面试 升职 升職 解雇 入职 办公 {_OCCUPATIONS}",
         ),
         Attribute.PET: Wording(
             f"宠物 寵物 动物 動物 {_PETS}", f"宠物 寵物 动物 動物 收养 收養 领养 領養 养了 養了 {_PETS}"

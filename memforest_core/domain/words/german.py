@@ -9,7 +9,7 @@ from memforest_core.domain.words.records import Attribute, FollowUpWords, NowWor
 
 _PETS = """
     hund hündin welpe katze kater kätzchen hamster kaninchen hase papagei wellensittich kanarienvogel schildkröte
-    goldfisch fisch schlange pferd pony vogel meerschweinchen igel huhn ratte maus windhund dackel pudel labrador
+    goldfisch fisch schlange pferd pony vogel meerschweinchen igel huhn ratte maus dackel pudel labrador
 """
 _PET = "|".join(_PETS.split())
 _OCCUPATIONS = """
@@ -214,7 +214,7 @@ WORDS = Words(
         Attribute.JOB: Wording(
             "job arbeit arbeite arbeitet arbeiten arbeitete gearbeitet beruf beruflich stelle angestellt position",
             "job arbeit arbeite arbeitet gearbeitet beruf stelle eingestellt gekündigt kündige kündigung befördert "
-            f"ausbildung praktikum angestellt entlassen firma werkstatt büro chef chefin {_OCCUPATIONS}",
+            f"ausbildung praktikum angestellt entlassen firma büro chef chefin {_OCCUPATIONS}",
         ),
         Attribute.PET: Wording(f"haustier haustiere tier tiere {_PETS}", f"haustier tier tierheim adoptiert {_PETS}"),
         Attribute.WEIGHT: Wording(

@@ -9,7 +9,7 @@ from memforest_core.domain.words.records import Attribute, FollowUpWords, NowWor
 
 _PETS = """
     perro perra cachorro gato gata gatito hámster conejo loro periquito canario tortuga pez serpiente lagarto
-    caballo poni pájaro hurón cobaya erizo gallina ratón galgo caniche labrador
+    caballo poni pájaro hurón cobaya erizo gallina ratón caniche labrador
 """
 _PET = "|".join(_PETS.split())
 _OCCUPATIONS = """
@@ -210,7 +210,7 @@ WORDS = Words(
             "trabajo trabaja trabajar trabajaba trabajé trabajó empleo profesión carrera ocupación oficio puesto "
             "dedico dedica",
             "trabajo trabaja trabajar contratado contrataron contrató renuncié renunció dimití despedido despidieron "
-            f"ascendido ascendieron puesto empleo empresa taller oficina prácticas jefe jefa {_OCCUPATIONS}",
+            f"ascendido ascendieron puesto empleo empresa oficina prácticas jefe jefa {_OCCUPATIONS}",
         ),
         Attribute.PET: Wording(f"mascota animal {_PETS}", f"mascota animal adopté adoptó adoptado protectora {_PETS}"),
         Attribute.WEIGHT: Wording(

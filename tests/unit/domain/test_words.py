@@ -8,7 +8,7 @@ from memforest_core.domain.asked_now import asked_before, asked_now, asks_still
 from memforest_core.domain.asked_order import NO_ORDER, AskedOrder, Order, order_of
 from memforest_core.domain.attributes import answering_terms, asked_attributes, telling_terms
 from memforest_core.domain.text import terms
-from memforest_core.domain.words import ENGLISH, LANGUAGES, words_of
+from memforest_core.domain.words import ENGLISH, LANGUAGES, words_in, words_of
 from memforest_core.domain.words.records import NEVER, Attribute, Words
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.rewriting import leans
@@ -40,7 +40,7 @@ class TestTheLanguage:
         assert "german" in {words.language for words in words_of("Miete aktuell?")}
 
 
-@pytest.mark.parametrize("words", LANGUAGES.values(), ids=LANGUAGES)
+@pytest.mark.parametrize("words", [words_in(language) for language in LANGUAGES], ids=LANGUAGES)
 class TestEveryLanguage:
     def test_words_every_attribute(self, words: Words) -> None:
         assert set(words.wordings) == set(Attribute)
