@@ -13,26 +13,25 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.webhooks.records import Message
 from memforest_core.webhooks.signing import PREFIX, body_of, headers_of, new_secret, signatures
 
-NOW = datetime.now(UTC)
-
 
 def message(*secrets: str) -> Message:
-    about = {"session_id": "s1", "owner": "Zoë"}
-    return Message(uuid4(), uuid4(), "session.ready", about, NOW, 1, "https://example.com", secrets, True)
+    """One of this moment: the official library refuses what is five minutes old."""
+    about, now = {"session_id": "s1", "owner": "Zoë"}, datetime.now(UTC)
+    return Message(uuid4(), uuid4(), "session.ready", about, now, 1, "https://example.com", secrets, True)
 
 
 def test_the_official_library_accepts_a_message() -> None:
     secret = new_secret()
     one = message(secret)
     body = body_of(TenantId("shop"), one)
-    headers = headers_of(one, body, int(NOW.timestamp()))
+    headers = headers_of(one, body, int(one.created_at.timestamp()))
 
     assert Webhook(secret).verify(body, headers) == {
         "type": "session.ready",
-        "timestamp": NOW.isoformat(),
+        "timestamp": one.created_at.isoformat(),
         "data": {"tenant": "shop", "owner": "Zoë", "session_id": "s1"},
     }
-    assert headers["webhook-signature"] == Webhook(secret).sign(str(one.id), NOW, body.decode())
+    assert headers["webhook-signature"] == Webhook(secret).sign(str(one.id), one.created_at, body.decode())
 
 
 @pytest.mark.parametrize("changed", ["webhook-id", "webhook-timestamp", "webhook-signature", "body", "secret"])
@@ -40,7 +39,7 @@ def test_it_refuses_what_was_changed(changed: str) -> None:
     secret = new_secret()
     one = message(secret)
     body = body_of(TenantId("shop"), one)
-    headers = headers_of(one, body, int(NOW.timestamp()))
+    headers = headers_of(one, body, int(one.created_at.timestamp()))
     if changed == "body":
         body = body.replace(b"s1", b"s2")
     elif changed == "secret":
@@ -57,7 +56,7 @@ def test_each_of_two_secrets_verifies() -> None:
     new, former = new_secret(), new_secret()
     one = message(new, former)
     body = body_of(TenantId("shop"), one)
-    headers = headers_of(one, body, int(NOW.timestamp()))
+    headers = headers_of(one, body, int(one.created_at.timestamp()))
     assert Webhook(new).verify(body, headers) == Webhook(former).verify(body, headers) == json.loads(body)
 
 
