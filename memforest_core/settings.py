@@ -396,6 +396,8 @@ class ServerSettings(Group):
     """Of one request; streams of sessions and imports may be longer."""
     requests_per_minute: int = Field(default=6_000, ge=1)
     """Of one key over all processes, unless the key has a limit of its own."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Prometheus metrics of ``memforest serve`` at ``observe.metrics_host``; each further process has the next."""
     key_label: str = Field(default="", pattern="^[a-z0-9]{0,16}$")
     """Begins the secrets that are made here, after ``mf_``, and ends with ``_``: a proxy before several databases sends
     each request by it to the servers of its own."""

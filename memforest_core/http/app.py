@@ -8,12 +8,14 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from prometheus_client import CollectorRegistry
 
 from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
 from memforest_core.explorer.app import Explorer
 from memforest_core.http import agents, bundles, endpoints, mem0, problems, streams
+from memforest_core.http.counting import Counted
 from memforest_core.http.gate import Gate, Limits
 from memforest_core.http.rates import Rates
 from memforest_core.keys.service import Callers
@@ -37,8 +39,11 @@ _HEAD: Mapping[str, Any] = {
 }
 
 
-def make_app(memory: MemForest) -> FastAPI:
-    """The service over a memory, which it does not close. Each tenant is reached with keys of its own."""
+def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> FastAPI:
+    """The service over a memory, which it does not close. Each tenant is reached with keys of its own.
+
+    Requests are counted in the ``registry``, if there is one.
+    """
     settings = memory.settings
     threads = Threads(settings.server.threads)
     memories = endpoints.Memories(memory, threads)
@@ -65,6 +70,8 @@ def make_app(memory: MemForest) -> FastAPI:
         guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
         unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
+    if registry is not None:
+        app.add_middleware(Counted, registry=registry)
     app.router.routes.extend(tool_routes)
 
     async def check() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,14 +69,24 @@ def serve(
         _serve_in(processes, listening, settings)
 
 
-def _serve(listening: socket.socket, data: Path | None) -> None:
-    """Answer in this process until it is told to stop."""
+def _serve(listening: socket.socket, data: Path | None, place: int = 0) -> None:
+    """Answer in this process until it is told to stop; its metrics are ``place`` ports after the setting's."""
     from memforest_core.cli.opening import opened_memory
     from memforest_core.http.serving import HttpServer
+    from memforest_core.observe.exposition import BacklogCollector, serve_metrics
+    from memforest_core.observe.prometheus import PrometheusTelemetry
+    from memforest_core.observe.rows import ObserveStore
     from memforest_workers.signals import stop_requested
 
-    with opened_memory(data, create=True) as memory, stop_requested() as stop:
-        server = HttpServer(memory, listening)
+    with opened_memory(data, create=True) as memory, stop_requested() as stop, ExitStack() as undo:
+        settings, registry = memory.settings, None
+        if (port := settings.server.metrics_port) is not None:
+            telemetry = PrometheusTelemetry()
+            backlog = BacklogCollector(ObserveStore(memory.services.engine), settings)
+            at = port + place if port else 0
+            undo.enter_context(serve_metrics(telemetry, backlog, settings.observe.metrics_host, at))
+            registry = telemetry.registry
+        server = HttpServer(memory, listening, registry)
         server.start()
         while server.running and not stop.wait(WATCH_S):
             pass
@@ -91,7 +102,7 @@ def _serve_in(processes: int, listening: socket.socket, settings: Settings) -> N
         import structlog
 
         try:
-            _serve(listening, None)
+            _serve(listening, None, place)
         except MemForestError as error:
             structlog.get_logger(__name__).error("server_not_started", code=error.code, reason=error.message)
             return exit_code(error)

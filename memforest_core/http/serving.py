@@ -6,6 +6,7 @@ import socket
 import threading
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from memforest_core.api import MemForest
 from memforest_core.errors import InvalidSettings
@@ -45,11 +46,12 @@ def address_of(listening: socket.socket) -> str:
 class HttpServer:
     """Serves a memory on a socket; it closes neither before ``stop``."""
 
-    def __init__(self, memory: MemForest, listening: socket.socket) -> None:
+    def __init__(self, memory: MemForest, listening: socket.socket, registry: CollectorRegistry | None = None) -> None:
+        """Requests are counted in the ``registry``, if there is one."""
         self.address = address_of(listening)
         self._socket = listening
         config = uvicorn.Config(
-            make_app(memory),
+            make_app(memory, registry),
             log_config=None,
             access_log=False,
             server_header=False,
