@@ -8,13 +8,14 @@ from benchmarks.eval.dataset import Conversation
 from benchmarks.eval.locomo import load
 from memforest_core.api import MemForest
 from memforest_core.domain.evidence import Evidence
+from tests.support.close import Close
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "eval" / "data" / "own.json"
 QUESTIONS = 50
 ACTOR = "test"
 TIMEOUT_S = 180.0
 
-Piece = tuple[str, str, tuple[str, ...], tuple[object, ...], float, str, object]
+Piece = tuple[str, str, tuple[str, ...], tuple[object, ...], Close, str, object]
 
 
 def ingest(memory: MemForest, conversation: Conversation) -> None:
@@ -36,7 +37,7 @@ def told(piece: Evidence) -> Piece:
         piece.session_id,
         piece.turn_ids,
         (*piece.fact_ids, *path),
-        round(piece.score, 4),
+        Close(piece.score),
         piece.freshness.value,
         piece.time,
     )

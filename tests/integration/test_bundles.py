@@ -30,6 +30,7 @@ from memforest_core.transfer.bundles.service import Bundles
 from memforest_core.transfer.bundles.writer import writing
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
+from tests.support.close import Close
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
 HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)
@@ -119,7 +120,7 @@ def answers(running: Stack, owner: str = "bob") -> list[list[tuple[object, ...]]
     """What recall finds, in its order; scores but for what the engine's own sums of floats leave open."""
     found = [running.memory.recall(owner, question, k=8).evidence for question in QUESTIONS]
     return [
-        [(*e.fact_ids, e.text, round(e.score, 6), e.turn_ids, e.path, sorted(e.signals), e.pinned) for e in some]
+        [(*e.fact_ids, e.text, Close(e.score), e.turn_ids, e.path, sorted(e.signals), e.pinned) for e in some]
         for some in found
     ]
 

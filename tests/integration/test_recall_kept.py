@@ -20,6 +20,7 @@ from memforest_core.recall.service import RecallService
 from tests.integration.test_erasure import erase
 from tests.integration.test_merging import ask as ask_merge
 from tests.integration.test_merging import finished
+from tests.support.close import Close
 
 START = 1_700_000_000
 DAY = 86_400
@@ -83,11 +84,11 @@ class Memory:
             time.sleep(0.05)
 
 
-def told(result: RecallResult) -> list[tuple[Evidence, float]]:
-    """Evidence with its score apart, rounded: sums in another order differ in the last place."""
+def told(result: RecallResult) -> list[tuple[Evidence, Close]]:
+    """Evidence with its score apart: sums in another order differ in the last place."""
     assert not result.degraded
     return [
-        (replace(piece, score=0.0, signals=dict.fromkeys(piece.signals, 0.0)), round(piece.score, 5))
+        (replace(piece, score=0.0, signals=dict.fromkeys(piece.signals, 0.0)), Close(piece.score))
         for piece in result.evidence
     ]
 
