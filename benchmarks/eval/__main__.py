@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.eval import beam, locomo, longmemeval, realtalk
+from benchmarks.eval import beam, lives, locomo, longmemeval, realtalk
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
 from benchmarks.eval.baseline_rows import BASELINES
 from benchmarks.eval.baselines import DEPTH
@@ -31,6 +31,9 @@ from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
 OWN = Path(__file__).parent / "data" / "own.json"
+LIVES, LOCKED = "lives", "lives-locked"
+SHIPPED = {"own": OWN, LIVES: lives.LIVES, LOCKED: lives.LOCKED}
+"""Data sets whose file is part of this repository."""
 LOADERS = {"longmemeval": longmemeval.load, "realtalk": realtalk.load, "beam": beam.load}
 MEASURED = (
     "share: percent of the text of a question's gold turns that is in the best 500 and 2,000 tokens of delivered text,"
@@ -49,8 +52,8 @@ MEASURED = (
 def options() -> argparse.ArgumentParser:
     """The command line."""
     made = parser("Measure evidence recall of MemForest and of baselines over the same texts.")
-    made.add_argument("--dataset", choices=("own", "locomo", *LOADERS), default="own", help="format of the file")
-    made.add_argument("--path", type=Path, help="the data set's file or directory; dataset own brings its own")
+    made.add_argument("--dataset", choices=(*SHIPPED, "locomo", *LOADERS), default="own", help="format of the file")
+    made.add_argument("--path", type=Path, help="the data set's file or directory; own and the lives bring theirs")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
@@ -76,8 +79,14 @@ def options() -> argparse.ArgumentParser:
 
 def load(arguments: argparse.Namespace) -> Dataset:
     """The data set that the command line names. Raises WrongFile."""
+    if arguments.dataset in (LIVES, LOCKED) and arguments.path is not None:
+        raise WrongFile(f"Leave out --path: {arguments.dataset} brings its own file.")
     if arguments.dataset == "own":
         data = locomo.load(arguments.path or OWN)
+    elif arguments.dataset == LIVES:
+        data = lives.load()
+    elif arguments.dataset == LOCKED:
+        data = lives.load(locked=lives.LOCKED)
     elif arguments.path is None:
         raise WrongFile(f"Give the file of {arguments.dataset} with --path: it is not part of this repository.")
     elif arguments.dataset == "locomo":
@@ -91,7 +100,7 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
     """What a record depends on."""
     return {
         "dataset": arguments.dataset,
-        "file": arguments.path.name if arguments.path else OWN.name,
+        "file": (arguments.path or SHIPPED[arguments.dataset]).name,
         "content": content,
         "captions": arguments.captions,
         "transform": arguments.seed if arguments.transform else None,
@@ -110,6 +119,10 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
     """Ingest, ask, report. Raises WrongFile, WrongRun, WrongTable, UnknownMethod and what the memory raises."""
+    if arguments.answers and arguments.dataset == LOCKED:
+        raise WrongFile(
+            "Leave out --answers: the locked half gives figures only, and answers would show its questions."
+        )
     if arguments.answers and not answering_models(settings):
         raise InvalidSettings(
             "Set MEMFOREST_LLM__MODEL to a chat model for --answers: offline, nothing answers or judges."
@@ -125,7 +138,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         out = arguments.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-eval-out-")))
         described = measured(arguments, content, settings)
         again = {name.strip() for name in arguments.again.split(",")}
-        records = stack.enter_context(RecordFile(out, described, resume=arguments.resume, again=again))
+        records = stack.enter_context(
+            RecordFile(out, described, resume=arguments.resume, again=again, gold=arguments.dataset != LOCKED)
+        )
         memory = stack.enter_context(remembered(data, settings, arguments.home))
         work = Run.of(memory.memory.services, asked, wanted)
         work.go(records, arguments.jobs)

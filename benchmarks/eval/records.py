@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,7 +31,7 @@ class Record:
     category: str
     """Such as ``temporal``; the data set's own name for it."""
     gold: tuple[str, ...]
-    """Ids of the turns that hold the answer, at least one."""
+    """Ids of the turns that hold the answer; none for a question that is locked."""
     share_500: float
     """Share of the gold turns' text that is in the best 500 tokens of delivered text: mean over the turns."""
     share_2000: float
@@ -116,14 +116,22 @@ class RecordFile:
     """
 
     def __init__(
-        self, directory: Path, measured: Mapping[str, object], *, resume: bool, again: Collection[str] = ()
+        self,
+        directory: Path,
+        measured: Mapping[str, object],
+        *,
+        resume: bool,
+        again: Collection[str] = (),
+        gold: bool = True,
     ) -> None:
         """Begin anew, or go on without the records of the methods that are measured ``again``.
 
+        Without ``gold`` records name no gold turns: figures do not need them, and a locked question keeps its own.
         Raises WrongRun when the records there belong to another run.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / RECORDS
+        self._gold = gold
         described = json.loads(json.dumps(measured))
         kept: list[Record] = []
         if resume and self._path.exists():
@@ -144,6 +152,7 @@ class RecordFile:
 
     def add(self, record: Record) -> None:
         """Write a record; it is in the file when this returns."""
+        record = record if self._gold else replace(record, gold=())
         self._file.write(written(record))
         self._file.flush()
         self._records[record.key] = record
