@@ -53,6 +53,15 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     }
 
 
+def test_records_of_locked_questions_name_no_gold_turns(tmp_path: Path) -> None:
+    with RecordFile(tmp_path, MEASURED, resume=False, gold=False) as records:
+        records.add(record("q1"))
+        assert records.of("memforest", ["q1"]) == [replace(record("q1"), gold=())]
+    with RecordFile(tmp_path, MEASURED, resume=True, gold=False) as records:
+        assert records.has("memforest", "q1")
+    assert read_records(tmp_path) == [replace(record("q1"), gold=())]
+
+
 def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None:
     """Given a run that was killed while it wrote, when it resumes, then the whole records are kept and none is torn."""
     with RecordFile(tmp_path, MEASURED, resume=False) as records:
