@@ -74,6 +74,7 @@ class Acceptance:
         self._cutting = Cutting(
             settings.cell_turns,
             settings.cell_chars,
+            settings.part_chars,
             gap,
             settings.window_turns,
             settings.window_tokens * CHARS_PER_TOKEN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -22,15 +23,23 @@ MAX_WINDOW_TURNS = 64
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """Where cells and windows close (artifact: 2 turns, 8,000 characters, 6 hours)."""
+    """Where cells and windows close (artifact: 2 turns, 8,000 characters, also of a single turn, 6 hours)."""
 
     cell_turns: int = 2
     cell_chars: int = 8_000
+    part_chars: int = 1_200
+    """A longer turn becomes several cells, each a part of it: an embedding model reads some 1,000 characters, and what
+    is found is delivered without the rest of the turn."""
     gap: timedelta = timedelta(hours=6)
     window_turns: int = MAX_WINDOW_TURNS
     window_chars: int = 1_200 * CHARS_PER_TOKEN
     markers: tuple[str, ...] = TEXT_MARKERS
     """Beginnings of a line that close the cell before their turn; upper and lower case are the same."""
+
+    @property
+    def whole_chars(self) -> int:
+        """The longest turn that stays in one cell."""
+        return min(self.cell_chars, self.part_chars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +73,32 @@ def speech(name: str, content: str) -> str:
     return f"{name}: {content}"
 
 
-def pieces(content: str, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut a text into consecutive [start, end) pieces of at most ``limit`` characters.
+BORDERS = (("\n\n",), ("\n",), (". ", "! ", "? ", "。", "！", "？"), (" ",))
+"""Where a long text is cut, the best border first: paragraphs, lines (of a log, a list, JSON), sentences, words."""
 
-    Cuts after a sentence end or a space in the last third of a piece where there is one.
+
+def pieces(content: str, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut a text into consecutive [start, end) pieces of at most ``limit`` characters and of like size.
+
+    Each ends at the best border in its second half where there is one, at the last of equal ones.
     """
     start = 0
-    while len(content) - start > limit:
-        window = content[start : start + limit]
-        floor = limit * 2 // 3
-        cut = max(window.rfind(mark, floor) + len(mark) for mark in (". ", "! ", "? ", "\n"))
-        if cut <= floor:
-            cut = window.rfind(" ", floor) + 1
-        if cut <= floor:
-            cut = limit
+    while (left := len(content) - start) > limit:
+        even = math.ceil(left / math.ceil(left / limit))
+        window = content[start : start + min(limit, even + even // 4)]
+        cut = _border(window, even // 2) or even
         yield start, start + cut
         start += cut
     yield start, len(content)
+
+
+def _border(window: str, floor: int) -> int:
+    """How many characters come before the best border behind ``floor``; 0 when there is none."""
+    for marks in BORDERS:
+        cut = max((at + len(mark) for mark in marks if (at := window.rfind(mark, floor)) >= 0), default=0)
+        if cut > floor:
+            return cut
+    return 0
 
 
 def starts_topic(turn: Turn, markers: Sequence[str]) -> bool:
@@ -123,7 +141,7 @@ def _cell(ordinal: int, turns: Sequence[Turn], cutting: Cutting) -> CellCut:
 def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> list[CellCut]:
     """Cut consecutive turns into cells numbered from ``first_ordinal``.
 
-    A turn above ``cell_chars`` becomes several cells of its own that keep their offsets.
+    A turn above ``part_chars`` becomes several cells of its own that keep their offsets.
     """
     cells: list[CellCut] = []
     open_turns: list[Turn] = []
@@ -134,9 +152,9 @@ def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> li
             open_turns.clear()
 
     for turn in turns:
-        if len(turn.content) > cutting.cell_chars:
+        if len(turn.content) > cutting.whole_chars:
             close()
-            for start, end in pieces(turn.content, cutting.cell_chars):
+            for start, end in pieces(turn.content, cutting.whole_chars):
                 ordinal = first_ordinal + len(cells)
                 cells.append(
                     CellCut(

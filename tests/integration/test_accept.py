@@ -98,7 +98,7 @@ def test_the_longest_names_are_stored(pipeline: Stack) -> None:
 
 def test_a_long_turn_is_split_with_its_offsets(servers: SessionServers, tmp_path: Path) -> None:
     text = "We walked along the river. " * 40
-    with stack(servers, tmp_path, accept={"cell_chars": 200}) as pipeline:
+    with stack(servers, tmp_path, accept={"part_chars": 200}) as pipeline:
         client_of(pipeline).enqueue("bob", "s1", said(text))
 
         rows = pipeline.rows("SELECT char_start, char_end FROM memforest.cell ORDER BY ordinal")

@@ -124,15 +124,27 @@ def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
     [
         ("", [""]),
         ("short", ["short"]),
-        ("x" * 25, ["x" * 10, "x" * 10, "x" * 5]),
+        ("x" * 25, ["x" * 9, "x" * 8, "x" * 8]),
         ("It rains. Sun comes.", ["It rains. ", "Sun comes."]),
         ("aaa bbb ccc ddd", ["aaa bbb ", "ccc ddd"]),
-        ("a. bbbbbbbbbbbbbb", ["a. bbbbbbb", "bbbbbbb"]),
+        ("a. bbbbbbbbbbbbbb", ["a. bbbbbb", "bbbbbbbb"]),
         ("12345678\nabcdefgh", ["12345678\n", "abcdefgh"]),
+        ("aaaaa.\nb. c ddd", ["aaaaa.\n", "b. c ddd"]),
+        ("aaaa\n\nb\nc. ddd", ["aaaa\n\n", "b\nc. ddd"]),
     ],
-    ids=["empty", "fits", "unbroken", "sentence", "word", "an early end does not count", "line"],
+    ids=[
+        "empty",
+        "fits",
+        "parts of like size",
+        "sentence",
+        "word",
+        "an early end does not count",
+        "line",
+        "a line before a sentence",
+        "a paragraph before a line",
+    ],
 )
-def test_a_long_text_is_cut_at_a_sentence_or_a_word_near_the_end(text: str, found: list[str]) -> None:
+def test_a_long_text_is_cut_into_like_parts_at_the_best_border(text: str, found: list[str]) -> None:
     assert [text[start:end] for start, end in pieces(text, 10)] == found
 
 
@@ -187,6 +199,7 @@ def test_the_settings_words_are_the_rules() -> None:
 def test_the_settings_windows_are_the_rules() -> None:
     """Given the settings as they come, then windows are those of the rules; one of more turns is refused."""
     settings, cutting = AcceptSettings(), Cutting()
+    assert (settings.cell_chars, settings.part_chars) == (cutting.cell_chars, cutting.part_chars)
     assert settings.window_turns == cutting.window_turns == MAX_WINDOW_TURNS
     assert settings.window_tokens * CHARS_PER_TOKEN == cutting.window_chars
     with pytest.raises(ValidationError, match="window_turns"):
