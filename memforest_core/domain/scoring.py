@@ -6,8 +6,12 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import NamedTuple
 from uuid import UUID
+
+ENOUGH = 20
+"""Cosines whose median tells in which band a model's cosines lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +91,31 @@ def scaled(scores: Sequence[float | None]) -> list[float]:
     return [score / best if score is not None and score > 0.0 else 0.0 for score in scores]
 
 
-def fused(scores: Scores, weights: Weights, only: Iterable[UUID] | None = None) -> dict[UUID, float]:
+def floor_of(cosines: Collection[float]) -> float:
+    """The cosine from which on a model tells texts apart: as far below the median of many as the best lies above it.
+
+    Some embedding models give all cosines in a narrow band, such as 0.75 to 0.9. Divided by their best they would all
+    be nearly 1 and tell nothing; above the floor the median has half of the best one's share. It is 0 where that is
+    lower, as with a model that puts strangers near 0, and for too few cosines to know the band by.
+    """
+    if len(cosines) < ENOUGH:
+        return 0.0
+    return max(0.0, 2 * median(cosines) - max(cosines))
+
+
+def fused(
+    scores: Scores, weights: Weights, only: Iterable[UUID] | None = None, floor: float = 0.0
+) -> dict[UUID, float]:
     """The weighted sum of both scaled lists, of all points or of those wanted ``only``; a point that one list lacks
-    gets nothing from it, and one that both lack is left out."""
+    gets nothing from it, and one that both lack is left out. Cosines count from their ``floor`` on."""
     # Each look-up of an id costs its hash, and a recall makes thousands: every list is asked once for each point.
     ids = scores.ids() if only is None else dict.fromkeys(only)
     by_words, by_meaning = list(map(scores.lexical.get, ids)), list(map(scores.dense.get, ids))
+    above = [None if cosine is None else cosine - floor for cosine in by_meaning] if floor else by_meaning
     return {
         id_: weights.lexical * one + weights.dense * other
         for id_, word, meaning, one, other in zip(
-            ids, by_words, by_meaning, scaled(by_words), scaled(by_meaning), strict=True
+            ids, by_words, by_meaning, scaled(by_words), scaled(above), strict=True
         )
         if word is not None or meaning is not None
     }
@@ -106,13 +125,15 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
     """Score items, best first: their own score and their ancestors', then the lift of neighbours.
 
     Own: the cell's score and that of the best fact. Ancestors only add: an item without any keeps what it has. Lists
-    are scaled among the points of the items that are scored, each level by itself.
+    are scaled among the points of the items that are scored, each level by itself; cosines count from the floor of all
+    cells and facts that were scored.
     """
-    cell_scores = fused(cells, weights, [item.cell for item in items])
-    fact_scores = fused(facts, weights, [fact for item in items for fact in (*item.facts, *item.chained)])
-    intervals = fused(nodes, weights, [i.interval for i in items if i.interval])
-    roots = fused(nodes, weights, [i.root for i in items if i.root])
-    topics = fused(nodes | facts, weights, [topic for item in items for topic in item.topics])
+    floor = floor_of([*cells.dense.values(), *facts.dense.values()])
+    cell_scores = fused(cells, weights, [item.cell for item in items], floor)
+    fact_scores = fused(facts, weights, [fact for item in items for fact in (*item.facts, *item.chained)], floor)
+    intervals = fused(nodes, weights, [i.interval for i in items if i.interval], floor)
+    roots = fused(nodes, weights, [i.root for i in items if i.root], floor)
+    topics = fused(nodes | facts, weights, [topic for item in items for topic in item.topics], floor)
     added: list[dict[str, float]] = []
     for item in items:
         signals = {

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.scoring import Item, Scores, coverage, fused, lifted, same_words, scaled, vote
+from memforest_core.domain.scoring import Item, Scores, coverage, floor_of, fused, lifted, same_words, scaled, vote
 from tests.support.weights import weights
 
 SESSION = UUID(int=1000)
@@ -43,6 +43,38 @@ class TestScaled:
 
     def test_the_length_of_the_list_does_not_move_its_head(self) -> None:
         assert scaled([8.0, 4.0, 0.1])[1] == scaled([8.0, 4.0])[1]
+
+
+class TestFloor:
+    def test_a_model_that_puts_strangers_near_zero_has_none(self) -> None:
+        assert floor_of([0.6, 0.5, *[0.1] * 50]) == 0.0
+
+    def test_in_a_narrow_band_the_median_gets_half(self) -> None:
+        """Given cosines from 0.8 to 0.9, when they are scaled above the floor, then the median has half of the best."""
+        cosines = [0.80 + 0.001 * number for number in range(101)]
+        floor = floor_of(cosines)
+        assert floor == pytest.approx(0.80)
+        ids = [ident(number) for number in range(101)]
+        scores = Scores(dense=dict(zip(ids, cosines, strict=True)))
+        spread = fused(scores, weights(), None, floor)
+        assert spread[ids[100]] == 1.0
+        assert spread[ids[50]] == pytest.approx(0.5)
+        assert fused(scores, weights())[ids[0]] > 0.88
+
+    def test_too_few_have_no_floor(self) -> None:
+        assert floor_of([0.9] * 19) == 0.0
+        assert floor_of([]) == 0.0
+
+    def test_votes_come_apart_in_a_narrow_band(self) -> None:
+        """Given an embedder with cosines from 0.8 on, then the best cell is as far ahead of the median as with a model
+        whose cosines begin at 0."""
+        items = [item(number, cell=number) for number in range(1, 42)]
+        narrow = Scores(dense={ident(number): 0.8 + 0.0025 * number for number in range(1, 42)})
+        wide = Scores(dense={ident(number): 0.0025 * (number - 1) for number in range(1, 42)})
+        ahead = vote(items, narrow, Scores(), Scores(), ONLY_OWN)
+        expected = vote(items, wide, Scores(), Scores(), ONLY_OWN)
+        assert [one.item for one in ahead] == [one.item for one in expected]
+        assert [one.score for one in ahead] == pytest.approx([one.score for one in expected])
 
 
 class TestFused:
