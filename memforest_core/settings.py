@@ -200,6 +200,9 @@ class AcceptSettings(Group):
     max_turn_bytes: int = Field(default=262_144, ge=1_024)
     cell_turns: int = Field(default=2, ge=1, le=16)
     cell_chars: int = Field(default=8_000, ge=200)
+    """Of the turns of a cell together."""
+    part_chars: int = Field(default=1_200, ge=200)
+    """A turn of more characters is cut into cells of its own, each a part of it that is found and delivered alone."""
     cell_gap_h: float = Field(default=6.0, gt=0)
     topic_markers: tuple[Marker, ...] = Field(
         default=("--- topic", "--- session", "new topic:", "switching gears"), max_length=32
@@ -541,6 +544,8 @@ class RecallSettings(Group):
     """For a turn of somebody whom the question names."""
     wording_weight: float = Field(default=0.65, ge=0)
     """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
+    related_weight: float = Field(default=0.3, ge=0)
+    """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
     order_weight: float = Field(default=1.2, ge=0)
     """For what lies before, after or between others, or first or last of all, when a question asks for that."""
     current_weight: float = Field(default=1.0, ge=0)

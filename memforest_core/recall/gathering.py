@@ -14,7 +14,7 @@ from uuid import UUID
 from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
-from memforest_core.domain.lexical import query_weights
+from memforest_core.domain.lexical import term_index
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.scopes import TreeKind
@@ -32,6 +32,7 @@ from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import FoundText
+from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.sub_questions import browse_each
 from memforest_core.recall.thinking import Thought
@@ -182,7 +183,7 @@ class Gathering:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in asked.trees))
-        words = expanded(asked.question, self.settings.wording_weight)
+        words = expanded(asked.question, self.settings.wording_weight, self.settings.related_weight)
         return IndexSearch(self.index, scope, dense, words, cells, trees)
 
     def _reads(self, asked: Asked, bounds: Bounds) -> Reads:
@@ -241,17 +242,15 @@ class Gathering:
         return found[: self.settings.tree_limit // 2]
 
 
-def expanded(question: Question, weight: float) -> SparseVector:
-    """The question's terms, and with ``weight`` those in which the state it asks for is usually told."""
+def expanded(question: Question, wording: float, related: float) -> SparseVector:
+    """The question's terms; with ``wording`` those in which the state it asks for is usually told; with ``related``
+    times how near each is those that mean nearly the same."""
     asked = question.sparse()
-    if weight <= 0:
-        return asked
-    told = answering_terms(question.terms, question.spoken) - question.terms
-    if not told:
-        return asked
     weights = dict(zip(asked.indices, asked.values, strict=True))
-    for index in query_weights(told)[0]:
-        weights.setdefault(index, weight)
+    told = answering_terms(question.terms, question.spoken) - question.terms if wording > 0 else frozenset()
+    near = related_terms(question.text, question.terms) if related > 0 else {}
+    for term, weight in (*dict.fromkeys(told, wording).items(), *((term, related * near[term]) for term in near)):
+        weights.setdefault(term_index(term), weight)
     ordered = sorted(weights.items())
     return SparseVector(tuple(index for index, _ in ordered), tuple(value for _, value in ordered))
 

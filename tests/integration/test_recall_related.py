@@ -1,0 +1,35 @@
+"""A turn that says it in another word of the same meaning is found by words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
+from memforest_core.domain.evidence import Evidence
+
+QUESTION = "Where is the bicycle?"
+TOLD = "My bike stands behind the shed."
+OTHERS = [f"Number {number} of the letters is about the garden of the {number}th house." for number in range(60)]
+
+
+def tell(stack: Stack) -> None:
+    stack.memory.ingest("ann", "letters", said(*OTHERS[:30], TOLD, *OTHERS[30:]), wait="none", backfill=True)
+
+
+def told(stack: Stack, **weights: float) -> list[Evidence]:
+    """The pieces among the first five that tell it."""
+    service = stack.services.recall
+    changed = replace(service, settings=service.settings.model_copy(update=weights))
+    return [piece for piece in changed.recall(stack.tenant, "ann", QUESTION, 5, "flat").evidence if TOLD in piece.text]
+
+
+def test_a_relative_of_a_word_finds_the_turn(grown_once: Stack) -> None:
+    """Given that only one turn tells it, in another word, then words alone find it, by the relatives of the question's."""
+    assert told(grown_once, dense_weight=0.0)
+    assert not told(grown_once, dense_weight=0.0, related_weight=0.0)
+
+
+def test_a_relative_lifts_what_vectors_found(grown_once: Stack) -> None:
+    [lifted], [plain] = told(grown_once), told(grown_once, related_weight=0.0)
+    assert lifted.score > plain.score
