@@ -63,6 +63,7 @@ class Runtime:
         self._former: list[WorkerId] = []
         self._store_failed = threading.Event()
         self._brokerless: list[threading.Thread] = []
+        self._raw = threading.Lock()
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -278,19 +279,34 @@ class Runtime:
         return total
 
     def extract(self) -> int:
-        """Raw cells' vectors first, then windows, each followed by a wake-up for its forest."""
+        """Raw cells' vectors first, then windows; forests that they change are reduced, here or after a wake-up."""
 
         def unit(tenant: TenantId) -> bool:
-            indexed = self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
-            if self.services.paused(Step.EXTRACT):
+            paused = self.services.paused(Step.EXTRACT) > 0
+            indexed = self._indexed_raw(tenant, wait=paused)
+            if paused:
                 # Claimed, the windows would only fail: they wait until the model is back.
-                return indexed > 0
+                return bool(indexed)
             end = self.services.extraction.run_one(tenant, self.worker)
-            if end.ended is Extracted.DONE and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
+            if end.reduces and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
                 self.wake(Queue.REDUCE, tenant, end.forest_id)
+            if end.ended is Extracted.NOTHING and indexed is None:
+                self._indexed_raw(tenant, wait=True)
             return end.ended is not Extracted.NOTHING
 
         return self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
+
+    def _indexed_raw(self, tenant: TenantId, *, wait: bool) -> int | None:
+        """How many raw cells were indexed; None when another thread is at it, and without ``wait``.
+
+        One thread fills the processors with the embedding model. The others go on to ask the chat model meanwhile.
+        """
+        if not self._raw.acquire(blocking=wait):
+            return None
+        try:
+            return self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
+        finally:
+            self._raw.release()
 
     def reduce(self) -> int:
         """Drain forests; after each commit its facts are indexed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from memforest_core.accept.records import Backlog, SessionProgress, Stage
+from memforest_core.accept.records import Backlog, SessionProgress, Stage, Unplaced
 from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.1
+FACTS_PAUSE_S = 0.05
+"""The longest pause of who waits for facts: a look counts a session's cells and no more."""
 NUDGE_S = 1.0
 """How often a waiting caller wakes workers again, in case a message was lost."""
 
@@ -45,17 +47,30 @@ class Flushing:
     ) -> Steps[SessionProgress]:
         """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
         found = progress()
+        left = Unplaced(0, 0)
 
         def reached() -> SessionProgress | None:
-            nonlocal found
+            nonlocal found, left
+            if stage is Stage.FACTS:
+                # Which trees are dirty costs ten times as much to find out.
+                left = self._unplaced(tenant, found.session_id)
+                if left.waiting or left.extracted:
+                    return None
             found = progress()
             return found if _ORDER.index(found.stage) >= _ORDER.index(stage) else None
 
         def nudge() -> None:
             self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
 
-        if (yield from _poll(reached, nudge, timeout_s)) is None:
-            error = last_error()
+        def soon() -> bool:
+            return left.extracted > 0 and not left.waiting
+
+        steps = _poll(reached, nudge, timeout_s)
+        if stage is Stage.FACTS:
+            # Workers were woken when the session was accepted: nothing else has to be made due.
+            steps = _poll(reached, nudge, timeout_s, longest_s=FACTS_PAUSE_S, first_nudge_s=NUDGE_S, soon=soon)
+        if (yield from steps) is None:
+            found, error = progress(), last_error()
             raise WaitTimeout(
                 f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
                 last_error=error,
@@ -91,6 +106,11 @@ class Flushing:
         return left
 
     @repeated
+    def _unplaced(self, tenant: TenantId, session: SessionId) -> Unplaced:
+        with FlushRows.opened(self._engine, tenant) as rows:
+            return rows.unplaced(session)
+
+    @repeated
     def _closed(self, tenant: TenantId, owner: str) -> ForestId:
         """The owner's forest, with its open cells closed."""
         with FlushRows.opened(self._engine, tenant) as rows:
@@ -115,9 +135,25 @@ class Flushing:
             self._wakeups.send(queue, tenant, "wait")
 
 
-def _poll(look: Callable[[], T | None], nudge: Callable[[], None], timeout_s: float) -> Steps[T | None]:
-    first, longest = FIRST_PAUSE_S, LONGEST_PAUSE_S
-    return polled(look, timeout_s, first, longest_s=longest, nudge=nudge, nudge_s=NUDGE_S, first_nudge_s=first)
+def _poll(
+    look: Callable[[], T | None],
+    nudge: Callable[[], None],
+    timeout_s: float,
+    *,
+    longest_s: float = LONGEST_PAUSE_S,
+    first_nudge_s: float = FIRST_PAUSE_S,
+    soon: Callable[[], bool] = lambda: False,
+) -> Steps[T | None]:
+    return polled(
+        look,
+        timeout_s,
+        FIRST_PAUSE_S,
+        longest_s=longest_s,
+        nudge=nudge,
+        nudge_s=NUDGE_S,
+        first_nudge_s=first_nudge_s,
+        soon=soon,
+    )
 
 
 def _advice(error: WorkError | None) -> str:

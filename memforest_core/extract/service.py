@@ -19,6 +19,7 @@ from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import to_candidates, verbatim
 from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
+from memforest_core.extract.readings import Readings
 from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
@@ -50,11 +51,15 @@ class Extracted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The end of one unit, and the forest that has something to reduce now."""
+    """The end of one unit, its forest, and whether the caller has that reduced now.
+
+    Otherwise there is nothing new, or another thread that is storing an answer of the same forest has it reduced.
+    """
 
     ended: Extracted
     forest_id: ForestId | None = None
     live: bool = False
+    reduces: bool = False
 
 
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
@@ -110,6 +115,7 @@ class ExtractionService:
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
         self._again = Again(settings.again_s, settings.again_longest_s)
+        self._readings = Readings()
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
         """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
@@ -125,8 +131,12 @@ class ExtractionService:
         if cached is not None:
             self._telemetry.saved_call(STEP, tenant)
         try:
-            with self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)):
-                end = self._extract(tenant, claim, cached, attributes)
+            with (
+                self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)),
+                self._readings.reading((claim.forest_id, claim.live)) as reading,
+            ):
+                end = self._extract(tenant, claim, cached, attributes, reading.come)
+                reading.stored = end.ended is Extracted.DONE
             settled = True
         except StoreUnavailable:
             settled = True  # the lease ends by itself
@@ -134,7 +144,7 @@ class ExtractionService:
         finally:
             if not settled:
                 self._crashed(tenant, claim)
-        return end
+        return replace(end, reduces=reading.reduces)
 
     def _paid(self, rows: ExtractRows, claim: ClaimedWindow) -> Mapping[str, object] | None:
         """The answer to this window, if it was paid for before."""
@@ -143,11 +153,17 @@ class ExtractionService:
         return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
 
     def _extract(
-        self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None, attributes: Sequence[str]
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
+        come: Callable[[], None],
     ) -> Extraction:
+        """``come`` is called when the answer is here."""
         calls: list[CallRecord] = []
         try:
-            result = self._read(tenant, claim, cached, calls, attributes)
+            result = self._read(tenant, claim, cached, calls, attributes, come)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -202,6 +218,7 @@ class ExtractionService:
         cached: Mapping[str, object] | None,
         calls: list[CallRecord],
         attributes: Sequence[str],
+        come: Callable[[], None],
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
@@ -210,6 +227,7 @@ class ExtractionService:
             proposal = self._proposer.propose(window, calls, attributes)
             answer = proposal.answer
             outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
+        come()
         candidates = to_candidates(answer, window, cells)
         summaries = {summary.cell: summary.text for summary in answer.summaries}
         known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
@@ -291,7 +309,7 @@ class ExtractionService:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             if result is not None:
                 kept = rows.finish_window(claim, self._embedder.model, result, self._again)
-                return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id)
+                return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
             if kept_as_is:
                 rows.keep_window(claim, self._again, error.code, error.message)
             elif decision.verdict is Verdict.RETRY:
@@ -300,6 +318,6 @@ class ExtractionService:
                 rows.split_window(claim, error.code, error.message)
             else:
                 rows.bury_window(claim, error.code, error.message)
-            return Extraction(Extracted.LATER)
+            return Extraction(Extracted.LATER, claim.forest_id, claim.live)
 
         return self._written(tenant, end)

@@ -18,6 +18,10 @@ DEFAULT_TIMEOUT_S = 300.0
 
 NUDGE_S = 5.0
 
+SOON_S = 0.01
+SOON_LOOKS = 50
+"""Half a second: where it takes longer, more is waiting than what the caller waits for."""
+
 Steps: TypeAlias = Generator[float, None, T]
 """A wait: each step looks once and says after how many seconds to look again; its value is the result."""
 
@@ -61,14 +65,16 @@ def polled(
     nudge: Callable[[], None] = lambda: None,
     nudge_s: float = NUDGE_S,
     first_nudge_s: float | None = None,
+    soon: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Steps[T | None]:
     """Look again and again until there is something; None after ``timeout_s`` seconds.
 
-    The pause between two looks starts at ``pause_s`` seconds and grows up to ``longest_s``. ``nudge`` is called every
-    ``nudge_s`` seconds, first after ``first_nudge_s``: it wakes workers again, in case a message was lost.
+    The pause between two looks starts at ``pause_s`` seconds and grows up to ``longest_s``. After looks that found it
+    to come ``soon`` it is SOON_S, SOON_LOOKS times at most. ``nudge`` is called every ``nudge_s`` seconds, first after
+    ``first_nudge_s``: it wakes workers again, in case a message was lost.
     """
-    deadline = clock() + timeout_s
+    deadline, hasty = clock() + timeout_s, SOON_LOOKS
     next_nudge = clock() + (nudge_s if first_nudge_s is None else first_nudge_s)
     while (found := look()) is None:
         now = clock()
@@ -77,6 +83,10 @@ def polled(
         if now >= next_nudge:
             nudge()
             next_nudge = now + nudge_s
+        if hasty and soon():
+            hasty -= 1
+            yield min(SOON_S, max(0.0, deadline - now))
+            continue
         yield min(pause_s, max(0.0, deadline - now))
         pause_s = min(longest_s or pause_s, pause_s * 1.5)
     return found

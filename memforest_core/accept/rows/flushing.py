@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from memforest_core.accept.records import Backlog
+from memforest_core.accept.records import Backlog, Unplaced
 from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
@@ -19,6 +19,11 @@ _BACKLOG = sa.text(f"""
            (SELECT count(*) FROM memforest.index_row
              WHERE tenant_id = :t AND forest_id = :f AND {BEHIND} AND state IN ('ready', 'running')) AS points
     """)  # noqa: S608 - a constant
+
+_UNPLACED = sa.text("""
+    SELECT count(*) FILTER (WHERE state <> 'done') AS waiting, count(*) FILTER (WHERE state = 'done') AS extracted
+      FROM memforest.cell WHERE tenant_id = :t AND session_id = :s AND NOT placed AND state <> 'dead'
+    """)
 
 _LAST_ERROR = sa.text(f"""
     SELECT error_code, error_text FROM (
@@ -72,6 +77,11 @@ class FlushRows(TenantRows):
         """What the forest still has to do (dead work is not counted)."""
         row = self._run(_BACKLOG, f=forest).one()
         return Backlog(row.cells, row.trees, row.points)
+
+    def unplaced(self, session: SessionId) -> Unplaced:
+        """What of a session is in no tree yet; nothing for a session that is gone."""
+        row = self._run(_UNPLACED, s=session).one()
+        return Unplaced(row.waiting, row.extracted)
 
     def last_error(self, forest: ForestId) -> WorkError | None:
         """What the last failed try of the forest's unfinished work ended with."""

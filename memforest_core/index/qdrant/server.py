@@ -148,7 +148,7 @@ class QdrantServerIndex:
             if not asked:
                 return found
             requests = [self._request(queries[at], rows) for at, rows in asked]
-            answers = client.query_batch_points(self._name, requests)
+            answers = _answers(client, self._name, requests)
         for (at, rows), answer in zip(asked, answers, strict=True):
             told = ((UUID(str(each.id)), each.score, each.payload) for each in answer.points)
             found[at] = hits_of(told, queries[at], rows)
@@ -264,6 +264,16 @@ class QdrantServerIndex:
             limit=asked_limit(query),
             with_payload=read_fields(query),
         )
+
+
+def _answers(client: QdrantClient, name: str, requests: Sequence[q.QueryRequest]) -> Sequence[q.QueryResponse]:
+    """The answers to requests, sent as they are: the client's own method first copies each vector, number by number, in
+    case it is a text to embed."""
+    try:
+        api = client.http.search_api
+    except NotImplementedError:  # an engine in this process
+        return client.query_batch_points(name, requests)
+    return api.query_batch_points(name, query_request_batch=q.QueryRequestBatch(searches=list(requests))).result or []
 
 
 def _sparse(vector: SparseVector) -> q.SparseVector:
