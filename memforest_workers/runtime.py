@@ -6,7 +6,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from memforest_core.bootstrap.service import Services
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
 from memforest_core.extract.service import Extracted, Extraction
+from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import PointKind
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Step
@@ -268,15 +270,25 @@ class Runtime:
         """Count a message that could not be read."""
         self.services.telemetry.dropped(queue)
 
-    def index(self, tenant: TenantId, kinds: Sequence[PointKind]) -> int:
-        """Bring index rows of these kinds up to date; how many."""
+    def index(self, tenant: TenantId, kinds: Sequence[PointKind], lease: PointLease | None = None) -> int:
+        """Bring index rows of these kinds up to date, first those under a ``lease``; how many."""
         total = 0
-        while not self._winding_down.is_set():
-            done = self.services.indexer.run_one(tenant, self.worker, kinds)
-            total += done
+        while lease is not None or not self._winding_down.is_set():
+            done = self.services.indexer.run_one(tenant, self.worker, kinds, lease)
+            lease, total = None, total + done
             if done < self.services.settings.index.batch:
                 return total
         return total
+
+    @contextmanager
+    def _indexed(self, tenant: TenantId, kind: PointKind) -> Iterator[PointLease]:
+        """A lease for the index rows that are made inside; at the end they are indexed, also after an error."""
+        lease = PointLease(self.worker)
+        try:
+            yield lease
+        finally:
+            if lease.points:
+                self.index(tenant, (kind,), lease)
 
     def extract(self) -> int:
         """Raw cells' vectors first, then windows; forests that they change are reduced, here or after a wake-up."""
@@ -324,8 +336,9 @@ class Runtime:
         return end.ended is Reduced.NOTHING or end.forest_id == extracted.forest_id
 
     def _reduce(self, tenant: TenantId) -> Reduction:
-        end = self.services.reduction.run_one(tenant)
-        if end.ended is Reduced.DONE:
+        with self._indexed(tenant, PointKind.FACT) as lease:
+            end = self.services.reduction.run_one(tenant, lease)
+        if end.ended is Reduced.DONE and not lease.points:
             self.index(tenant, (PointKind.FACT,))
         return end
 
@@ -333,8 +346,9 @@ class Runtime:
         """Refresh due trees, and index what was saved."""
 
         def unit(tenant: TenantId) -> bool:
-            nodes = self.services.refresh.run_one(tenant, self.worker)
-            if nodes:
+            with self._indexed(tenant, PointKind.NODE) as lease:
+                nodes = self.services.refresh.run_one(tenant, self.worker, lease)
+            if nodes and not lease.points:
                 self.index(tenant, (PointKind.NODE,))
             return nodes > 0
 

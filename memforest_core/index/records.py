@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from uuid import UUID
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
 
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.index.vector_index import PointKey, PointKind
 from memforest_core.models.calls import Vectors
 
 NO_TERMS = TermCounts(())
+
+LEASE_S = 120.0
+"""How long a claimed index row is left to its worker."""
+
+
+@dataclass(slots=True)
+class PointLease:
+    """Index rows that a writer makes under a lease of its worker's, because it indexes them itself after its commit:
+    they need no claim.
+
+    ``points`` may name rows whose transaction was rolled back.
+    """
+
+    worker: WorkerId
+    token: LeaseToken = field(default_factory=lambda: LeaseToken(uuid4()))
+    points: set[UUID] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.index.collection_rows import STORE
 from memforest_core.index.content_rows import Content, read_contents
-from memforest_core.index.records import PointRow, StalePoint
+from memforest_core.index.records import LEASE_S, PointLease, PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
@@ -150,32 +150,34 @@ def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint
 class IndexRows(VectorRows):
     """Rows of one indexing transaction."""
 
-    def claim_points(
-        self, kinds: Sequence[PointKind], worker: WorkerId, limit: int, lease_s: float
-    ) -> tuple[LeaseToken, list[StalePoint]]:
-        """Take index rows that are behind, under one lease.
+    def claim_points(self, kinds: Sequence[PointKind], lease: PointLease, limit: int) -> list[StalePoint]:
+        """Take index rows that are behind under a lease, beside those that were made under it.
 
         None, while it is not certain that the points are not newer than the rows: a restored store has not been
         looked at yet, or the tenant's parity task is under way.
         """
-        token = LeaseToken(uuid4())
-        rows = self._db.execute(
+        claimed: list[sa.Row[*tuple[Any, ...]]] = []
+        if lease.points:
+            r = m.IndexRow
+            own = sa.select(r.point_id, r.forest_id, r.kind, r.version, r.deleted, r.cold, r.indexed_version)
+            claimed += self._db.execute(own.where(*self._under(lease.token, list(lease.points))))
+        claimed += self._db.execute(
             _CLAIM,
             {
                 "t": self._tenant,
                 "kinds": [kind.value for kind in kinds],
                 "n": limit,
-                "token": token,
-                "worker": worker,
-                "lease": lease_s,
+                "token": lease.token,
+                "worker": lease.worker,
+                "lease": LEASE_S,
             },
-        ).all()
+        )
         contents: dict[UUID, Content] = {}
         for kind in kinds:
-            ids = [row.point_id for row in rows if row.kind == kind and not row.deleted and not row.cold]
+            ids = [row.point_id for row in claimed if row.kind == kind and not row.deleted and not row.cold]
             if ids:
                 contents.update(read_contents(self._db, self._tenant, kind, ids))
-        return token, [_stale(row, contents.get(row.point_id)) for row in rows]
+        return [_stale(row, contents.get(row.point_id)) for row in claimed]
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
         """Lock those of these rows that are still under the lease until the transaction ends; the ids that may be
@@ -221,9 +223,17 @@ class IndexRows(VectorRows):
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
             ids = [id_ for id_ in held if id_ in points]
             of = {"ids": ids, "versions": [points[id_] for id_ in ids]}
-            ended.update(self._db.scalars(statement, mine | of))
-        ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": held}))
+            ended.update(self._db.scalars(statement, mine | of) if ids else ())
+        if rest := [id_ for id_ in held if id_ not in ended]:
+            ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": rest}))
+        if len(held) == len(claimed):
+            return frozenset(ended), frozenset()
         return frozenset(ended), frozenset(self._db.scalars(under)) - frozenset(held)
+
+    def release_points(self, lease: PointLease) -> None:
+        """Give rows back that were made under a lease: somebody else claims them later."""
+        held = self._db.scalars(self._free_rows(lease.token, list(lease.points))).all()
+        self._db.execute(_GIVE_BACK, {"t": self._tenant, "token": lease.token, "ids": held})
 
     def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
         """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""

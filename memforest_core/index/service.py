@@ -13,7 +13,7 @@ from uuid import UUID
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
-from memforest_core.index.records import StalePoint
+from memforest_core.index.records import PointLease, StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
@@ -23,7 +23,6 @@ from memforest_core.work.decision import decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "index"
-LEASE_S = 120.0
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 
@@ -97,19 +96,24 @@ class Indexer:
     def _pause(self) -> OutagePause:
         return OutagePause(self.clock)
 
-    def run_one(self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind]) -> int:
+    def run_one(
+        self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind], lease: PointLease | None = None
+    ) -> int:
         """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
+
+        ``lease``: rows that the worker has made under it are indexed beside those that wait.
 
         Vectors are committed before the index is written, so that nothing is embedded twice. Neither is written for
         a row whose lease was lost; a point that was erased while it was written is deleted again. While the index is
         away nothing is claimed. Raises StoreUnavailable.
         """
+        lease = PointLease(worker) if lease is None else lease
         if not self._reachable():
+            if lease.points:
+                self._release(tenant, lease)
             return 0
-        started = self.clock()
-        with self.store.indexing(tenant) as rows:
-            token, points = rows.claim_points(kinds, worker, self.batch, LEASE_S)
-            known = rows.known_vectors(self.embedder.model, _texts(points))
+        started, token = self.clock(), lease.token
+        points, known = self._claimed(tenant, kinds, lease)
         if not points:
             return 0
         outcome = "done"
@@ -135,6 +139,20 @@ class Indexer:
         self.telemetry.retried(STEP, tenant, outcome)
         return 0
 
+    @repeated
+    def _claimed(
+        self, tenant: TenantId, kinds: Sequence[PointKind], lease: PointLease
+    ) -> tuple[list[StalePoint], dict[OwnText, Vectors]]:
+        """What is under the lease now, and the vectors that it needs and that are stored."""
+        with self.store.indexing(tenant) as rows:
+            points = rows.claim_points(kinds, lease, self.batch)
+            return points, rows.known_vectors(self.embedder.model, _texts(points))
+
+    @repeated
+    def _release(self, tenant: TenantId, lease: PointLease) -> None:
+        with self.store.indexing(tenant) as rows:
+            rows.release_points(lease)
+
     def _reachable(self) -> bool:
         """Whether to go on. After an outage the collection is made anew if the index came back without it."""
         if not self._pause.may_try():
@@ -153,7 +171,9 @@ class Indexer:
     ) -> None:
         """Write what is still under the lease; take away again what was erased meanwhile."""
         embedded = self._embed([text for text in _texts(points) if text not in known])
-        held = self._held(tenant, token, points, embedded)
+        # What was claimed just now and needs no vector is looked at again when it is written.
+        ready = embedded is None and all(point.wanted for point in points)
+        held = {point.id for point in points} if ready else self._held(tenant, token, points, embedded)
         vectors = known
         if embedded is not None:
             vectors = known | embedded[0]
@@ -162,7 +182,8 @@ class Indexer:
         gone = [point for point in mine if point.gone]
         there = [point for point in mine if point.wanted]
         cold = [point for point in mine if point.cold]
-        self.index.delete([point.key(tenant) for point in (*gone, *cold)])
+        if gone or cold:
+            self.index.delete([point.key(tenant) for point in (*gone, *cold)])
         self.index.upsert([_point(tenant, point, vectors) for point in there])
         written, dropped = _versions([*there, *cold]), _versions(gone)
         claimed = [point.id for point in points]

@@ -15,6 +15,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import united_tags
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.errors import InvariantViolated
+from memforest_core.index.records import PointLease
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
@@ -68,9 +69,12 @@ class Placing:
         settings: Settings,
         nearby: Sequence[FactId] | None = None,
         judged: Mapping[FactId, FactId] | None = None,
+        lease: PointLease | None = None,
     ) -> None:
         """``compared`` are facts that may be the same as one of the batch; ``nearby`` those whose scenes it may join
-        beside theirs, None when the vector index could not be asked. ``judged``: see ``attach``."""
+        beside theirs, None when the vector index could not be asked. ``judged``: see ``attach``; ``lease``: see
+        ``add_facts``."""
+        self._lease = lease
         self.close: list[tuple[TreeId, TreeId]] = []
         """Scenes that a model is to be asked about, once they are stored."""
         self._judged = judged
@@ -131,7 +135,7 @@ class Placing:
         }
         self._told_by = self._tellers(waiting, attached.facts)
         subjects = {fact.id: self._subject(fact) for fact in attached.new}
-        self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects)
+        self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects, self._lease)
         self._rows.canon.add_occurrences(attachments)
         self._rows.revive(self._repeated(stored, attached.facts))
         noted = {fact for (cell, _), fact in zip(waiting, attached.facts, strict=True) if cell.note}

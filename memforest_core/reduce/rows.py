@@ -15,6 +15,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, Sessi
 from memforest_core.domain.people import People
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import micros
+from memforest_core.index.records import PointLease
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.memtree import Key
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
@@ -305,8 +306,10 @@ class FactRows(TenantRows):
         facts: Sequence[Fact],
         keys: Mapping[FactId, Key],
         subjects: Mapping[FactId, str],
+        lease: PointLease | None = None,
     ) -> None:
-        """Store new facts and mark them for indexing; ``subjects`` are keys of entities."""
+        """Store new facts and mark them for indexing, under a ``lease`` if the caller indexes them; ``subjects`` are
+        keys of entities."""
         if not facts:
             return
         rows = [
@@ -330,7 +333,7 @@ class FactRows(TenantRows):
         ]
         new = in_columns(rows)
         self._db.execute(adding("fact", tuple(new)), given_to("fact", self._tenant, {}, new))
-        want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts])
+        want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts], lease=lease)
 
     def pin(self, facts: Sequence[FactId]) -> None:
         """Pin these facts; superseded ones stay as they are."""

@@ -11,6 +11,7 @@ import structlog
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import MemForestError, PermanentError, RetryableError
+from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.reduce.judged_scenes import JudgedScenes, Pair
@@ -87,16 +88,19 @@ class ReductionService:
         self._settings = settings
         self._telemetry = telemetry
 
-    def run_one(self, tenant: TenantId) -> Reduction:
-        """Drain one batch of one forest. Raises StoreUnavailable."""
+    def run_one(self, tenant: TenantId, lease: PointLease | None = None) -> Reduction:
+        """Drain one batch of one forest. Raises StoreUnavailable.
+
+        Index rows of new facts are made under the ``lease``, for a caller that indexes them.
+        """
         with ReduceRows.opened(self._engine, tenant) as rows:
             waiting = rows.queue.waiting(self._settings.reduce.batch_cells)
-        return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting)
+        return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting, lease)
 
-    def _drain(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
+    def _drain(self, tenant: TenantId, waiting: WaitingForest, lease: PointLease | None) -> Reduction:
         """Place cells; on a permanent fault bisect them, so that only the culprit is buried."""
         try:
-            return self._drain_whole(tenant, waiting)
+            return self._drain_whole(tenant, waiting, lease)
         except PermanentError as error:
             log.warning("batch_refused", forest=str(waiting.forest_id), cells=len(waiting.cells), code=error.code)
             if len(waiting.cells) == 1:
@@ -110,7 +114,8 @@ class ReductionService:
             raise
         half = len(waiting.cells) // 2
         first, second = (
-            self._drain(tenant, replace(waiting, cells=part)) for part in (waiting.cells[:half], waiting.cells[half:])
+            self._drain(tenant, replace(waiting, cells=part), lease)
+            for part in (waiting.cells[:half], waiting.cells[half:])
         )
         cells, new_facts = first.cells + second.cells, first.new_facts + second.new_facts
         near_merging = first.near_merging and second.near_merging
@@ -128,7 +133,7 @@ class ReductionService:
             return rows.queue.bury_cell(waiting, error.code, error.message)
 
     @repeated
-    def _drain_whole(self, tenant: TenantId, waiting: WaitingForest) -> Reduction:
+    def _drain_whole(self, tenant: TenantId, waiting: WaitingForest, lease: PointLease | None) -> Reduction:
         with ReduceRows.opened(self._engine, tenant) as rows:
             batch = rows.queue.load(waiting, self._model)
         with self._spans(batch):
@@ -145,7 +150,7 @@ class ReductionService:
             with ReduceRows.opened(self._engine, tenant) as rows:
                 if rows.lock_forest(batch.forest_id, wait=False) is None:
                     return Reduction(Reduced.BUSY, batch.forest_id)
-                reduction, ages, close = self._place(rows, batch, near, settings, made)
+                reduction, ages, close = self._place(rows, batch, near, settings, made, lease)
             unjudged = near.unjudged if near is not None else 0
             if close and self._judge is not None and not batch.held:
                 unjudged += JudgedScenes(self._engine, self._judge, self._telemetry).run(tenant, batch, close, settings)
@@ -205,6 +210,7 @@ class ReductionService:
         near: Near | None,
         settings: Settings,
         made: Made | None,
+        lease: PointLease | None,
     ) -> tuple[Reduction, Sequence[float], Sequence[Pair]]:
         waiting = rows.queue.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
@@ -224,11 +230,13 @@ class ReductionService:
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
         nearby = near.neighbours if near is not None else None
-        placing = Placing(rows, batch, compared, settings, nearby, near.judged if near is not None else None)
+        judged = near.judged if near is not None else None
+        placing = Placing(rows, batch, compared, settings, nearby, judged, lease)
         new_facts = placing.run()
         if again:
             retire(rows, batch.forest_id, again, self._model, settings)
         # The delay from session to facts is measured at cells that are placed for the first time.
-        rows.queue.set_placed(again)
+        if again:
+            rows.queue.set_placed(again)
         ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.again])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages, placing.close

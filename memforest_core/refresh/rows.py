@@ -22,6 +22,7 @@ from memforest_core.domain.indexed import (
     unpack_counts,
 )
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.index.records import PointLease
 from memforest_core.index.wanted_rows import want_indexed_in
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource, Title, TitleSource
@@ -277,9 +278,15 @@ class RefreshRows(VectorRows):
         return {bytes(row.input_hash): row.text for row in self._db.execute(found)}
 
     def save(
-        self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
+        self,
+        token: LeaseToken,
+        artifacts: Sequence[NodeArtifact],
+        vector_model: str,
+        redo_after_s: float,
+        lease: PointLease | None = None,
     ) -> Sequence[NodeArtifact]:
-        """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing.
+        """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing, under a
+        ``lease`` if the caller indexes them.
 
         Waits for a node that another transaction has locked only if it is the only one given: else the node keeps its
         lease and is returned, to be saved in a transaction of its own.
@@ -299,7 +306,8 @@ class RefreshRows(VectorRows):
         self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": seconds_from_now(0.0)})
         if saved:
             self._write_summaries(saved, vector_model, redo_after_s)
-            want_indexed_in(self._db, self._tenant, {a.node.id: a.node.forest_id for a in saved}, "node")
+            forests = {each.node.id: each.node.forest_id for each in saved}
+            want_indexed_in(self._db, self._tenant, forests, "node", lease=lease)
         left = self._under(token, [artifact.node.id for artifact in artifacts])
         return [artifact for artifact in artifacts if artifact.node.id in left]
 

@@ -23,6 +23,7 @@ from memforest_core.errors import (
     StoreContended,
     StoreUnavailable,
 )
+from memforest_core.index.records import PointLease
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.refresh.records import ChildText, NodeArtifact, Paid, ReadyNode, SummarySource, Title
 from memforest_core.refresh.rows import RefreshRows
@@ -88,8 +89,11 @@ class RefreshService:
         self._rng = rng
         self._telemetry = telemetry
 
-    def run_one(self, tenant: TenantId, worker: WorkerId) -> int:
-        """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable."""
+    def run_one(self, tenant: TenantId, worker: WorkerId, lease: PointLease | None = None) -> int:
+        """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable.
+
+        Index rows of new nodes are made under the ``lease``, for a caller that indexes them.
+        """
         settings = self._settings
         with self._open_rows(tenant) as rows:
             token, nodes = rows.claim_ready(worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s)
@@ -109,7 +113,7 @@ class RefreshService:
             if paid:
                 self._telemetry.saved_call(STEP, tenant, len(paid))
             with self._spans(nodes):
-                self._refresh(tenant, token, nodes, keys, paid, scenes)
+                self._refresh(tenant, token, nodes, keys, paid, scenes, lease)
             settled = True
         except StoreUnavailable:
             settled = True
@@ -129,6 +133,7 @@ class RefreshService:
         keys: dict[NodeId, bytes],
         paid: dict[bytes, str],
         scenes: Mapping[ForestId, Sequence[TermCounts]],
+        lease: PointLease | None,
     ) -> None:
         calls: list[CallRecord] = []
         try:
@@ -144,8 +149,8 @@ class RefreshService:
             self._give_back(tenant, token, nodes, error)
             return
         # What was paid for is stored; nodes that were locked are saved one by one.
-        for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls):
-            self._save_free(tenant, token, artifact.node.forest_id, [artifact], ())
+        for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls, lease):
+            self._save_free(tenant, token, artifact.node.forest_id, [artifact], (), lease)
         self._telemetry.called(tenant, calls)
         if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
             for alone in self._put_titles(tenant, titled):
@@ -189,12 +194,13 @@ class RefreshService:
         forest: ForestId,
         artifacts: Sequence[NodeArtifact],
         calls: Sequence[CallRecord],
+        lease: PointLease | None,
     ) -> Sequence[NodeArtifact]:
         """One transaction; nodes that are locked are left out and returned. A lost connection is tried again."""
         for left in range(SAVE_TRIES - 1, -1, -1):
             try:
                 with self._open_rows(tenant) as rows:
-                    locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S)
+                    locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S, lease)
                     rows.record_calls(calls, forest, None)
                 return locked
             except StoreContended:

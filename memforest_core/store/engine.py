@@ -16,6 +16,7 @@ from sqlalchemy import event, exc
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.settings import DatabaseSettings
+from memforest_core.store.lists import PlainLists
 from memforest_core.store.refusals import OWNER, SERVICE, refusal
 
 SERIALIZATION_FAILURE = "40001"
@@ -114,9 +115,14 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
     )
     # The rows of a plain insert go as one statement (those of an insert with ON CONFLICT would go one by one).
     engine.dialect.use_insertmanyvalues_wo_returning = True
+    event.listen(engine, "connect", _send_plain_lists)
     event.listen(engine, "connect", _notice_pooler)
     event.listen(engine, "handle_error", _discard_shifted)
     return engine
+
+
+def _send_plain_lists(connection: psycopg.Connection[Any], _record: object) -> None:
+    connection.adapters.register_dumper(list, PlainLists)
 
 
 def _notice_pooler(connection: psycopg.Connection[Any], _record: object) -> None:

@@ -24,6 +24,7 @@ from memforest_core.erase.rows.erasing import erasing
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.records import PointLease
 from memforest_core.index.service import _point
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedder, OwnText, Vectors
@@ -453,7 +454,8 @@ def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -
     said_late(rested)
     indexer = rested.services.indexer
     with indexer.store.indexing(rested.tenant) as rows:
-        token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
+        lease = PointLease(rested.runtime.worker)
+        token, points = lease.token, rows.claim_points(tuple(PointKind), lease, 500)
         held = rows.hold_points(token, {point.id: point.version for point in points})
     (late,) = points
     assert held == {late.id}
@@ -485,7 +487,8 @@ def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target
     said_late(rested)
     indexer = rested.services.indexer
     with indexer.store.indexing(rested.tenant) as rows:
-        token, points = rows.claim_points(tuple(PointKind), rested.runtime.worker, 500, 60.0)
+        lease = PointLease(rested.runtime.worker)
+        token, points = lease.token, rows.claim_points(tuple(PointKind), lease, 500)
         if claimed == "before the points":
             rows.hold_points(token, {point.id: point.version for point in points})
     (late,) = points

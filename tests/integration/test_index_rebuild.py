@@ -30,6 +30,7 @@ from memforest_core.index import cli as command
 from memforest_core.index.generations import GenerationState, parse_generation
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
@@ -208,7 +209,7 @@ def test_a_live_change_goes_before_what_a_rebuild_marked(grown: Stack) -> None:
         pass
     grown.memory.ingest("bob", "kites", KITES)
     with IndexStore(grown.services.engine).indexing(grown.tenant) as rows:
-        _, first = rows.claim_points(ALL_KINDS, grown.runtime.worker, 3, 60.0)
+        first = rows.claim_points(ALL_KINDS, PointLease(grown.runtime.worker), 3)
     assert all("kite" in point.text for point in first)
     grown.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
     grown.services.reconciler.run()

@@ -19,6 +19,8 @@ from benchmarks.support.stack import Stack, stack
 from memforest_core.api import MemForest
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import ModelAuthFailed
+from memforest_core.index.records import PointLease, StalePoint
+from memforest_core.index.rows import IndexRows
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.reduce.service import Reduced
@@ -215,17 +217,20 @@ def test_a_claimed_row_is_found_until_it_is_written(running: Stack) -> None:
     lease."""
     running.memory.ingest("alice", "s", MOVED)
     store = running.services.indexer.store
-    claim = (tuple(PointKind), running.runtime.worker, 500, 60.0)
+
+    def claimed(rows: IndexRows) -> list[StalePoint]:
+        return rows.claim_points(tuple(PointKind), PointLease(running.runtime.worker), 500)
+
     with store.indexing(running.tenant) as rows:
-        _, points = rows.claim_points(*claim)
+        points = claimed(rows)
     with store.indexing(running.tenant) as rows:
-        assert rows.claim_points(*claim)[1] == []
+        assert claimed(rows) == []
         assert rows.behind_by_kind() == {PointKind.CELL: len(points)}
         assert rows.behind(points[0].forest_id, 100) == len(points) > 0
     running.execute("UPDATE memforest.index_row SET lease_until = now()")
     running.services.reconciler.run()
     with store.indexing(running.tenant) as rows:
-        assert {point.id for point in rows.claim_points(*claim)[1]} == {point.id for point in points}
+        assert {point.id for point in claimed(rows)} == {point.id for point in points}
 
 
 def test_vectors_of_a_bundle_are_believed_for_its_forest_only(running: Stack, tmp_path: Path) -> None:
@@ -281,3 +286,62 @@ def poison(bundle: Path, to: Path, vector: bytes) -> None:
         sums = json.dumps({table.name: digests.of(table) for table in TABLES}, sort_keys=True)
         database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (sums,))
         database.commit()
+
+
+def reduced_under_a_lease(running: Stack) -> PointLease:
+    """Facts that are in the trees, whose index rows are under a lease of the worker's."""
+    running.memory.ingest("alice", "s", MOVED)
+    while running.runtime.extract():
+        pass
+    lease = PointLease(running.runtime.worker)
+    assert running.services.reduction.run_one(running.tenant, lease).new_facts == len(lease.points) > 0
+    return lease
+
+
+def fact_states(running: Stack) -> set[tuple[str, bool, bool]]:
+    """State of the facts' index rows, whether they are behind, and whether they are under a lease."""
+    rows = running.rows(
+        "SELECT state, indexed_version < version, lease_token IS NOT NULL FROM memforest.index_row WHERE kind = 'fact'"
+    )
+    return {(row[0], row[1], row[2]) for row in rows}
+
+
+def test_rows_that_a_writer_indexes_itself_are_made_under_its_lease(running: Stack) -> None:
+    """Given new facts of a reducer that indexes them, then nobody else claims their rows, and it needs no claim."""
+    lease = reduced_under_a_lease(running)
+    assert fact_states(running) == {("running", True, True)}
+    indexer = running.services.indexer
+    assert indexer.run_one(running.tenant, running.runtime.worker, (PointKind.FACT,)) == 0
+    assert indexer.run_one(running.tenant, running.runtime.worker, (PointKind.FACT,), lease) == len(lease.points)
+    assert fact_states(running) == {("done", False, False)}
+    assert running.versions(sorted(lease.points, key=str)).keys() == lease.points
+
+
+def test_rows_under_the_lease_of_a_writer_that_died_are_indexed_by_others(running: Stack) -> None:
+    """Given a reducer that ends between its commit and the index, then its rows are freed with its lease."""
+    reduced_under_a_lease(running)
+    running.execute("UPDATE memforest.index_row SET lease_until = now() WHERE state = 'running'")
+    running.services.reconciler.run()
+    assert fact_states(running) == {("ready", True, False)}
+    running.drive()
+    assert fact_states(running) == {("done", False, False)}
+
+
+def test_rows_are_given_back_when_the_index_is_away(running: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a reducer whose facts can't be indexed now, then their rows wait for anybody."""
+    lease = reduced_under_a_lease(running)
+    monkeypatch.setattr(type(running.services.indexer), "_reachable", lambda _: False)
+    assert running.services.indexer.run_one(running.tenant, running.runtime.worker, (PointKind.FACT,), lease) == 0
+    assert fact_states(running) == {("ready", True, False)}
+
+
+def test_no_row_is_made_under_a_lease_while_points_may_be_newer(running: Stack) -> None:
+    """Given a store that may have been restored, then new rows wait, as if they were to be claimed."""
+    running.memory.ingest("alice", "s", MOVED)
+    while running.runtime.extract():
+        pass
+    running.execute("UPDATE memforest.collection SET store_started = 'another' WHERE live")
+    lease = PointLease(running.runtime.worker)
+    assert running.services.reduction.run_one(running.tenant, lease).new_facts > 0
+    assert lease.points == set()
+    assert fact_states(running) == {("ready", True, False)}

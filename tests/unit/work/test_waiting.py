@@ -1,0 +1,33 @@
+"""How long a wait pauses between two looks."""
+
+from __future__ import annotations
+
+from memforest_core.work.waiting import SOON_LOOKS, SOON_S, polled
+
+
+def pauses(soon_from: int, found_at: int) -> list[float]:
+    """The pauses of a wait whose end is near from one look on, and which ends at another."""
+    now, looks, paused = 0.0, 0, list[float]()
+
+    def look() -> str | None:
+        nonlocal looks
+        looks += 1
+        return "found" if looks > found_at else None
+
+    steps = polled(look, 1_000.0, 0.02, longest_s=0.1, soon=lambda: looks > soon_from, clock=lambda: now)
+    for pause in steps:
+        paused.append(pause)
+        now += pause
+    return paused
+
+
+def test_pauses_grow_until_it_is_near() -> None:
+    found = pauses(soon_from=6, found_at=9)
+    assert found[:2] == [0.02, 0.03]
+    assert found[4:] == [0.1, 0.1, SOON_S, SOON_S, SOON_S]
+
+
+def test_what_is_near_for_long_is_looked_at_seldom_again() -> None:
+    found = pauses(soon_from=0, found_at=SOON_LOOKS + 6)
+    assert found[:SOON_LOOKS] == [SOON_S] * SOON_LOOKS
+    assert found[SOON_LOOKS:] == [0.02, 0.03, 0.045, 0.0675, 0.1, 0.1]
