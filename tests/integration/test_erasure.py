@@ -415,7 +415,7 @@ def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> 
         claim = rows.claim_window(rested.runtime.worker, 60.0)
     assert claim is not None
     calls: list[Any] = []
-    answer = service._read(rested.tenant, claim, None, calls, ())
+    answer = service._read(rested.tenant, claim, None, calls, (), lambda: None)
     assert any("flumox" in new.statement.text for cell in answer.cells for new in cell.candidates)
 
     found = erase(rested, session="secrets", turns=["turn@0"])
