@@ -38,6 +38,7 @@ from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, micros
 from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.index.records import PointLease
 from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert
 from memforest_core.memtree.paths import order
 from memforest_core.models.calls import CallRecord
@@ -327,7 +328,12 @@ class MemoryTree:
         return {key: self._paid[key] for key in hashes if key in self._paid}
 
     def save(
-        self, token: LeaseToken, artifacts: Sequence[NodeArtifact], vector_model: str, redo_after_s: float
+        self,
+        token: LeaseToken,
+        artifacts: Sequence[NodeArtifact],
+        vector_model: str,
+        redo_after_s: float,
+        lease: PointLease | None = None,
     ) -> Sequence[NodeArtifact]:
         for artifact in artifacts:
             self._summaries[artifact.node.id] = artifact
