@@ -25,7 +25,7 @@ def codes(text: str) -> frozenset[str]:
     A code holds a digit, and a letter or at least four digits; years, dates and times of day are none.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
-    if not any(char.isdigit() for char in folded):
+    if not any(map(str.isdigit, folded)):
         return frozenset()
     found: set[str] = set()
 
@@ -41,10 +41,10 @@ def codes(text: str) -> frozenset[str]:
 
 
 def _names(word: str) -> bool:
-    digits = sum(char.isdigit() for char in word)
+    digits = sum(map(str.isdigit, word))
     if not digits or _PLAIN.fullmatch(word):
         return False
-    return digits >= MIN_DIGITS or any(char.isalpha() for char in word)
+    return digits >= MIN_DIGITS or any(map(str.isalpha, word))
 
 
 def _joined(word: str) -> str:

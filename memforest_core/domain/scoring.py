@@ -163,14 +163,16 @@ def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[f
 
     Only what stands beside something better is lifted, so that good pairs do not push single hits down.
     """
-    at: dict[tuple[UUID, int], float] = defaultdict(float)
-    for item, score in zip(items, own, strict=True):
-        session, ordinal, _ = item.place
-        at[session, ordinal] = max(at[session, ordinal], score)
+    sessions: dict[UUID, dict[int, float]] = defaultdict(dict)
+    # The turns of each item's session, so that a session is looked up once for each item.
+    turns = [sessions[item.place[0]] for item in items]
+    for item, score, at in zip(items, own, turns, strict=True):
+        ordinal = item.place[1]
+        at[ordinal] = max(at.get(ordinal, 0.0), score)
     lifts = []
-    for item, score in zip(items, own, strict=True):
-        session, ordinal, _ = item.place
-        beside = max(at.get((session, ordinal - 1), 0.0), at.get((session, ordinal + 1), 0.0))
+    for item, score, at in zip(items, own, turns, strict=True):
+        ordinal = item.place[1]
+        beside = max(at.get(ordinal - 1, 0.0), at.get(ordinal + 1, 0.0))
         lifts.append(weight * max(0.0, beside - score))
     return lifts
 

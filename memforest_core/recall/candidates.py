@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -14,6 +14,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.records import Above, CellRef, FactHead, Link, TurnHead, TurnKey
 from memforest_core.recall.rows.reading import RecallRows
+from memforest_core.store.reads import Read
 
 OCCURRENCES_PER_FACT = 4
 """Of a fact that was said often, as many of the cells that said it last become candidates."""
@@ -41,6 +42,11 @@ class Reads:
     """What was said after this moment is not known yet; None for no limit."""
     metadata: Test | None = None
     """What a turn's metadata, or where they are silent its session's, must fulfil."""
+
+    @property
+    def families(self) -> frozenset[TreeKind]:
+        """The families whose trees vote at all."""
+        return self.topics | ({TreeKind.SESSION} if self.session_paths else frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +102,15 @@ class Candidates:
 
 
 def gather(
-    rows: RecallRows, forest: ForestId, cells: Collection[UUID], facts: Collection[UUID], reads: Reads
+    rows: RecallRows,
+    forest: ForestId,
+    cells: Collection[UUID],
+    facts: Collection[UUID],
+    reads: Reads,
+    placed: Sequence[Above] = (),
 ) -> Candidates:
-    """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them."""
+    """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them,
+    as far as it is not among what was read (``placed``) before."""
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
     if reads.chains:
         # A state that was found brings its neighbours in the chain, and its score counts for them.
@@ -107,16 +119,23 @@ def gather(
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
-    found: dict[UUID, CellRef] = {cell.id: cell for cell in rows.cells(forest, list(wanted))}
-    occurrences = rows.links_of_cells(list(found), reads.said_until)
+    known, occurrences, others = rows.together(
+        rows.cells(forest, list(wanted)),
+        rows.links_of_cells(list(wanted), reads.said_until),
+        _above(rows, wanted, facts, reads, {each.payload for each in placed}),
+    )
+    above = [*(each for each in placed if each.kind in reads.families), *others]
+    found: dict[UUID, CellRef] = {cell.id: cell for cell in known}
+    if len(found) < len(wanted):
+        occurrences = [link for link in occurrences if link.cell_id in found]
+        above = [each for each in above if each.kind is not TreeKind.SESSION or each.payload in found]
     links = [link for link in occurrences if link.superseded_by is None]
     told = list(dict.fromkeys(link.fact_id for link in links))
     keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
-    above = _above(rows, found, facts, reads)
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
     wanted_turns = list(keys)
     if (test := reads.metadata) is not None:
-        wanted_turns = [key for key, known in rows.metadata(wanted_turns).items() if test(known.merged)]
+        wanted_turns = [key for key, known in rows.one(rows.metadata(wanted_turns)).items() if test(known.merged)]
     return Candidates(
         cells=found,
         turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(wanted_turns)},
@@ -130,11 +149,13 @@ def gather(
     )
 
 
-def _above(rows: RecallRows, cells: Collection[UUID], facts: Collection[UUID], reads: Reads) -> list[Above]:
-    """What is above the cells in their sessions' trees, and above the facts in the trees of topics."""
-    families = reads.topics | ({TreeKind.SESSION} if reads.session_paths else frozenset())
+def _above(
+    rows: RecallRows, cells: Collection[UUID], facts: Collection[UUID], reads: Reads, placed: Collection[UUID]
+) -> Read[list[Above]]:
+    """What is above the cells in their sessions' trees, and above the facts in the trees of topics, without those that
+    are ``placed`` already."""
     payloads = [*(cells if reads.session_paths else ()), *(facts if reads.topics else ())]
-    return rows.lowest_above(payloads, families)
+    return rows.lowest_above([payload for payload in payloads if payload not in placed], reads.families)
 
 
 def _topics(

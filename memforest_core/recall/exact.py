@@ -20,7 +20,7 @@ def exact_first(rows: RecallRows, voted: Sequence[Voted], wanted: frozenset[str]
     its turn holds."""
     if not voted:
         return []
-    texts = rows.turn_texts(list(dict.fromkeys(_turn(one) for one in voted[:LOOKED_AT])))
+    texts = rows.one(rows.turn_texts(list(dict.fromkeys(_turn(one) for one in voted[:LOOKED_AT]))))
     shares = {key: len(wanted & codes(text)) / len(wanted) for key, text in texts.items()}
     best, found = voted[0].score, []
     for one in voted:

@@ -31,7 +31,7 @@ from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import FoundText
+from memforest_core.recall.records import Above, FoundText
 from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.sub_questions import browse_each
@@ -146,7 +146,7 @@ class Gathering:
             raw = raw_hits(rows, forest.id, asked.question, by_vector=by_vector)
             until = place.bounds.said_until
             cold = cold_hits(rows, forest.id, asked.question, self.settings.flat_limit, until, by_vector=by_vector)
-            roots = self._roots(rows, forest, asked, search, hits)
+            roots, above = self._roots(rows, forest, asked, search, hits)
             ranked = roots[: self.settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
             begun = rows.tree_roots(roots)
@@ -166,7 +166,7 @@ class Gathering:
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
             facts = hits.facts | leaves.facts | sure | {FactId(fact) for fact in cold.facts}
-            candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds))
+            candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds), above)
         with clock.stage("search"):
             search.score(candidates.voters())
         if search.failure is not None:
@@ -201,16 +201,17 @@ class Gathering:
 
     def _roots(
         self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits
-    ) -> list[UUID]:
-        """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
+    ) -> tuple[list[UUID], list[Above]]:
+        """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits; and what
+        is above those hits."""
         if asked.mode is Mode.FLAT or not asked.trees:
-            return []
+            return [], []
         best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
         if asked.mode is Mode.ROOT:
-            return best
+            return best, []
         named = self._named_roots(rows, forest, asked.question) if TreeKind.ENTITY in asked.trees else []
-        lived = trees_of_hits(rows, search, hits, self.weights, asked.trees)
-        return list(dict.fromkeys([*named, *best, *lived]))[: self.settings.tree_limit]
+        lived, above = trees_of_hits(rows, search, hits, self.weights, asked.trees)
+        return list(dict.fromkeys([*named, *best, *lived]))[: self.settings.tree_limit], above
 
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:
         """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only.
@@ -286,11 +287,12 @@ class RawHits:
 def raw_hits(rows: RecallRows, forest: ForestId, question: Question, *, by_vector: bool = False) -> RawHits:
     """Search what has been accepted but not indexed yet, so that a turn is found at once; for a vector there is nothing
     to search it by."""
-    latest = rows.not_indexed(forest, 1 if by_vector else RAW_LIMIT + 1)
+    behind = rows.not_indexed(forest, 1 if by_vector else RAW_LIMIT + 1)
+    latest, unsure = rows.together(behind, rows.index_unsure())
     if by_vector:
-        return RawHits({}, (CATCHING_UP_FOR_VECTOR,) if latest or rows.index_unsure() else ())
+        return RawHits({}, (CATCHING_UP_FOR_VECTOR,) if latest or unsure else ())
     covered = covering(question, latest[:RAW_LIMIT])
-    if len(latest) <= RAW_LIMIT and not rows.index_unsure():
+    if len(latest) <= RAW_LIMIT and not unsure:
         return RawHits(covered)
     cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
     return RawHits(covering(question, cells) | covered, (CATCHING_UP,))
@@ -344,10 +346,12 @@ def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights
 
 def trees_of_hits(
     rows: RecallRows, search: IndexSearch, hits: FlatHits, weights: Weights, kinds: Collection[TreeKind]
-) -> list[UUID]:
-    """Roots of the trees of these families where the hits live, those with the best hits first."""
+) -> tuple[list[UUID], list[Above]]:
+    """Roots of the trees of these families where the hits live, those with the best hits first; and what is above the
+    hits."""
     scores = fused(search.cells, weights, hits.cells) | fused(search.facts, weights, hits.facts)
     votes: dict[UUID, float] = defaultdict(float)
-    for payload, root in rows.roots_above(list(scores), kinds):
-        votes[root] += scores[payload]
-    return sorted(votes, key=lambda root: (-votes[root], root))
+    above = rows.one(rows.lowest_above(list(scores), kinds))
+    for each in above:
+        votes[each.root] += scores[each.payload]
+    return sorted(votes, key=lambda root: (-votes[root], root)), above

@@ -103,13 +103,15 @@ class IndexSearch:
     def _by_id(self, ids: Points, vectors: Iterable[DenseVector | SparseVector]) -> None:
         queries: list[IndexQuery] = []
         asked: list[tuple[set[UUID], list[UUID]]] = []
+        of_kind: dict[PointKind, list[UUID]] = defaultdict(list)
+        for id_, kind in ids.items():
+            of_kind[kind].append(id_)
         for vector in vectors:
             done = self._scored_by(vector)
-            missing: dict[PointKind, list[UUID]] = defaultdict(list)
-            for id_, kind in ids.items():
-                if id_ not in done:
-                    missing[kind].append(id_)
-            for kind, some in missing.items():
+            for kind, named in of_kind.items():
+                some = [id_ for id_ in named if id_ not in done]
+                if not some:
+                    continue
                 # Only the flat search is limited in time: points that are scored by id were chosen before.
                 scope = replace(self.scope, kinds=(kind,), ids=tuple(some), overlaps=None)
                 queries.append(IndexQuery(vector, scope, len(some)))

@@ -31,7 +31,8 @@ def in_order(
     """The pieces, best first, lifted by where they lie in time; anchors are looked for in what was found."""
     asked = order_of(question.text)
     first, rest = voted[:ORDERED], voted[ORDERED:]
-    texts = rows.turn_texts(list(dict.fromkeys((SessionId(one.item.place[0]), one.item.place[1]) for one in first)))
+    keys = dict.fromkeys((SessionId(one.item.place[0]), one.item.place[1]) for one in first)
+    texts = rows.one(rows.turn_texts(list(keys)))
     told = []
     for one in first:
         key = (SessionId(one.item.place[0]), one.item.place[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property
@@ -61,10 +61,13 @@ class Resolver:
     def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
         """The first ``k`` different pieces, best first."""
         chosen = voted[: SPARE * k]
-        texts = self.rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen)))
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
         wanted = [*told, *(fact for one in chosen for fact in self.candidates.corrections.get(_turn(one), ()))]
-        facts = facts_with_successors(self.rows, self.forest, wanted, self.said_until)
+        texts, read = self.rows.together(
+            self.rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen))),
+            self.rows.facts(self.forest, list(dict.fromkeys(wanted)), self.said_until),
+        )
+        facts = facts_with_successors(self.rows, self.forest, read, self.said_until)
         kept: list[tuple[Voted, Evidence]] = []
         seen: list[tuple[Evidence, frozenset[str]]] = []
         told_by: Counter[FactId] = Counter()
@@ -79,7 +82,7 @@ class Resolver:
             kept.append((one, piece))
             if len(kept) == k:
                 break
-        kept = self._with_paths(self._with_metadata(kept))
+        kept = self._with_paths(kept)
         if neighbours:
             kept = self._with_neighbours(kept, neighbours)
         return tuple(piece for _, piece in kept)
@@ -163,9 +166,13 @@ class Resolver:
         return [path[::-1] for path in paths if path]
 
     def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
-        """The pieces with the way down to them and how fresh it is."""
+        """The pieces with the way down to them, how fresh it is, and what was noted about turn and session."""
         payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
-        self._trees.add(self.rows.paths(sorted(payloads)))
+        placed, noted = self.rows.together(
+            self.rows.paths(sorted(payloads)),
+            self.rows.metadata(list(dict.fromkeys(_turn(one) for one, _ in kept))),
+        )
+        self._trees.add(placed)
         paths = [self._paths(one) for one, _ in kept]
         wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
         summaries = self.rows.summaries(list(wanted), SNIPPET_CHARS)
@@ -177,17 +184,10 @@ class Resolver:
                 for node in path
             )
             freshness = self._freshness(one.item.cell, summaries)
-            found.append((one, replace(piece, path=shown, freshness=freshness)))
+            own = noted[_turn(one)]
+            piece = replace(piece, path=shown, freshness=freshness, metadata=own.turn, session_metadata=own.session)
+            found.append((one, piece))
         return found
-
-    def _with_metadata(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
-        """The pieces with what their callers noted about turn and session."""
-        known = self.rows.metadata(list(dict.fromkeys(_turn(one) for one, _ in kept)))
-        return [
-            (one, replace(piece, metadata=found.turn, session_metadata=found.session))
-            for one, piece in kept
-            for found in [known[_turn(one)]]
-        ]
 
     def _knows(self, node: PlacedNode) -> bool:
         """Whether a summary tells only what was said in time and in the channels; entity and scene trees lie in the
@@ -249,7 +249,7 @@ class Resolver:
 
     def _told(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:
         """Facts that are not known to be wrong as evidence, with the turns that said them last."""
-        read = self.rows.facts(self.forest, list(dict.fromkeys(ids)), self.said_until)
+        read = self.rows.one(self.rows.facts(self.forest, list(dict.fromkeys(ids)), self.said_until))
         facts = [fact for fact in read if fact.superseded_by is None]
         links: dict[UUID, Link] = {}
         for link in self.rows.links_of_facts([fact.id for fact in facts], 1, self.said_until):
@@ -289,7 +289,7 @@ class Resolver:
             for near in range(max(0, ordinal - n), ordinal + n + 1):
                 keys.setdefault((session, near))
         wanted = list(keys)
-        texts = self.rows.turn_texts(wanted)
+        texts = self.rows.one(self.rows.turn_texts(wanted))
         found: dict[TurnKey, Evidence] = {}
         for head in self.rows.turns(wanted):
             key = (head.session_id, head.ordinal)
@@ -320,17 +320,16 @@ def _path_node(node: PlacedNode, summary: str) -> PathNode:
 
 
 def facts_with_successors(
-    rows: RecallRows, forest: ForestId, ids: Iterable[UUID], until: datetime | None
+    rows: RecallRows, forest: ForestId, read: list[FactText], until: datetime | None
 ) -> dict[UUID, FactText]:
     """These facts, and those that stand for the ones among them that are known by ``until`` to be wrong."""
-    found: dict[UUID, FactText] = {}
-    missing: list[UUID] = list(dict.fromkeys(ids))
-    for _ in range(LONGEST):
+    found: dict[UUID, FactText] = {fact.id: fact for fact in read}
+    for _ in range(LONGEST - 1):
+        missing = [fact.superseded_by for fact in read if fact.superseded_by and fact.superseded_by not in found]
         if not missing:
             break
-        read = rows.facts(forest, missing, until)
+        read = rows.one(rows.facts(forest, missing, until))
         found |= {fact.id: fact for fact in read}
-        missing = [fact.superseded_by for fact in read if fact.superseded_by and fact.superseded_by not in found]
     return found
 
 

@@ -162,6 +162,12 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
         connection.exec_driver_sql(_BEGIN, {"tenant": tenant, **limits})
 
 
+def statement_timeout(engine: sa.Engine) -> str:
+    """How long a statement may take, in milliseconds."""
+    limits: Mapping[str, str] = engine.get_execution_options()[_LIMITS]
+    return limits["statement_timeout"]
+
+
 def hurried(connection: sa.Connection, most_s: float) -> None:
     """Wait for no lock of this transaction longer than so many seconds: StoreContended then."""
     connection.execute(_HURRIED, {"most": f"{round(1_000 * most_s)}ms"})

@@ -8,6 +8,7 @@ from uuid import UUID
 import numpy as np
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.known_ids import KNOWN_IDS
 from memforest_core.errors import InvalidSettings, InvariantViolated
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import space
@@ -125,7 +126,7 @@ def hits_of(
     hits = []
     for id_, score, payload in found:
         told = payload or {}
-        row = asked[id_] if asked is not None else UUID(str(told[schema.ROW]))
+        row = asked[id_] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
         hits.append(Hit(row, kind or PointKind(str(told[schema.KIND])), score))
     hits.sort(key=lambda hit: (-hit.score, hit.id))
     return hits[: query.limit]

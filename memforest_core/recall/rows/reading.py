@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
+from memforest_core.domain.known_ids import KNOWN_IDS
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import beginnings, signs
 from memforest_core.models.calls import CallRecord
@@ -40,60 +41,48 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import literal
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
-from memforest_core.store.people import speakers_of
+from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.statements import from_document
 
 MAX_SIGNS = 64
 """Pieces of a question in a script without spaces that are looked for."""
 
-KEPT_IDS = 200_000
-"""Of one process, at some 300 bytes each."""
+T = TypeVar("T")
 
 _KINDS = {kind.value: kind for kind in TreeKind}
 
 
-class _Ids(dict[str, UUID]):
-    """Ids by their text: what rows share, or an earlier recall has met, is made once. Equal ids then are one object,
-    which is what comparing them looks at first."""
-
-    def __missing__(self, text: str) -> UUID:
-        if len(self) >= KEPT_IDS:
-            self.clear()
-        made = self[text] = UUID(text)
-        return made
-
-
-_IDS = _Ids()
-
-
 class RecallRows:
-    """Rows of one read transaction. Ids of other forests and of rows that are gone find nothing."""
+    """What reads find. Ids of other forests and of rows that are gone find nothing.
 
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
+    What is asked for together with something else comes as a ``Read``, for ``one`` or ``together``.
+    """
+
+    def __init__(self, engine: sa.Engine, tenant: TenantId) -> None:
+        reader = Reader(engine, tenant)
+        self.one = reader.one
+        self.together = reader.together
         self._tenant = tenant
 
     def forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, if it exists."""
-        return find_forest(self._db, self._tenant, owner)
+        for id_, zone, state, name in self._rows(sql.FOREST, owner=owner):
+            return ForestRef(ForestId(id_), owner, zone, state == "frozen", name)
+        return None
 
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
         """The id and each name of everybody who has spoken, the newest names first."""
-        return speakers_of(self._db, self._tenant, forest)
+        return [(id_, name) for id_, name in self._rows(sql.SPEAKERS, f=forest)]
 
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
         """Roots of the entity trees under these scope keys."""
         if not keys:
             return []
-        values = {"t": self._tenant, "f": forest, "keys": list(keys)}
-        return [NodeId(root) for root in self._db.scalars(sql.ENTITY_ROOTS, values)]
+        return [NodeId(root) for (root,) in self._rows(sql.ENTITY_ROOTS, f=forest, keys=list(keys))]
 
-    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
+    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[list[CellRef]]:
         """Those of the cells that exist."""
-        return [
-            CellRef(CellId(_IDS[cell]), SessionId(_IDS[session]), *rest)
-            for cell, session, *rest in self._by_ids(sql.CELLS, ids, f=forest)
-        ]
+        return self._of_ids(sql.CELLS, ids, _cells, f=forest)
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
         """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
@@ -101,25 +90,22 @@ class RecallRows:
         Corrections made after ``until`` are none yet.
         """
         return [
-            Link(FactId(facts[at - 1]), CellId(_IDS[cell]), SessionId(_IDS[session]), tuple(ordinals), corrected, wrong)
+            Link(
+                FactId(facts[at - 1]),
+                CellId(KNOWN_IDS[cell]),
+                SessionId(KNOWN_IDS[session]),
+                tuple(ordinals),
+                corrected,
+                wrong,
+            )
             for at, cell, session, ordinals, corrected, wrong in self._by_ids(
                 sql.LINKS_OF_FACTS, facts, n=limit, until=until
             )
         ]
 
-    def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
+    def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> Read[list[Link]]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""
-        return [
-            Link(
-                FactId(_IDS[fact]),
-                CellId(_IDS[cell]),
-                SessionId(_IDS[session]),
-                tuple(ordinals),
-                corrected,
-                wrong,
-            )
-            for fact, cell, session, ordinals, corrected, wrong in self._by_ids(sql.LINKS_OF_CELLS, cells, until=until)
-        ]
+        return self._of_ids(sql.LINKS_OF_CELLS, cells, _links, until=until)
 
     def chains(
         self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
@@ -127,54 +113,31 @@ class RecallRows:
         """Each fact that states an attribute, with the ``n`` states before and after it of the same subject that are
         not known by ``until`` to be wrong."""
         rows = self._by_ids(sql.CHAINS, facts, f=forest, n=n, until=until)
-        return [(FactId(row.fact_id), FactId(row.linked)) for row in rows]
+        return [(FactId(fact), FactId(linked)) for fact, linked in rows]
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         """Those of the facts that exist, without their texts."""
         return [
             FactHead(
-                id=FactId(row.fact_id),
-                pointer=row.pointer,
-                time_start=row.time_start.astimezone(UTC) if row.time_start else None,
-                time_end=row.time_end.astimezone(UTC) if row.time_end else None,
+                id=FactId(fact),
+                pointer=pointer,
+                time_start=start.astimezone(UTC) if start else None,
+                time_end=end.astimezone(UTC) if end else None,
             )
-            for row in self._by_ids(sql.FACT_HEADS, ids)
+            for fact, pointer, start, end in self._by_ids(sql.FACT_HEADS, ids)
         ]
 
-    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
-        """Each payload with the root of each tree of these families that holds it."""
-        rows = self._by_ids(sql.ROOTS_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [(PayloadId(_IDS[payload]), NodeId(_IDS[root])) for payload, root in rows]
-
-    def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
+    def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> Read[list[FactText]]:
         """Those of the facts that exist, as far as corrections are known by ``until``."""
-        found = []
-        for row in self._by_ids(sql.FACTS, ids, f=forest, until=until):
-            statement = from_document(row.statement)
-            found.append(
-                FactText(
-                    id=FactId(row.fact_id),
-                    text=statement.text,
-                    speaker=statement.speaker,
-                    time=statement.time,
-                    mentioned_at=statement.mentioned_at,
-                    pinned=row.pinned,
-                    superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
-                )
-            )
-        return found
+        return self._of_ids(sql.FACTS, ids, _facts, f=forest, until=until)
 
-    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[Above]:
+    def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> Read[list[Above]]:
         """What is above each leaf that holds one of the payloads in trees of these families."""
-        rows = self._by_ids(sql.LOWEST_ABOVE, payloads, kinds=[kind.value for kind in kinds])
-        return [
-            Above(PayloadId(_IDS[payload]), NodeId(_IDS[lowest]), NodeId(_IDS[root]), _KINDS[kind])
-            for payload, lowest, root, kind in rows
-        ]
+        return self._of_ids(sql.LOWEST_ABOVE, payloads, _above, kinds=[kind.value for kind in kinds])
 
-    def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
+    def paths(self, payloads: Sequence[UUID]) -> Read[list[PlacedNode]]:
         """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
-        return [_placed(row) for row in self._by_ids(sql.PATHS, payloads)]
+        return self._of_ids(sql.PATHS, payloads, _placed)
 
     def tree_roots(self, roots: Sequence[UUID]) -> list[TreeRoot]:
         """Those of these roots that exist, in their order."""
@@ -188,15 +151,15 @@ class RecallRows:
         """The children of those of these nodes that have any."""
         found = []
         for (parent, version), rows in groupby(self._by_ids(sql.CHILDREN, nodes), itemgetter(0, 1)):
-            above = NodeId(_IDS[parent])
+            above = NodeId(KNOWN_IDS[parent])
             children = tuple(
                 TreeChild(
-                    NodeId(_IDS[id_]),
-                    TreeId(_IDS[tree]),
+                    NodeId(KNOWN_IDS[id_]),
+                    TreeId(KNOWN_IDS[tree]),
                     above,
                     own,
-                    None if payload is None else PayloadId(_IDS[payload]),
-                    _IDS[payload or id_],
+                    None if payload is None else PayloadId(KNOWN_IDS[payload]),
+                    KNOWN_IDS[payload or id_],
                     start,
                     end,
                 )
@@ -207,52 +170,50 @@ class RecallRows:
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         """The beginning of each node's text, where it has one."""
-        rows = self._by_ids(sql.SUMMARIES, nodes, chars=chars)
-        return {NodeId(row.node_id): row.text for row in rows}
+        return {NodeId(node): text for node, text in self._by_ids(sql.SUMMARIES, nodes, chars=chars)}
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         """Those of the turns that exist."""
         return [
             TurnHead(session, ordinal, turn, outside, speaker, name, said.astimezone(UTC), dated, role, origin, channel)
-            for at, turn, outside, speaker, name, said, dated, role, origin, channel in self._by_turns(sql.TURNS, keys)
+            for at, turn, outside, speaker, name, said, dated, role, origin, channel in self.one(
+                self._of_turns(sql.TURNS, keys, _as_they_are)
+            )
             for session, ordinal in (keys[at - 1],)
         ]
 
-    def metadata(self, keys: Sequence[TurnKey]) -> dict[TurnKey, Metadata]:
+    def metadata(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, Metadata]]:
         """The metadata of turns and of their sessions."""
-        rows = self._by_turns(sql.METADATA, keys)
-        return {(SessionId(row.session_id), row.ordinal): Metadata(row.metadata, row.of_session) for row in rows}
+        return self._of_turns(sql.METADATA, keys, _metadata)
 
     def last_said(self, forest: ForestId) -> datetime | None:
         """When the latest turn was said; None for an empty forest."""
-        last: datetime | None = self._db.scalar(sql.LAST_SAID, {"t": self._tenant, "f": forest})
-        return last.astimezone(UTC) if last is not None else None
+        [(last,)] = self._rows(sql.LAST_SAID, f=forest)
+        said: datetime | None = last
+        return said.astimezone(UTC) if said is not None else None
 
     def sessions(self, forest: ForestId, names: Sequence[str]) -> list[SessionId]:
         """Those of the caller's sessions that exist."""
-        values = {"t": self._tenant, "f": forest, "names": list(names)}
-        return [SessionId(id_) for id_ in self._db.scalars(sql.SESSIONS, values)]
+        return [SessionId(id_) for (id_,) in self._rows(sql.SESSIONS, f=forest, names=list(names))]
 
     def sessions_in(
         self, forest: ForestId, channels: Sequence[str], names: Sequence[str], limit: int
     ) -> list[SessionId]:
         """At most ``limit`` sessions that took place in these channels, the newest first; of the caller's names only,
         if there are any."""
-        values = {"t": self._tenant, "f": forest, "channels": list(channels), "names": list(names) or None, "n": limit}
-        return [SessionId(id_) for id_ in self._db.scalars(sql.SESSIONS_IN_CHANNELS, values)]
+        values = {"f": forest, "channels": list(channels), "names": list(names) or None, "n": limit}
+        return [SessionId(id_) for (id_,) in self._rows(sql.SESSIONS_IN_CHANNELS, **values)]
 
-    def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
+    def turn_texts(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, str]]:
         """The contents of turns."""
-        rows = self._by_turns(sql.TURN_TEXTS, keys)
-        return {(SessionId(row.session_id), row.ordinal): row.content for row in rows}
+        return self._of_turns(sql.TURN_TEXTS, keys, _contents)
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
         """The ``n`` leaves before and after each of these leaves in its tree."""
         before: dict[NodeId, list[PayloadId]] = defaultdict(list)
         after: dict[NodeId, list[PayloadId]] = defaultdict(list)
-        for row in self._by_ids(sql.AROUND, leaves, n=n):
-            side = before if row.side < 0 else after
-            side[NodeId(row.leaf)].append(PayloadId(row.payload_id))
+        for leaf, payload, side in self._by_ids(sql.AROUND, leaves, n=n):
+            (before if side < 0 else after)[NodeId(leaf)].append(PayloadId(payload))
         return {
             leaf: Around(tuple(reversed(before[leaf])), tuple(after[leaf]))
             for leaf in [*before.keys(), *(key for key in after if key not in before)]
@@ -267,11 +228,7 @@ class RecallRows:
         if values is None:
             return [], []
         values |= {"t": self._tenant, "f": forest, "n": limit, "until": until}
-        cells, facts = (
-            [FoundText(row.id, row.text) for row in self._db.execute(statement, values)]
-            for statement in (sql.TEXT_OF_CELLS, sql.TEXT_OF_FACTS)
-        )
-        return cells, facts
+        return self.together(Read(sql.TEXT_OF_CELLS, values, _found), Read(sql.TEXT_OF_FACTS, values, _found))
 
     def cold_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
@@ -280,56 +237,113 @@ class RecallRows:
         values = _wording(words)
         if values is None:
             return [], []
-        found = self._db.execute(
-            sql.TEXT_OF_COLD, values | {"t": self._tenant, "f": forest, "n": limit, "until": until}
-        ).all()
-        cells, facts = ([FoundText(row.id, row.text) for row in found if row.kind == kind] for kind in ("cell", "fact"))
+        rows = self._rows(sql.TEXT_OF_COLD, f=forest, n=limit, until=until, **values)
+        cells, facts = ([FoundText(id_, text) for of, id_, text in rows if of == kind] for kind in ("cell", "fact"))
         return cells, facts
 
     def any_cold(self, forest: ForestId) -> bool:
         """Whether anything is out of the index because its topics are cold."""
-        return bool(self._db.scalar(sql.ANY_COLD, {"t": self._tenant, "f": forest}))
+        return _whether(self._rows(sql.ANY_COLD, f=forest))
 
-    def index_unsure(self) -> bool:
+    def index_unsure(self) -> Read[bool]:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
-        return bool(self._db.scalar(sql.INDEX_UNSURE, {"t": self._tenant}))
+        return Read(sql.INDEX_UNSURE, {"t": self._tenant}, _whether)
 
-    def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
+    def not_indexed(self, forest: ForestId, limit: int) -> Read[list[FoundText]]:
         """Cells that the vector index has not seen yet, latest first."""
-        rows = self._db.execute(sql.NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit})
-        return [FoundText(row.id, row.text) for row in rows]
+        return Read(sql.NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit}, _found)
 
     def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
         """Those of the nodes that exist."""
-        return [_placed(row) for row in self._by_ids(sql.NODES, ids)]
+        return _placed(self._by_ids(sql.NODES, ids))
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
         """The beginning of each cell's and each fact's text."""
-        return {row.id: row.text for row in self._by_ids(sql.TEXTS, payloads, chars=chars)}
+        return dict(self._by_ids(sql.TEXTS, payloads, chars=chars))
 
     def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
         """The last ``n`` turns of one of the caller's sessions, in order; none when it does not exist."""
         rows = self._by_ids(sql.LAST_TURNS, self.sessions(forest, [session_external_id]), n=n)
-        return [SaidTurn(row.name, row.content, row.occurred_at.astimezone(UTC)) for row in rows]
+        return [SaidTurn(name, content, said.astimezone(UTC)) for name, content, said in rows]
 
-    def _by_ids(
-        self, statement: sa.TextClause, ids: Sequence[UUID], **values: object
-    ) -> Sequence[sa.Row[*tuple[Any, ...]]]:
-        if not ids:
-            return []
-        return self._db.execute(statement, {"t": self._tenant, "ids": literal(ids), **values}).all()
+    def _rows(self, statement: sa.TextClause, **values: object) -> Rows:
+        return self.one(Read(statement, {"t": self._tenant, **values}, _as_they_are))
 
-    def _by_turns(
-        self, statement: sa.TextClause, keys: Sequence[TurnKey], **values: object
-    ) -> Sequence[sa.Row[*tuple[Any, ...]]]:
-        if not keys:
-            return []
-        named = {
-            "t": self._tenant,
-            "sessions": literal([session for session, _ in keys]),
-            "ordinals": [ordinal for _, ordinal in keys],
-        }
-        return self._db.execute(statement, named | values).all()
+    def _by_ids(self, statement: sa.TextClause, ids: Sequence[UUID], **values: object) -> Rows:
+        return self.one(self._of_ids(statement, ids, _as_they_are, **values))
+
+    def _of_ids(
+        self, statement: sa.TextClause, ids: Sequence[UUID], made: Callable[[Rows], T], **values: object
+    ) -> Read[T]:
+        return Read(statement if ids else None, {"t": self._tenant, "ids": literal(ids), **values}, made)
+
+    def _of_turns(self, statement: sa.TextClause, keys: Sequence[TurnKey], made: Callable[[Rows], T]) -> Read[T]:
+        sessions, ordinals = literal([session for session, _ in keys]), [ordinal for _, ordinal in keys]
+        return Read(statement if keys else None, {"t": self._tenant, "sessions": sessions, "ordinals": ordinals}, made)
+
+
+def _as_they_are(rows: Rows) -> Rows:
+    return rows
+
+
+def _whether(rows: Rows) -> bool:
+    [(answer,)] = rows
+    return bool(answer)
+
+
+def _found(rows: Rows) -> list[FoundText]:
+    return [FoundText(id_, text) for id_, text in rows]
+
+
+def _cells(rows: Rows) -> list[CellRef]:
+    return [CellRef(CellId(KNOWN_IDS[cell]), SessionId(KNOWN_IDS[session]), *rest) for cell, session, *rest in rows]
+
+
+def _links(rows: Rows) -> list[Link]:
+    return [
+        Link(
+            FactId(KNOWN_IDS[fact]),
+            CellId(KNOWN_IDS[cell]),
+            SessionId(KNOWN_IDS[session]),
+            tuple(ordinals),
+            corrected,
+            wrong,
+        )
+        for fact, cell, session, ordinals, corrected, wrong in rows
+    ]
+
+
+def _facts(rows: Rows) -> list[FactText]:
+    found = []
+    for id_, document, pinned, superseded_by in rows:
+        statement = from_document(document)
+        found.append(
+            FactText(
+                id=FactId(id_),
+                text=statement.text,
+                speaker=statement.speaker,
+                time=statement.time,
+                mentioned_at=statement.mentioned_at,
+                pinned=pinned,
+                superseded_by=FactId(superseded_by) if superseded_by else None,
+            )
+        )
+    return found
+
+
+def _above(rows: Rows) -> list[Above]:
+    return [
+        Above(PayloadId(KNOWN_IDS[payload]), NodeId(KNOWN_IDS[lowest]), NodeId(KNOWN_IDS[root]), _KINDS[kind])
+        for payload, lowest, root, kind in rows
+    ]
+
+
+def _metadata(rows: Rows) -> dict[TurnKey, Metadata]:
+    return {(SessionId(session), ordinal): Metadata(own, of_session) for session, ordinal, own, of_session in rows}
+
+
+def _contents(rows: Rows) -> dict[TurnKey, str]:
+    return {(SessionId(session), ordinal): content for session, ordinal, content in rows}
 
 
 def _wording(words: Sequence[str]) -> dict[str, object] | None:
@@ -346,22 +360,23 @@ def _near(words: Iterable[str]) -> str:
     return "|".join(sorted(stems)) or "$^."
 
 
-def _placed(row: sa.Row[*tuple[Any, ...]]) -> PlacedNode:
-    id_, tree, parent, level, payload, start, end, stale, kind, label = row
-    return PlacedNode(id_, tree, parent, level, payload, start, end, stale, _KINDS[kind], label)
+def _placed(rows: Rows) -> list[PlacedNode]:
+    return [
+        PlacedNode(id_, tree, parent, level, payload, start, end, stale, _KINDS[kind], label)
+        for id_, tree, parent, level, payload, start, end, stale, kind, label in rows
+    ]
 
 
 class RecallStore:
-    """Opens read transactions."""
+    """Where recall reads."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
-        """One read transaction of a tenant. Raises StoreUnavailable."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield RecallRows(connection, tenant)
+        """Reads of a tenant, which raise StoreUnavailable."""
+        yield RecallRows(self._engine, tenant)
 
     @contextmanager
     def prioritizing(self, tenant: TenantId) -> Iterator[PriorityRows]:

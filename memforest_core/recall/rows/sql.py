@@ -22,6 +22,17 @@ KNOWN_BY_THEN = f"""(o.item < {CORRECTED_ITEM} OR {_UNTIL} IS NULL OR {_UNTIL} >
                                  WHERE tenant_id = :t AND fact_id = p.fact_id LIMIT 1) w
             WHERE p.tenant_id = :t AND p.cell_id = o.cell_id AND w.superseded_by = o.fact_id), '-infinity'))"""  # noqa: S608 - constants of this package
 
+# As store/owners.py and store/people.py find them.
+FOREST = sa.text("""
+    SELECT forest_id, time_zone, state, display_name FROM memforest.forest
+     WHERE tenant_id = :t AND owner = :owner AND state IN ('live', 'frozen')
+    """)
+
+SPEAKERS = sa.text("""
+    SELECT speaker_id, name FROM memforest.speaker
+     WHERE tenant_id = :t AND forest_id = :f ORDER BY since DESC NULLS LAST, speaker_id, name
+    """)
+
 ENTITY_ROOTS = sa.text("""
     SELECT root_id FROM memforest.tree
      WHERE tenant_id = :t AND forest_id = :f AND kind = 'entity' AND scope_key = ANY(CAST(:keys AS text[]))
@@ -36,6 +47,58 @@ CELLS = sa.text("""
 
 # A fact that was said a thousand times is met where it was said last.
 LINKS_OF_FACTS = sa.text(f"""
+    SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
+      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
+     CROSS JOIN LATERAL (
+        SELECT o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
+          FROM memforest.occurrence o
+          JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+         WHERE o.tenant_id = :t AND o.fact_id = w.id
+           AND ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
+         ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
+    """)  # noqa: S608 - constants of this package
+
+LINKS_OF_CELLS = sa.text(f"""
+    SELECT o.fact_id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals,
+           o.item >= {CORRECTED_ITEM} AS corrected,
+           CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
+      FROM memforest.occurrence o CROSS JOIN LATERAL (
+        SELECT superseded_at, superseded_by FROM memforest.fact
+         WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
+     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
+     ORDER BY o.cell_id, o.item
+    """)  # noqa: S608 - constants of this package
+
+# The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
+# few dozen of them at most.
+CHAINS = sa.text(f"""
+    SELECT w.id AS fact_id, n.fact_id AS linked
+      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
+     CROSS JOIN LATERAL (
+        SELECT subject_key, attribute, key_time, statement ->> 'value' AS value FROM memforest.fact
+         WHERE tenant_id = :t AND fact_id = w.id AND forest_id = :f AND attribute <> '' AND subject_key <> '' LIMIT 1) f
+     CROSS JOIN LATERAL (
+        (SELECT b.fact_id FROM (
+            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
+             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
+               AND attribute <> '' AND key_time <= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
+             ORDER BY key_time DESC LIMIT 32) b
+          WHERE b.value <> f.value ORDER BY b.key_time DESC LIMIT :n)
+        UNION
+        (SELECT a.fact_id FROM (
+            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
+             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
+               AND attribute <> '' AND key_time >= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
+             ORDER BY key_time LIMIT 32) a
+          WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
+    """)  # noqa: S608 - constants of this package
+
+FACT_HEADS = sa.text("""
+    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
+     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
+    """)
+
+FACTS = sa.text(f"""
     SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
       FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
      CROSS JOIN LATERAL (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -45,6 +45,9 @@ FOREST = ForestId(UUID(int=1))
 def named(name: str) -> UUID:
     """A stable id for a name."""
     return uuid5(SPACE, name)
+
+
+Found = TypeVar("Found")
 
 
 @dataclass
@@ -137,6 +140,13 @@ class Forest:
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
         return []
 
+    def one(self, found: Found) -> Found:
+        """What was asked for is found at once."""
+        return found
+
+    def together(self, *found: object) -> tuple[object, ...]:
+        return found
+
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
         return [self.entities[key] for key in keys if key in self.entities]
 
@@ -175,13 +185,6 @@ class Forest:
 
     def facts(self, forest: ForestId, ids: Sequence[UUID], until: datetime | None = None) -> list[FactText]:
         return [self.fact_rows[id_] for id_ in ids if id_ in self.fact_rows]
-
-    def roots_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[tuple[PayloadId, NodeId]]:
-        return [
-            (leaf.payload_id, NodeId(named(f"{leaf.label}#root")))
-            for leaf in self.placed
-            if leaf.payload_id is not None and leaf.payload_id in payloads and leaf.kind in kinds
-        ]
 
     def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> list[Above]:
         return [
