@@ -13,11 +13,14 @@ from benchmarks.harness import Report, Row, parser, say
 from memforest_core.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 
-DATA = Path(__file__).parent / "eval" / "data" / "transitions.json"
-FIRST = 5
+FILES = Path(__file__).parent / "eval" / "data"
+TRANSITIONS, CHANGES = "transitions", "changes"
+"""Changes of five known kinds, and changes of anything by the words of the question."""
+FIRST, FEWER = 5, 3
 MEASURED = (
-    "own questions about changes of residence, job, pet, weight and project; found: every evidence turn is among the"
-    f" first {FIRST} pieces, the offline provider and the default settings otherwise"
+    f"own questions about what changes in a life; found: every evidence turn is among the first {FIRST} pieces; within:"
+    f" the same of the first {FEWER}; first: the first piece is an evidence turn; the offline provider and the default"
+    " settings otherwise"
 )
 
 
@@ -33,7 +36,16 @@ class Asked:
     @property
     def found(self) -> bool:
         """Whether all of its evidence is among the first pieces."""
-        return all(rank is not None and rank <= FIRST for rank in self.ranks)
+        return self.within(FIRST)
+
+    def within(self, pieces: int) -> bool:
+        """Whether all of its evidence is among so many pieces."""
+        return all(rank is not None and rank <= pieces for rank in self.ranks)
+
+    @property
+    def first(self) -> bool:
+        """Whether the first piece is evidence."""
+        return 1 in self.ranks
 
 
 def store(memory: MemForest, people: list[dict[str, object]]) -> None:
@@ -68,9 +80,9 @@ def ask(memory: MemForest, people: list[dict[str, object]], mode: str) -> Iterat
             yield Asked(owner, question["topic"], question["question"], found)
 
 
-def people() -> list[dict[str, object]]:
+def people(data: str = TRANSITIONS) -> list[dict[str, object]]:
     """The project's own conversations with their questions."""
-    loaded: list[dict[str, object]] = json.loads(DATA.read_text(encoding="utf-8"))
+    loaded: list[dict[str, object]] = json.loads((FILES / f"{data}.json").read_text(encoding="utf-8"))
     return loaded
 
 
@@ -85,6 +97,8 @@ def rows(asked: list[Asked]) -> list[Row]:
             "topic": topic,
             "n": len(ones),
             "found": sum(one.found for one in ones),
+            "within": sum(one.within(FEWER) for one in ones),
+            "first": sum(one.first for one in ones),
             "missed": [f"{one.question} {list(one.ranks)}" for one in ones if not one.found],
         }
         for topic, ones in topics.items()
@@ -95,6 +109,8 @@ def main() -> None:
     """Run and print."""
     options = parser(__doc__ or "")
     options.add_argument("--mode", default="embedding")
+    options.add_argument("--data", default=TRANSITIONS, choices=(TRANSITIONS, CHANGES))
+    options.add_argument("--owners", nargs="*", help="ask about these people only")
     options.add_argument("--home", type=Path, help="a data directory that is kept and used again")
     arguments = options.parse_args()
     report = Report(arguments.seed, arguments.json)
@@ -103,10 +119,11 @@ def main() -> None:
         fresh = not home.exists()
         with MemForest.embedded(home) as memory:
             if fresh:
-                store(memory, people())
+                store(memory, people(arguments.data))
                 say("stored")
-            asked = list(ask(memory, people(), arguments.mode))
-    report.end(rows(asked), {"what": MEASURED, "mode": arguments.mode})
+            chosen = [one for one in people(arguments.data) if one["owner"] in (arguments.owners or [one["owner"]])]
+            asked = list(ask(memory, chosen, arguments.mode))
+    report.end(rows(asked), {"what": MEASURED, "mode": arguments.mode, "data": arguments.data})
 
 
 if __name__ == "__main__":

@@ -548,6 +548,12 @@ class RecallSettings(Group):
     """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
     order_weight: float = Field(default=1.2, ge=0)
     """For what lies before, after or between others, or first or last of all, when a question asks for that."""
+    series_weight: float = Field(default=1.0, ge=0)
+    """For the first, last, earlier or all statements about one thing, when a question asks for them: times the best
+    score and their nearness to the question."""
+    list_more: int = Field(default=10, ge=0, le=100)
+    """Pieces beyond ``k`` that are delivered when a question asks for all of several things ("which cars has she had")
+    and each next piece tells one more; none when the caller sets ``k`` or ``max_tokens``."""
     current_weight: float = Field(default=1.0, ge=0)
     """For what tells the state that holds now, when a question asks for it: times the best score, so that 1 puts it
     first."""

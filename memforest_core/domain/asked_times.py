@@ -21,7 +21,12 @@ _HALF_YEAR = timedelta(days=182)
 _FARTHEST = timedelta(days=36_525)
 _NEAR_CHARS = 40
 """How far before a date the words are that belong to it."""
-_UNIT_DAYS = {"hour": 1, "day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 31, "year": 366, "decade": 3653}
+_UNIT_DAYS = {"hour": 1, "day": 1, "night": 1, "week": 7, "weekend": 7, "fortnight": 14, "month": 31, "year": 366}
+_UNIT_DAYS |= {"decade": 3653}
+_SLACK_DAYS = {"day": 1, "night": 1, "week": 3, "fortnight": 3, "month": 7, "year": 31, "decade": 366}
+"""How many days before and after the one that is counted may be meant: "three weeks before" is seldom to the day."""
+_NEXT_DAYS = 2
+"""Up to so many days away, all of them from the date on are meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,16 @@ _DAY_BEHIND = re.compile(
     r"\s+(?:to|and|until|till|through)\s+(?:the\s+)?(?P<day>[0-3]?\d(?:st|nd|rd|th)?)(?![\w:/])", re.I
 )
 _ONWARDS = re.compile(r"\s+on(?:wards?)?\b(?!\s+(?:the|a|\d))", re.I)
-_DISTANCE = re.compile(rf"(?:\b(?P<n>{COUNT})|\bthe)\s+(?P<u>{UNIT})s?\s+$", re.I)
+_DISTANCE = re.compile(
+    rf"(?:\b(?P<within>within|during|over|in|throughout)\s+)?(?P<the>\bthe\s+)?(?:(?:\b(?P<n>{COUNT})\s+)|(?<=the\s))"
+    rf"(?P<u>{UNIT}|weekend)s?\s+$",
+    re.I,
+)
+_OF_EVENT = re.compile(
+    r"\b(?P<word>before|after|prior\s+to)\s+(?:(?:the|my|our|your|his|her|its|their)|[^\W\d_]+['\u2019]s)\s+(?:[^\W\d_][\w'-]*\s+){1,4}$",
+    re.I,
+)
+"""What stands before the date of an event that is counted from: "two weeks after her birthday on 3 June"."""
 _SMALL_DAY = re.compile(r"(?:may|march)\b\.?\s+\d|\d\s+(?:may|march)\b")
 _STANDING_DAY = re.compile(r"^(?:on|since|until|till|before|after|between|from|by|in|around|around)\b", re.I)
 _BARE_NAME = re.compile(rf"(?:the\s+)?(?:{WEEKDAY}|{'|'.join(re.escape(name) for name in HOLIDAYS)})(?:\s+\w+)?", re.I)
@@ -311,9 +325,31 @@ def _two_days(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
     return None if ends is None else _Found(start, behind.end(), *ends, True)
 
 
-def _away(distance: re.Match[str]) -> int:
-    """The days of "two weeks" or "the day", with some more for units that differ in length."""
-    return _UNIT_DAYS[distance["u"].casefold()] * count((distance["n"] or "a").casefold())
+def _counted(text: str, start: int, end: int, word: str, first: datetime, last: datetime) -> _Found | None:
+    """What is counted from a date, or from an event with its date: "three weeks before 20 May" is about 29 April, "the
+    week before 20 May" and "in the three weeks before 20 May" all days in between. None when nothing is counted.
+    """
+    if word not in {"before", "prior to", "after"}:
+        event = _ahead(_OF_EVENT, text, start) if word in {"", "on", "in", "at"} else None
+        if event is None:
+            return None
+        start, word = event.start(), " ".join(event["word"].casefold().split())
+    distance = _ahead(_DISTANCE, text, start)
+    if distance is None:
+        return None
+    unit, number = distance["u"].casefold(), count((distance["n"] or "a").casefold())
+    away = timedelta(days=_UNIT_DAYS[unit] * number)
+    if away > _FARTHEST:
+        return None
+    between = (_shifted(first, -away), first - _INSTANT) if word != "after" else (last + _INSTANT, _shifted(last, away))
+    day = timedelta(days=_SLACK_DAYS.get(unit, 0))
+    near = away <= timedelta(days=_NEXT_DAYS) or not day
+    if not distance["n"] or distance["the"] or distance["within"] or near:
+        return _Found(distance.start(), end, *between, False)
+    middle = between[0] if word != "after" else between[1] - timedelta(days=1) + _INSTANT
+    return _Found(
+        distance.start(), end, _shifted(middle, -day), _shifted(middle, timedelta(days=1) + day) - _INSTANT, False
+    )
 
 
 def _absolute(phrase: str) -> bool:
@@ -338,12 +374,9 @@ def _named(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
     if word == "from" and (onwards := _ONWARDS.match(text, end)):
         word, end = "since", onwards.end()
     explicit = _absolute(bare) and word in _LIMITING
-    distance = _ahead(_DISTANCE, text, start) if word in {"before", "after"} else None
-    away = timedelta(days=_away(distance)) if distance is not None else _INSTANT
-    if distance is not None and away <= _FARTHEST:
-        if word == "before":
-            return _Found(distance.start(), end, _shifted(first, -away), first - _INSTANT, False)
-        return _Found(distance.start(), end, last + _INSTANT, _shifted(last, away), False)
+    counted = _counted(text, start, end, word, first, last)
+    if counted is not None:
+        return counted
     match word:
         case "since":
             return _Found(start, end, first, None, explicit)

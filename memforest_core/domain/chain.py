@@ -9,7 +9,7 @@ from itertools import count
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
 from memforest_core.domain.holding import Mention, Position, Role, Said, arranged, role_of
 from memforest_core.domain.ids import FactId
-from memforest_core.domain.state_names import single_valued
+from memforest_core.domain.state_names import canonical, single_valued
 from memforest_core.domain.text import normalize_name, normalize_statement
 from memforest_core.domain.times import TimeSpan
 
@@ -126,7 +126,7 @@ class _Chain:
     def _is_state(self, statement: Statement) -> bool:
         """Being divorced is a state itself, though it is said as the end of another."""
         return (
-            statement.attribute == "relationship"
+            canonical(statement.attribute) == "relationship"
             and statement.polarity is Polarity.POSITIVE
             and bool(statement.value)
             and not self._meant(statement.value)

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Change, Modality, Polarity, Statement
 from memforest_core.domain.ids import FactId, SessionId
+from memforest_core.domain.state_names import canonical
 from memforest_core.domain.times import Precision, TimeSpan, micros
 
 STATE_SLACK = timedelta(days=365)
@@ -109,7 +110,7 @@ _CHANGE_VERBS = "got|became|moved|settled|started|began|joined|adopted|bought|sw
 _LINKS = r"(?:\s+(?!(?:and|but|or|when|where|who|which|that|because|while|so|if)\b)[\w'’-]+){0,3}?"
 _SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
 
-_ENDS_BY_ITSELF = frozenset({"residence", "job", "employer", "relationship", "pet", "possession"})
+_ENDS_BY_ITSELF = frozenset({"residence", "job", "employer", "relationship", "pet", "possession", "car", "phone"})
 """In the past tense these tell what is over ("she worked at Initech"); a past figure is the last one that is known."""
 
 
@@ -141,7 +142,7 @@ def role_of(said: Said) -> Role:
     stops = statement.change is Change.STOP
     if statement.polarity is Polarity.NEGATIVE:
         return Role.ENDS if stops or statement.change is Change.CORRECT else Role.MARKED
-    if not stops and statement.attribute in _ENDS_BY_ITSELF and tense_of(statement) is Tense.PAST:
+    if not stops and canonical(statement.attribute) in _ENDS_BY_ITSELF and tense_of(statement) is Tense.PAST:
         return Role.MARKED
     return Role.ENDS if stops else Role.SETS
 

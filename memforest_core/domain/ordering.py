@@ -78,14 +78,14 @@ def _shares(pieces: Sequence[Told], states: Sequence[Told], wanted: Wanted) -> l
         case Order.LATEST:
             return _fading(states[::-1])
         case Order.BEFORE | Order.AFTER:
-            at = _anchor(pieces, wanted.anchor) if wanted.anchor else states[-1].moment if states else None
+            at = anchor_moment(pieces, wanted.anchor) if wanted.anchor else states[-1].moment if states else None
             if at is None:
                 return []
             if wanted.order is Order.BEFORE:
                 return _fading([state for state in reversed(states) if state.moment < at])
             return _fading([state for state in states if state.moment > at])
         case Order.BETWEEN:
-            ends = [_anchor(pieces, wanted.anchor), _anchor(pieces, wanted.other)]
+            ends = [anchor_moment(pieces, wanted.anchor), anchor_moment(pieces, wanted.other)]
             known = sorted(end for end in ends if end is not None)
             if len(known) < len(ends):
                 return []
@@ -98,7 +98,7 @@ def _fading(states: Sequence[Told]) -> list[tuple[Told, float]]:
     return [(state, (1.0 + NEARER**rank) / 2) for rank, state in enumerate(states)]
 
 
-def _anchor(pieces: Sequence[Told], anchor: Collection[str]) -> Moment | None:
+def anchor_moment(pieces: Sequence[Told], anchor: Collection[str]) -> Moment | None:
     """When the anchor is first spoken of; None when it is not."""
     shares = coverage(anchor, [piece.words for piece in pieces])
     best = max(shares, default=0.0)

@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-_SYNONYMS = {
-    "home": "residence",
-    "home city": "residence",
-    "city of residence": "residence",
-    "place of residence": "residence",
-    "occupation": "job",
-    "profession": "job",
-    "marital status": "relationship",
-    "relationship status": "relationship",
+_NAMES = {
+    "residence": "home, home city, city of residence, place of residence, city, lives in, living in, residency",
+    "job": "occupation, profession, job title, career, works as, employment",
+    "employer": "company, workplace, works at, works for, place of work",
+    "relationship": "marital status, relationship status, civil status",
+    "pet": "pets, animal, animals, has pet",
+    "car": "cars, vehicle, automobile, drives, drive",
+    "phone": "mobile, mobile phone, cell phone, cellphone, smartphone",
+    "weight": "body weight, weighs",
+    "height": "body height",
+    "birthday": "date of birth, birth date, birthdate, born on",
+    "boss": "supervisor, line manager",
+    "mother": "mom, mum",
+    "father": "dad",
+    "instrument": "musical instrument, plays instrument, instrument played",
+    "language learning": "learning language, language learned, learns language",
+    "medication dose": "dose, dosage, medicine dose, medication dosage",
+    "medication": "medicine, meds, prescription",
+    "commute": "way to work, commutes by, mode of commute",
+    "hair color": "hair dye, color of hair",
+    "hairstyle": "haircut, hair style",
+    "gym": "fitness studio, fitness center, fitness club",
+    "status": "project status, progress",
+    "preference": "preferences, likes",
+    "allergy": "allergies, allergic to",
+    "hobby": "hobbies, pastime",
 }
-"""What models call the attributes that the extraction prompt and the offline rules name (the values here)."""
+"""By the names that the extraction prompt, the offline rules and questions use, others that models give the same
+attribute. A job is what somebody works as and an employer for whom: as one they would end each other."""
+_SYNONYMS = {name: known for known, names in _NAMES.items() for name in names.split(", ")}
+_SPELLED = {"favourite": "favorite", "colour": "color", "centre": "center"}
+_PARTS = str.maketrans("_-/", "   ")
+_NOW = "current "
+"""What some models put before a name; every state is one that held when it was told."""
 
 SINGLE_VALUED = frozenset(
     {"residence", "hometown", "job", "employer", "age", "birthday", "relationship"}
     | {"weight", "height", "diet", "status"}
     | {"mother", "mom", "mum", "father", "dad", "husband", "wife", "partner", "girlfriend", "boyfriend"}
-    | {"fiancé", "fiancée", "boss", "manager", "best friend"}
+    | {"fiancé", "fiancée", "boss", "manager", "best friend", "commute", "hairstyle", "savings"}
 )
 """A new value of these ends the one before: the states of the extraction rules that exclude each other.
 
@@ -29,22 +52,31 @@ is not known here, as a state that wrongly counts as over misleads more than one
 
 _SINGLE_ENDINGS = frozenset(
     {"weight", "height", "age", "pressure", "rate", "cholesterol", "salary", "rent", "budget", "mortgage", "number"}
-    | {"record", "time", "score", "goal", "status", "address"}
+    | {"record", "time", "score", "goal", "status", "address", "dose", "rating", "color"}
 )
 """Last words of what is measured ("blood pressure", "running record", "phone number"): one figure at a time."""
 
 
 def canonical(attribute: str) -> str:
-    """The name that chains are kept under: casefolded, synonyms made one."""
-    name = " ".join(attribute.casefold().split())
-    return _SYNONYMS.get(name, name.replace("favourite", "favorite"))
+    """The name that chains are kept under: casefolded, written one way, synonyms made one. Other names stay."""
+    name = " ".join(attribute.casefold().translate(_PARTS).split())
+    for other, spelling in _SPELLED.items():
+        name = name.replace(other, spelling)
+    name = name.removeprefix(_NOW)
+    return _SYNONYMS.get(name, name)
 
 
 def spellings(attribute: str) -> frozenset[str]:
-    """All stored names of an attribute."""
+    """All names under which an attribute may be stored: as it is given, and every way to write its synonyms.
+
+    Names are stored as a model gave them and made one when they are read, so that another table needs no migration.
+    """
     name = canonical(attribute)
-    same = {synonym for synonym, meant in _SYNONYMS.items() if meant == name}
-    return frozenset({name, " ".join(attribute.casefold().split())} | same)
+    same = {name} | {synonym for synonym, meant in _SYNONYMS.items() if meant == name}
+    british = {one.replace("favorite", "favourite").replace("color", "colour") for one in same}
+    now = {_NOW + one for one in same | british}
+    written = {one.replace(" ", mark) for one in same | british | now for mark in " _-"}
+    return frozenset(written | {" ".join(attribute.casefold().split())})
 
 
 def single_valued(attribute: str) -> bool:

@@ -107,6 +107,8 @@ class Asked:
     vector: object | None = None
     owners: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    more: int = 0
+    """Pieces beyond ``k`` for a question that asks for all of several things; 0 when the caller set what it wants."""
 
     @property
     def filters_after(self) -> bool:
@@ -159,6 +161,7 @@ def checked(
     return Asked(
         question=WORDLESS if vector is not None else parse_question(question),
         k=most if wanted is None else wanted,
+        more=settings.list_more if wanted is None and max_tokens is None else 0,
         mode=chosen,
         neighbours=_whole(options.get("neighbours"), "neighbours", 0, MAX_NEIGHBOURS) or 0,
         max_tokens=max_tokens,

@@ -30,6 +30,8 @@ MAX_FACTS = 500
 MAX_STATES = 5
 """States that are lifted, the last ones to begin."""
 MAX_SUBJECT_WORDS = 4
+FORMER = "former "
+"""How the names of attributes begin under which rules keep what held once."""
 
 
 Told = Mapping[FactId, frozenset[TurnKey]]
@@ -42,6 +44,8 @@ class Current:
 
     states: tuple[Told, ...] = ()
     signal: str = SIGNAL
+    read: frozenset[FactId] = frozenset()
+    """All facts of the chains that were looked through, whatever they tell."""
 
     @property
     def facts(self) -> frozenset[FactId]:
@@ -58,15 +62,19 @@ def current_states(
     StoreUnavailable.
     """
     still = asks_still(question.text)
-    chains = _chains(rows, forest, question, None if still else attributes, as_of)
+    # What held once answers nothing, but it was read: it does not speak of now though it was said later.
+    looked_at = None if still else {*attributes, *(f"{FORMER}{name}" for name in attributes)}
+    chains = _chains(rows, forest, question, looked_at, as_of)
     answers = [
         state
         for (_, name), states in chains.items()
-        if not still or name in attributes or any(_named_whole(question, state) for state in states)
+        if (still or not name.startswith(FORMER))
+        and (not still or name in attributes or any(_named_whole(question, state) for state in states))
         for state in _answers(name, states, question)
     ]
     latest = sorted(answers, key=lambda state: state.position, reverse=True)[:MAX_STATES]
-    return Current(tuple(_told(state) for state in latest))
+    read = frozenset(each.fact.id for states in chains.values() for state in states for each in state.said)
+    return Current(tuple(_told(state) for state in latest), read=read)
 
 
 def previous_states(
@@ -129,10 +137,15 @@ def current_first(voted: Sequence[Voted], current: Current, weight: float) -> li
 
 def _first_telling(voted: Iterable[Voted], told: Told) -> Iterator[Voted]:
     for one in voted:
-        session, ordinal, _ = one.item.place
-        if any((session, ordinal) in told.get(FactId(fact), ()) for fact in one.item.facts):
+        if tells(one, told):
             yield one
             return
+
+
+def tells(one: Voted, told: Told) -> bool:
+    """Whether a piece tells a state."""
+    session, ordinal, _ = one.item.place
+    return any((session, ordinal) in told.get(FactId(fact), ()) for fact in one.item.facts)
 
 
 def _subjects(question: Question, speakers: Speakers) -> Iterator[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
+from memforest_core.domain.asked_series import lists_all
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.scoring import Voted
+from memforest_core.domain.series import SIGNAL
 from memforest_core.models.calls import Reranker
 from memforest_core.recall.asking import Asked
 from memforest_core.recall.gathering import Clock
@@ -17,6 +20,12 @@ from memforest_core.recall.pooling import Part, Pool
 from memforest_core.recall.resolving import SPARE, Resolver
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.settings import RecallSettings
+
+
+def widened(evidence: Sequence[Evidence], k: int, more: int) -> tuple[Evidence, ...]:
+    """The first ``k`` pieces, and at most ``more`` behind them as long as each is of the kind that a list asks for."""
+    behind = takewhile(lambda piece: SIGNAL in piece.signals, evidence[k : k + more])
+    return (*evidence[:k], *behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Delivering:
     def evidence(
         self, pool: Pool, asked: Asked, voted: Sequence[Voted], zone: ZoneInfo, clock: Clock
     ) -> tuple[tuple[Evidence, ...], list[str]]:
-        """At most ``k`` pieces of all forests and sources, and what was away.
+        """At most ``k`` pieces of all forests and sources, with ``more`` of a list, and what was away.
 
         The days of sources are those of the ``zone``. A vector has no words that a cross-encoder could read.
         """
@@ -38,13 +47,14 @@ class Delivering:
         reranker = self.reranker if asked.vector is None else None
         first = 0 if reranker is None else self.settings.rerank.first
         with clock.stage("resolve"):
-            evidence = self._resolved(pool, asked, voted, max(asked.k, first), zone)
+            more = asked.more if lists_all(asked.question.text) else 0
+            evidence = self._resolved(pool, asked, voted, max(asked.k + more, first), zone)
         if reranker is not None:
             with clock.stage("rerank"):
                 evidence, degraded = reranked(reranker, asked.question.text, evidence, first)
         if asked.min_score is not None:
             evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
-        evidence = evidence[: asked.k]
+        evidence = widened(evidence, asked.k, more)
         if asked.max_tokens is not None:
             several = len(pool.parts) + len(asked.sources) > 1
             evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN, several=several))

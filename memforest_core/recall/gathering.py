@@ -34,6 +34,7 @@ from memforest_core.recall.question import Question
 from memforest_core.recall.records import Above, FoundText
 from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.series import Nearness, near_facts
 from memforest_core.recall.sub_questions import browse_each
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
@@ -102,6 +103,8 @@ class Gathered:
     cold: RawHits
     """Cells and facts that are out of the index because their topics are cold: the same of them."""
     degraded: list[str] = field(default_factory=list)
+    near: Nearness = field(default_factory=dict)
+    """What lies near a question about a series of statements; empty for most questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +153,14 @@ class Gathering:
             ranked = roots[: self.settings.llm_trees]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
             begun = rows.tree_roots(roots)
+            people = self._people(rows, forest)
         degraded += [*raw.degraded, *cold.degraded]
         questions = dict.fromkeys(ranked, asked.question.text)
         if asked.mode.plans:
             with clock.stage("plan"):
                 questions |= thought.plan(asked.question.text, trees)
+        with clock.stage("series"):
+            near = self._near(search, reading, asked, people)
         with clock.stage("browse"):
             beam, weights = self.settings.beam, self.weights
             if asked.mode is Mode.EMBEDDING_PLANNER:
@@ -165,13 +171,13 @@ class Gathering:
                 leaves = browse(reading, search, begun, beam, weights, self.kept, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
-            facts = hits.facts | leaves.facts | sure | {FactId(fact) for fact in cold.facts}
+            facts = hits.facts | leaves.facts | sure | near.keys() | {FactId(fact) for fact in cold.facts}
             candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds), above)
         with clock.stage("search"):
             search.score(candidates.voters())
         if search.failure is not None:
             degraded.append(AWAY if asked.vector is None else AWAY_FOR_VECTOR)
-        return Gathered(candidates, search, leaves, raw, cold, degraded + leaves.degraded)
+        return Gathered(candidates, search, leaves, raw, cold, degraded + leaves.degraded, near)
 
     def _index_search(self, place: Place, asked: Asked, dense: DenseVector | None) -> IndexSearch:
         """The searches of one question, limited to what the index knows of the bounds."""
@@ -232,9 +238,18 @@ class Gathering:
             settings.root_limit if asked.mode in TREE_MODES and asked.trees else 0,
         )
 
+    def _people(self, rows: RecallRows, forest: ForestRef) -> People:
+        return People(forest.owner, rows.speakers(forest.id), forest.display_name)
+
+    def _near(self, search: IndexSearch, reading: Reading, asked: Asked, people: People) -> Nearness:
+        """What lies near a question about a series, where that counts."""
+        if self.settings.series_weight <= 0:
+            return {}
+        return near_facts(search, self.embedder, reading, asked.question, people, self.settings.fact_limit)
+
     def _named_roots(self, rows: RecallRows, forest: ForestRef, question: Question) -> list[UUID]:
         """The entity trees of the owner and of whom the question names."""
-        people = People(forest.owner, rows.speakers(forest.id), forest.display_name)
+        people = self._people(rows, forest)
         named = [people.by_key(key) for key in question.name_keys()]
         named += [one.person for one in found_in(question.text, people)]
         known = [key for person in named if person is not None for key in sorted(person.keys)]

@@ -7,18 +7,22 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from memforest_core.domain.asked_order import Order, order_of
+from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.codes import codes
+from memforest_core.domain.ordering import Moment
 from memforest_core.domain.scoring import Item, Scores, Voted, Weights, coverage, vote
 from memforest_core.domain.text import terms
 from memforest_core.recall.current import Current, current_first
 from memforest_core.recall.exact import exact_first
 from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.items import Bounds, items
+from memforest_core.recall.items import ALWAYS, Bounds, items
 from memforest_core.recall.ordering import in_order
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import FoundText
 from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.series import Place as PieceKey
+from memforest_core.recall.series import Placed, certain, dated_first, in_series
 from memforest_core.recall.sources import SourcePiece
 
 BEST_CHARS = 8_000
@@ -63,11 +67,40 @@ class Pool:
         if weight <= 0 or order_of(question.text).order is Order.NONE:
             return voted
         lifted: list[Voted] = []
+        wordless = not answering_terms(question.terms, question.spoken)
         for part, own in self.shares(voted):
+            if wordless and part.gathered.near:
+                lifted += own
+                continue
             with store.recalling(part.place.tenant) as rows:
                 lifted += in_order(rows, part.gathered.candidates, own, question, weight)
         if self.alone:
             return lifted
+        ids = self.by_id
+        return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
+
+    def in_series(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> Placed:
+        """The candidates, those lifted that tell what the question asks for of a series, within each forest."""
+        if weight <= 0 or not any(part.gathered.near for part in self.parts):
+            return Placed(voted)
+        lifted: list[Voted] = []
+        near: dict[PieceKey, tuple[float, Moment]] = {}
+        for part, own in self.shares(voted):
+            with store.recalling(part.place.tenant) as rows:
+                gathered, owner = part.gathered, part.place.forest.owner
+                placed = in_series(rows, gathered.candidates, gathered.near, own, question, owner, weight)
+            lifted += placed.voted
+            near |= placed.near if not gathered.candidates.sentences else {}
+        ids = self.by_id
+        return Placed(by_score([*lifted, *(one for one in voted if one.item.cell in ids)]), near)
+
+    def dated_first(self, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
+        """The candidates, those first that lie in the time that the question asks for, if it asks for nothing else."""
+        if weight <= 0 or self.bounds.about == ALWAYS:
+            return voted
+        lifted: list[Voted] = []
+        for part, own in self.shares(voted):
+            lifted += dated_first(part.gathered.candidates, own, question, part.place.forest.owner, weight)
         ids = self.by_id
         return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
 
@@ -83,11 +116,12 @@ class Pool:
         ids = self.by_id
         return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
 
-    def current_first(self, voted: Sequence[Voted], weight: float) -> list[Voted]:
+    def current_first(self, placed: Placed, weight: float) -> list[Voted]:
         """The candidates, those first that tell the states that the question asks for, of all forests."""
         states = tuple(told for part in self.parts for told in part.current.states)
+        read = frozenset(fact for part in self.parts for fact in part.current.read)
         signal = next((part.current.signal for part in self.parts if part.current.states), Current().signal)
-        return current_first(voted, Current(states, signal), weight)
+        return current_first(placed.voted, certain(Current(states, signal, read), placed.voted, placed.near), weight)
 
     def shares(self, voted: Sequence[Voted]) -> list[tuple[Part, list[Voted]]]:
         """Each part with its own of these candidates, in their order."""

@@ -249,11 +249,13 @@ class RecallService:
             voted = pool.voted(asked.question, self._weights)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
-            voted = pool.exact_first(self.store, voted, asked.question, self.settings.exact_weight)
+            voted = pool.dated_first(voted, asked.question, self.settings.series_weight)
+            placed = pool.in_series(self.store, voted, asked.question, self.settings.series_weight)
+            voted = pool.exact_first(self.store, placed.voted, asked.question, self.settings.exact_weight)
         if self.settings.priority_weight > 0:
             with clock.stage("topics"):
                 voted = by_priority(voted, self._priorities(pool, voted), self.settings.priority_weight)
-        return pool.current_first(voted, self.settings.current_weight)
+        return pool.current_first(replace(placed, voted=voted), self.settings.current_weight)
 
     def _priorities(self, pool: Pool, voted: Sequence[Voted]) -> dict[UUID, float]:
         """The priorities of the topics of these pieces' facts, of all forests."""

@@ -10,6 +10,7 @@ from memforest_core.domain.words.records import (
     FollowUpWords,
     NowWords,
     OrderWords,
+    SeriesWords,
     Wording,
     WordList,
     Words,
@@ -112,6 +113,20 @@ _NOW_WORDS = NowWords(
     ),
 )
 
+_SERIES = SeriesWords(
+    every=re.compile(
+        "哪些|哪几|多少(?:个|种|次|位|只)|几(?:个|种|次|位|只)(?!月)|两个都|都有|所有|全部|还有(?:谁|什么)"
+    ),
+    often=re.compile("多久.{0,4}一次|(?:每|一)(?:天|周|个?星期|个?月|年).{0,6}几次|多经常"),
+    frequency=re.compile("[一二两三四五六七八九十\\d]次|每(?:天|周|个?星期|个?月|年|晚|早)|天天"),
+    happening="发生 什么 做了 事情 什 么",
+    i="我",
+    my="我的",
+    they=re.compile("[他她](?!们|的)"),
+    theirs=re.compile("[他她]的"),
+    possessive=re.compile("的"),
+)
+
 _FOLLOW_UP = FollowUpWords(
     inside=re.compile(
         r"^\W*(?:那(?![个個天年次位])|还有|還有|然后|然後|另外|而且|后来|後來|但是?|可是)|(?<![其吉排])[他她它牠]"
@@ -134,6 +149,7 @@ WORDS = Words(
     ),
     asked_order=_ORDER,
     now=_NOW_WORDS,
+    series=_SERIES,
     follow_up=_FOLLOW_UP,
     wordings={
         Attribute.RESIDENCE: Wording(

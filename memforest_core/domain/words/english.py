@@ -10,6 +10,7 @@ from memforest_core.domain.words.records import (
     FollowUpWords,
     NowWords,
     OrderWords,
+    SeriesWords,
     Wording,
     WordList,
     Words,
@@ -50,7 +51,7 @@ _ORDER = OrderWords(
         re.I,
     ),
     before_words=re.compile(
-        r"\b(?:previous(?:ly)?|prior|former(?:ly)?|used\s+to|earlier|ex-(?=\w)|in\s+the\s+past|no\s+longer|anymore)\b",
+        r"\b(?:previous(?:ly)?|prior|former(?:ly)?|used?\s+to(?=\s+\w)|earlier|ex-(?=\w)|in\s+the\s+past|no\s+longer|anymore)\b",
         re.I,
     ),
     after_words=re.compile(
@@ -137,6 +138,7 @@ _WORDS = (
     ("relationship", rf"relationship|dating|married|engaged|single|divorced|together|seeing|{_PAIRED}"),
     ("pet", rf"pets?|animals?|(?:{_PET_ALTERNATIVES})s?"),
     ("possession", rf"(?:{_THING_WORDS})s?|own|owns|drive|drives"),
+    ("car", r"drive|drives|driving"),
     ("weight", r"weigh|weighs|weight"),
     ("status", r"project|status|progress"),
     ("diet", r"diet|vegetarian|vegan"),
@@ -158,6 +160,30 @@ _NOW_WORDS = NowWords(
         r"\bwhat(?:['\u2019]s|\s+(?:is|are))\s+(?:my|our|[\w.-]+['\u2019]s?|the)\s+(?P<what>[^?.!;]{1,60})", re.I
     ),
     named=_NAMED,
+)
+
+_SERIES = SeriesWords(
+    every=re.compile(
+        r"\bhow\s+many\b|\b(?:which|what)\s+(?:(?:all|both|different|other)\s+)?(?:kinds|types|sorts)\s+of\b"
+        r"|\b(?:which|what)\s+(?:(?:all|both|different|other)\s+)?(?:[\w-]+\s+){0,2}?"
+        r"(?:\w+(?<!s)s(?<!is)(?<!us)|people|children|ones)\s+(?:has|have|had|did|does|do|was|were|are|that)\b"
+        r"|\b(?:what|who)\s+(?:are|were)\s+(?:all|both|the\s+\w+s)\b|\bboth\b|\ball\s+(?:of\s+)?(?:the|his|her|their|my|our)\b"
+        r"|\b(?:what|who|where)\s+(?:all|else)\b|\bwhich\s+(?:ones|of)\b|\b(?:list|name)\s+(?:all|the|every)\b|\beverything\b",
+        re.I,
+    ),
+    often=re.compile(r"\bhow\s+(?:often|frequently|regularly)\b|\bhow\s+many\s+times\s+(?:a|per|each|every)\b", re.I),
+    frequency=re.compile(
+        r"\b(?:(?:once|twice|thrice|\w+\s+times|\w+\s+(?:days|nights|mornings|evenings|hours))\s+(?:a|an|per|each|every)\s+\w+"
+        rf"|(?:every|each)\s+(?:single\s+|other\s+|second\s+|third\s+|\w+\s+)?(?:{WEEKDAY}|{MONTH}|{UNIT}s?|morning|evening|afternoon|weekend"
+        rf"|spring|summer|autumn|fall|winter)|daily|weekly|fortnightly|monthly|yearly|hardly\s+ever|(?:{WEEKDAY})s)\b",
+        re.I,
+    ),
+    happening="happen happened happening do does did go going on went take took place event news new up thing things",
+    i="I",
+    my="my",
+    they=re.compile(r"\b(?:he|she|they|him|them)\b", re.I),
+    theirs=re.compile(r"\b(?:his|her|their)\b", re.I),
+    possessive=re.compile(r"['\u2019]s?(?!\w)"),
 )
 
 _FOLLOW_UP = FollowUpWords(
@@ -192,6 +218,7 @@ WORDS = Words(
     ),
     asked_order=_ORDER,
     now=_NOW_WORDS,
+    series=_SERIES,
     follow_up=_FOLLOW_UP,
     wordings={
         Attribute.RESIDENCE: Wording(

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from memforest_core.domain.date_words import YEAR
-from memforest_core.domain.words.records import Attribute, FollowUpWords, NowWords, OrderWords, Wording, WordList, Words
+from memforest_core.domain.words.records import (
+    Attribute,
+    FollowUpWords,
+    NowWords,
+    OrderWords,
+    SeriesWords,
+    Wording,
+    WordList,
+    Words,
+)
 
 _PETS = """
     hund hündin welpe katze kater kätzchen hamster kaninchen hase papagei wellensittich kanarienvogel schildkröte
@@ -147,6 +156,26 @@ _NOW_WORDS = NowWords(
     ),
 )
 
+_SERIES = SeriesWords(
+    every=re.compile(
+        r"\bwie\s+viele\b|\bwelche\s+(?:[a-zäöüß]+en?\s+)?\w+(?:n|s|er)\s+(?:hat|habe|haben|hatte|ist|sind|waren|kann|spielt|mag)\b"
+        r"|\bbeide[nrs]?\b|\balle[nrs]?\b|\b(?:was|wer|wo)\s+(?:alles|noch)\b|\bwelche\s+von\b",
+        re.I,
+    ),
+    often=re.compile(r"\bwie\s+(?:oft|häufig|regelmäßig)\b|\bwie\s+viele\s+male\b", re.I),
+    frequency=re.compile(
+        r"\b(?:(?:ein|zwei|drei|vier|fünf|sechs)?mal\s+(?:am|im|pro|die|jede\w*)\s+\w+|jede[nrsm]?\s+(?:zweite[nrs]?\s+|dritte[nrs]?\s+)?"
+        r"(?:tag|woche|monat|jahr|morgen|abend|nacht|wochenende|\w+tag)|täglich|wöchentlich|monatlich|jährlich|\w+tags)\b",
+        re.I,
+    ),
+    happening="passieren passiert passierte geschehen geschah machen macht machte gemacht los tun tat",
+    i="ich",
+    my="mein",
+    they=re.compile(r"\b(?:er|sie|ihn|ihm)\b", re.I),
+    theirs=re.compile(r"\b(?:sein|ihr)(?:e[nrms]?)?\b", re.I),
+    possessive=re.compile(r"(?:['\u2019]|s(?!\w))"),
+)
+
 _FOLLOW_UP = FollowUpWords(
     backward=frozenset(
         {"er", "ihn", "ihm", "sie", "ihr", "ihre", "ihren", "ihrem", "ihrer", "sein", "seine", "seinen", "seinem"}
@@ -203,6 +232,7 @@ WORDS = Words(
     ),
     asked_order=_ORDER,
     now=_NOW_WORDS,
+    series=_SERIES,
     follow_up=_FOLLOW_UP,
     wordings={
         Attribute.RESIDENCE: Wording(

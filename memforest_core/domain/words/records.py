@@ -89,6 +89,28 @@ class NowWords:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesWords:
+    """How a language asks for all of several things and for how often, and how people speak of themselves."""
+
+    every: Pattern[str]
+    """Asks for all of several things: which ones, how many, both."""
+    often: Pattern[str]
+    """Asks how often."""
+    frequency: Pattern[str]
+    """Tells how often."""
+    happening: str
+    """Words that ask for nothing more than what a time brought."""
+    i: str
+    my: str
+    they: Pattern[str]
+    """Somebody who was named before."""
+    theirs: Pattern[str]
+    """What is theirs."""
+    possessive: Pattern[str] = NEVER
+    """The ending of a name behind which something of theirs stands."""
+
+
+@dataclass(frozen=True, slots=True)
 class FollowUpWords:
     """By what a question seems to lean on what was said before it."""
 
@@ -137,6 +159,7 @@ class Words:
     """Words that ask for what came before or after a state."""
     asked_order: OrderWords
     now: NowWords
+    series: SeriesWords
     follow_up: FollowUpWords
     wordings: Mapping[Attribute, Wording]
     living: str

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 
 from memforest_core.domain.date_words import YEAR
-from memforest_core.domain.words.records import Attribute, FollowUpWords, NowWords, OrderWords, Wording, WordList, Words
+from memforest_core.domain.words.records import (
+    Attribute,
+    FollowUpWords,
+    NowWords,
+    OrderWords,
+    SeriesWords,
+    Wording,
+    WordList,
+    Words,
+)
 
 _PETS = """
     perro perra cachorro gato gata gatito hámster conejo loro periquito canario tortuga pez serpiente lagarto
@@ -142,6 +151,25 @@ _NOW_WORDS = NowWords(
     ),
 )
 
+_SERIES = SeriesWords(
+    every=re.compile(
+        r"\bcuánt[oa]s\b(?!\s+(?:años|meses|semanas|días|horas|veces\s+(?:a|al|por)\b))|\b(?:qué|cuáles)\s+(?:\w+\s+)?\w+s\s+(?:ha|han|he|hemos|tiene|tuvo|tenía|son)\b"
+        r"|\bambos\b|\bambas\b|\btod[oa]s\b|\bqué\s+más\b|\bquién\s+más\b|\bcuáles\b",
+        re.I,
+    ),
+    often=re.compile(r"\b(?:cada\s+cuánto|con\s+qué\s+frecuencia|cuántas\s+veces\s+(?:a|al|por))\b", re.I),
+    frequency=re.compile(
+        r"\b(?:(?:una|dos|tres|cuatro|cinco)\s+(?:vez|veces|días|tardes)\s+(?:a|al|por)\s+\w+|todos\s+los\s+\w+|todas\s+las\s+\w+"
+        r"|cada\s+(?:día|semana|mes|año|mañana|noche|tarde|lunes|martes|miércoles|jueves|viernes|sábado|domingo)|a\s+diario|diariamente)\b",
+        re.I,
+    ),
+    happening="pasar pasó pasaba ocurrió ocurrir hacer hizo hice suceder sucedió",
+    i="yo",
+    my="mi",
+    they=re.compile(r"\b(?:él|ella)\b", re.I),
+    theirs=re.compile(r"\bsus?\b", re.I),
+)
+
 _FOLLOW_UP = FollowUpWords(
     backward=frozenset(
         {"él", "ella", "ellos", "ellas", "le", "les", "su", "sus", "suyo", "suya", "suyos", "suyas", "eso", "ello"}
@@ -199,6 +227,7 @@ WORDS = Words(
     ),
     asked_order=_ORDER,
     now=_NOW_WORDS,
+    series=_SERIES,
     follow_up=_FOLLOW_UP,
     wordings={
         Attribute.RESIDENCE: Wording(

@@ -73,6 +73,19 @@ def asked(question: str, now: datetime = NOW, **options: datetime) -> tuple[str 
         # counted from a date
         ("What happened the week before 11 August 2022?", "2022-08-04", "2022-08-10"),
         ("What did we do two days after 8 May 2023?", "2023-05-09", "2023-05-10"),
+        ("What happened the weekend after 8 May 2023?", "2023-05-09", "2023-05-15"),
+        ("What happened in the three weeks before 20 May?", "2023-04-29", "2023-05-19"),
+        ("What did she do within two weeks after 3 June?", "2023-06-04", "2023-06-17"),
+        # about the day that is counted to
+        ("What happened three weeks before 20 May?", "2023-04-26", "2023-05-02"),
+        ("What happened 3 weeks prior to May 20?", "2023-04-26", "2023-05-02"),
+        ("What did he buy two weeks after 18 March 2023?", "2023-03-29", "2023-04-04"),
+        ("What did he buy ten days before 18 March 2023?", "2023-03-07", "2023-03-09"),
+        ("What happened a month after 3 April 2023?", "2023-04-27", "2023-05-11"),
+        # from an event with its date
+        ("What happened in the week after her birthday on 3 June?", "2023-06-04", "2023-06-10"),
+        ("What did I do two weeks before my last exam on 20 May?", "2023-05-03", "2023-05-09"),
+        ("Where did I live before my wedding in June 2022?", "2022-06-01", "2022-06-30"),
     ],
 )
 def test_a_question_names_its_time(question: str, first: str | None, last: str | None) -> None:

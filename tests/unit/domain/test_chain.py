@@ -13,7 +13,7 @@ from memforest_core.domain.chain import ChainState, states_of
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.holding import Mention, Role, Said, StoredState, placed
 from memforest_core.domain.ids import FactId, SessionId
-from memforest_core.domain.state_names import canonical, single_valued, spellings
+from memforest_core.domain.state_names import SINGLE_VALUED, canonical, single_valued, spellings
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
 
 START = datetime(2022, 1, 1, tzinfo=UTC)
@@ -248,3 +248,33 @@ def test_an_attribute_is_found_under_all_its_names() -> None:
     assert {"job", "occupation", "profession"} <= spellings("JOB")
     assert canonical("favourite dish") == canonical("favorite dish")
     assert "shoe size" in spellings(" Shoe  size ")
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [
+        ("home", "residence"),
+        ("lives_in", "residence"),
+        ("Current City", "residence"),
+        ("vehicle", "car"),
+        ("drives", "car"),
+        ("occupation", "job"),
+        ("workplace", "employer"),
+        ("smart-phone", "smart phone"),
+        ("Hair Colour", "hair color"),
+        ("medication/dosage", "medication dose"),
+        ("tea of choice", "tea of choice"),
+    ],
+)
+def test_a_models_attribute_is_the_known_one(given: str, known: str) -> None:
+    assert canonical(given) == known
+
+
+@pytest.mark.parametrize("given", ["home", "lives_in", "current_city", "current city", "place-of-residence"])
+def test_every_way_to_write_it_is_looked_for(given: str) -> None:
+    assert given in spellings("residence")
+
+
+@pytest.mark.parametrize("name", sorted(SINGLE_VALUED))
+def test_the_known_names_mean_themselves(name: str) -> None:
+    assert canonical(name) == name or canonical(name) in SINGLE_VALUED

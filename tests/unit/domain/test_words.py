@@ -51,6 +51,12 @@ class TestEveryLanguage:
         known = {attribute for attribute, _ in ENGLISH.now.named} | {"rent"}
         assert {attribute for attribute, _ in (*words.now.plain, *words.now.named)} <= known
 
+    def test_says_how_its_speakers_speak_of_themselves(self, words: Words) -> None:
+        series = words.series
+        assert words.first_person.found({series.i.casefold()}, series.i)
+        assert words.first_person.found({series.my}, series.my) or series.my.startswith(series.i)
+        assert not series.every.search("") and not series.frequency.search("")
+
     def test_has_the_groups_that_are_read(self, words: Words) -> None:
         order = words.asked_order
         assert all({"word", "rest"} <= side.groupindex.keys() for side in order.sides)

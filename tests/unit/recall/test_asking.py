@@ -33,6 +33,11 @@ def test_a_budget_of_tokens_without_k_takes_as_many_pieces_as_could_fit() -> Non
     assert asked(max_tokens=8).k == 10
 
 
+def test_a_list_may_be_longer_when_the_caller_sets_neither_pieces_nor_tokens() -> None:
+    assert asked().more == RecallSettings().list_more > 0
+    assert asked(k=10).more == asked(max_tokens=400).more == 0
+
+
 def test_naive_times_are_in_the_forests_zone() -> None:
     made = asked(since="2024-05-01", until="2024-05-02", as_of="2024-06-01")
     assert made.between(ROME) == (datetime(2024, 4, 30, 22, tzinfo=UTC), datetime(2024, 5, 1, 22, tzinfo=UTC))

@@ -83,6 +83,19 @@ def meant(rows: Rows, text: str, as_of: datetime | None = None) -> set[FactId]:
     return set(current.facts)
 
 
+def test_names_that_models_give_one_attribute_make_one_chain() -> None:
+    rows = Rows(
+        stored(1, "Ann", "residence", "Oslo"),
+        stored(2, "Ann", "lives_in", "Bergen", Change.SWITCH),
+        stored(3, "Ann", "home", "Moss", Change.SWITCH),
+    )
+    assert meant(rows, "Where does Ann live now?") == {fact(3)}
+    forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
+    before = "Where did Ann live before Moss?"
+    found = previous_states(rows, forest, parse_question(before), asked_before(before), None)  # type: ignore[arg-type]
+    assert set(found.facts) == {fact(2)}
+
+
 HOMES = Rows(
     stored(1, "Ann", "residence", "Oslo"),
     stored(2, "Ben", "residence", "Rome"),

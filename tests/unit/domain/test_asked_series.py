@@ -1,0 +1,116 @@
+"""Which statements about one thing a question is after, in four languages, and how the one asked about would ask it."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest_core.domain.asked_series import (
+    Series,
+    as_told,
+    asks_what_happened,
+    lists_all,
+    series_of,
+    tells_how_often,
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "series"),
+    [
+        ("What does Yusuf drive now?", Series.LATEST),
+        ("Does she still play the flute?", Series.LATEST),
+        ("Which phone does Yusuf have?", Series.LATEST),
+        ("When did Ann last see her doctor?", Series.LATEST),
+        ("Which phone did Yusuf use to have?", Series.BEFORE),
+        ("Who was her boss before Frau Osei?", Series.BEFORE),
+        ("What did she play originally?", Series.FIRST),
+        ("What did she do after the fair?", Series.AFTER),
+        ("How long did Ann live in Hamburg?", Series.ENDS),
+        ("How often does she go climbing?", Series.OFTEN),
+        ("How many times a week does she swim?", Series.OFTEN),
+        ("How many times has he moved?", Series.ALL),
+        ("Which cars has Yusuf had?", Series.ALL),
+        ("What kinds of sport has Ann tried?", Series.ALL),
+        ("Who are both of her sisters?", Series.ALL),
+        ("What are all the places where she worked?", Series.ALL),
+        ("Wie oft geht Anna klettern?", Series.OFTEN),
+        ("Welche Autos hat Anna?", Series.ALL),
+        ("Wie viele Haustiere hatte Anna?", Series.ALL),
+        ("Was fährt Anna jetzt?", Series.LATEST),
+        ("¿Con qué frecuencia nada Ana?", Series.OFTEN),
+        ("¿Cuántos coches ha tenido Ana?", Series.ALL),
+        ("¿Cuánto tiempo vivió Ana en Lima?", Series.ENDS),
+        ("我多久去一次健身房？", Series.OFTEN),
+        ("她养过哪些宠物？", Series.ALL),
+        ("她现在开什么车？", Series.LATEST),
+    ],
+)
+def test_what_a_question_asks_for_of_a_series(question: str, series: Series) -> None:
+    assert series_of(question) is series
+    assert lists_all(question) is (series is Series.ALL)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When did Ann move?",
+        "Why did he sell the boat?",
+        "Who is her boss?",
+        "What is Ann's address?",
+        "Wann ist Anna umgezogen?",
+        "¿Cuándo se mudó Ana?",
+        "她什么时候搬家的？",
+        "",
+    ],
+)
+def test_most_questions_ask_for_no_series(question: str) -> None:
+    assert series_of(question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "name", "told"),
+    [
+        ("What does Yusuf drive now?", "Yusuf", "What does I drive now?"),
+        ("What colour is Ann's hair now?", "Ann", "What colour is my hair now?"),
+        ("What did her hair look like when she came?", "", "What did my hair look like when I came?"),
+        ("What do I drive now?", "", "What do I drive now?"),
+        ("Was fährt Anna jetzt?", "Anna", "Was fährt ich jetzt?"),
+        ("¿Qué coche tiene Ana ahora?", "Ana", "¿Qué coche tiene yo ahora?"),
+        ("她的车现在在哪里？", "", "我的车现在在哪里？"),
+    ],
+)
+def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: str, told: str) -> None:
+    at = question.find(name) if name else -1
+    assert as_told(question, [(at, at + len(name))] if name else []) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Three times a week by now.", "How often does she climb?"),
+        ("I go every Monday.", "How often does she climb?"),
+        ("Jeden Montag, seit Mai.", "Wie oft klettert sie?"),
+        ("Dos veces por semana.", "¿Con qué frecuencia nada?"),
+        ("每周三次。", "她多久去一次？"),
+    ],
+)
+def test_a_text_tells_how_often(text: str, question: str) -> None:
+    assert tells_how_often(text, question)
+
+
+def test_a_text_without_a_frequency_does_not() -> None:
+    assert not tells_how_often("I went there on Monday.", "How often does she climb?")
+
+
+@pytest.mark.parametrize(
+    ("question", "only"),
+    [
+        ("What happened three weeks before 20 May?", True),
+        ("What did Ann do on 3 June 2023?", True),
+        ("What did Ann buy on 3 June 2023?", False),
+        ("What happened to the car on 3 June 2023?", False),
+        ("What happened?", False),
+    ],
+)
+def test_a_question_may_ask_for_nothing_but_a_time(question: str, only: bool) -> None:
+    assert asks_what_happened(question, {"ann"}) is only

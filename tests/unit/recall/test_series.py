@@ -1,0 +1,124 @@
+"""What lies near a question about a series is found and put in order; a list may grow; what is away changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from memforest_core.domain.evidence import Evidence, RecallResult
+from memforest_core.domain.ids import FactId, ForestId, SessionId
+from memforest_core.domain.scoring import Item, Voted
+from memforest_core.domain.series import SIGNAL
+from memforest_core.index.vector_index import PointKind
+from memforest_core.recall.current import Current
+from memforest_core.recall.delivering import widened
+from memforest_core.recall.series import certain
+from memforest_core.recall.service import RecallService
+from memforest_core.settings import RecallSettings
+from tests.unit.recall.memory import START, TENANT, Forest, OneVector, ScriptedIndex, named
+
+CELL, FACT = PointKind.CELL, PointKind.FACT
+OLD, NEW = "I drive a rusty Corsa.", "Picked up a small blue Zoe."
+OTHER = "I like sandals."
+SESSION = SessionId(UUID(int=1))
+
+
+class Told(Forest):
+    """A forest that knows who speaks in it."""
+
+    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        return [("rhea", "Rhea"), ("ann", "Ann")]
+
+
+class World:
+    """Rhea's three turns: the old car by the words of the question, the new one near it, and something else."""
+
+    def __init__(self, **settings: object) -> None:
+        self.forest, self.index, self.embedder = Told(), ScriptedIndex(), OneVector()
+        self.settings = RecallSettings.model_validate(settings)
+        for days, (session, text, words, near) in enumerate(
+            (("old", OLD, 9.0, 0.9), ("new", NEW, 1.0, 0.89), ("other", OTHER, 3.0, 0.1))
+        ):
+            self.forest.session(session, ("Rhea", text), ("Ann", "Nice."), days=days)
+            fact = self.forest.fact(f"Rhea: {text}", session, 0)
+            self.index.points |= {fact: (FACT, words, near), named(f"{session}/0"): (CELL, words, near)}
+
+    def recall(self, question: str, **options: object) -> RecallResult:
+        service = RecallService(self.forest, self.index, self.embedder, self.settings)  # type: ignore[arg-type]
+        return service.recall(TENANT, "alice", question, **options)  # type: ignore[arg-type]
+
+
+def first(result: RecallResult) -> str:
+    return result.evidence[0].text.removeprefix("Rhea: ")
+
+
+def test_the_last_of_what_is_near_holds_now_though_another_has_the_words() -> None:
+    result = World().recall("What does Rhea drive now?", mode="flat")
+    assert first(result) == NEW
+    assert result.evidence[0].signals[SIGNAL] > 0
+    assert all(SIGNAL not in piece.signals for piece in result.evidence if OTHER in piece.text)
+
+
+def test_the_first_of_it_came_first() -> None:
+    assert first(World().recall("What did Rhea drive originally?", mode="flat")) == OLD
+
+
+def test_a_weight_of_nothing_switches_it_off_with_its_searches() -> None:
+    world = World(series_weight=0.0)
+    result = world.recall("What does Rhea drive now?", mode="flat")
+    assert first(result) == OLD
+    assert all(SIGNAL not in piece.signals for piece in result.evidence)
+    assert result.round_trips == World(series_weight=0.0).recall("When did Rhea drive?", mode="flat").round_trips
+
+
+def test_other_questions_cost_nothing_more() -> None:
+    world = World()
+    assert world.recall("Why does Rhea drive?", mode="flat").round_trips == 1
+    assert world.recall("What does Rhea drive now?", mode="flat").round_trips == 3
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2])
+def test_an_index_that_goes_away_half_way_still_answers(answered: int) -> None:
+    world = World()
+    world.index.away_after = answered
+    result = world.recall("What does Rhea drive now?", mode="flat")
+    assert result.degraded
+    assert result.evidence or not answered
+
+
+def piece(number: int, near: bool) -> Evidence:
+    found = World().recall("Why does Rhea drive?", mode="flat").evidence[0]
+    return replace(found, score=100.0 - number, signals={SIGNAL: 1.0} if near else {"cell": 1.0})
+
+
+def test_a_list_grows_while_pieces_of_its_kind_come_and_no_further() -> None:
+    pieces = [piece(number, near) for number, near in enumerate([True, False, True, True, False, True])]
+    assert widened(pieces, 2, 10) == tuple(pieces[:4])
+    assert widened(pieces, 2, 1) == tuple(pieces[:3])
+    assert widened(pieces, 2, 0) == tuple(pieces[:2])
+
+
+def voted(number: int) -> Voted:
+    item = Item(place=(SESSION, number, 0), cell=UUID(int=9), facts=(UUID(int=number),))
+    return Voted(item, 1.0, {})
+
+
+@pytest.mark.parametrize(
+    ("near", "kept"),
+    [
+        ({1: 1.0}, True),
+        ({1: 1.0, 2: 0.7}, True),
+        ({1: 1.0, 2: 0.9}, False),
+        ({1: 0.2, 2: 1.0}, False),
+        ({2: 1.0}, True),
+        ({}, True),
+    ],
+    ids=["nothing later", "later and farther", "later and as near", "far itself", "not among them", "no series"],
+)
+def test_a_state_is_left_out_when_what_was_said_later_tells_otherwise(near: dict[int, float], kept: bool) -> None:
+    pieces = [voted(1), voted(2)]
+    current = Current(({FactId(UUID(int=1)): frozenset({(SESSION, 1)})},))
+    known = {((SESSION, number, 0), None): (share, (START, number)) for number, share in near.items()}
+    assert bool(certain(current, pieces, known).states) is kept
