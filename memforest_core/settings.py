@@ -201,8 +201,10 @@ class AcceptSettings(Group):
     cell_turns: int = Field(default=2, ge=1, le=16)
     cell_chars: int = Field(default=8_000, ge=200)
     """Of the turns of a cell together."""
-    part_chars: int = Field(default=1_200, ge=200)
+    part_chars: int = Field(default=800, ge=200)
     """A turn of more characters is cut into cells of its own, each a part of it that is found and delivered alone."""
+    tool_part_chars: int = Field(default=400, ge=200)
+    """The same for turns of the role tool: JSON, logs, tables."""
     cell_gap_h: float = Field(default=6.0, gt=0)
     topic_markers: tuple[Marker, ...] = Field(
         default=("--- topic", "--- session", "new topic:", "switching gears"), max_length=32
@@ -530,6 +532,8 @@ class RecallSettings(Group):
     cell_weight: float = Field(default=0.5, ge=0)
     fact_weight: float = Field(default=1.0, ge=0)
     """The best fact of a turn."""
+    unread_weight: float = Field(default=1.0, ge=0)
+    """The cell of a tool's turn, or of a part of a long turn: in the place of its best fact where that is worse."""
     interval_weight: float = Field(default=0.5, ge=0)
     """The lowest node above a cell in its session's tree."""
     root_weight: float = Field(default=0.5, ge=0)

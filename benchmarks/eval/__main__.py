@@ -31,8 +31,9 @@ from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
 OWN = Path(__file__).parent / "data" / "own.json"
+DOCUMENTS = OWN.with_name("documents.json")
 LIVES, LOCKED = "lives", "lives-locked"
-SHIPPED = {"own": OWN, LIVES: lives.LIVES, LOCKED: lives.LOCKED}
+SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED}
 """Data sets whose file is part of this repository."""
 LOADERS = {"longmemeval": longmemeval.load, "realtalk": realtalk.load, "beam": beam.load}
 MEASURED = (
@@ -53,7 +54,7 @@ def options() -> argparse.ArgumentParser:
     """The command line."""
     made = parser("Measure evidence recall of MemForest and of baselines over the same texts.")
     made.add_argument("--dataset", choices=(*SHIPPED, "locomo", *LOADERS), default="own", help="format of the file")
-    made.add_argument("--path", type=Path, help="the data set's file or directory; own and the lives bring theirs")
+    made.add_argument("--path", type=Path, help="file or directory; own, documents and the lives bring theirs")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
@@ -81,8 +82,8 @@ def load(arguments: argparse.Namespace) -> Dataset:
     """The data set that the command line names. Raises WrongFile."""
     if arguments.dataset in (LIVES, LOCKED) and arguments.path is not None:
         raise WrongFile(f"Leave out --path: {arguments.dataset} brings its own file.")
-    if arguments.dataset == "own":
-        data = locomo.load(arguments.path or OWN)
+    if arguments.dataset in ("own", "documents"):
+        data = locomo.load(arguments.path or SHIPPED[arguments.dataset])
     elif arguments.dataset == LIVES:
         data = lives.load()
     elif arguments.dataset == LOCKED:

@@ -54,8 +54,7 @@ class Convex:
 
     def _tried(self, corpus: Corpus, conversation: Conversation, question: Question) -> list[float]:
         """What each alpha delivers of the gold turns."""
-        texts = {turn.id: turn.text for _, turn in conversation.turns()}
-        gold = [texts[turn] for turn in question.gold]
+        gold = conversation.evidence(question)
         dense = similarities(corpus.vectors, self._corpora.embed(question.text))
         words = corpus.bm25.scores(question.text)
         found = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class Turn:
     at: datetime | None = None
     """When it was said, aware; None when only the session's time is known."""
     role: str = "user"
-    """``user`` or ``assistant``, as it is ingested."""
+    """``user``, ``assistant`` or ``tool``, as it is ingested."""
     by_owner: bool = False
     """Whether the memory's owner said it, so that "I" in a question means its speaker."""
 
@@ -52,6 +52,8 @@ class Question:
     asked_at: datetime | None = None
     answerable: bool = True
     """False for one whose right answer is that the conversation does not say."""
+    excerpts: Mapping[str, str] = field(default_factory=dict)
+    """For the ids of long gold turns the piece that holds the answer: only it has to be delivered."""
 
     @property
     def measures_recall(self) -> bool:
@@ -72,6 +74,11 @@ class Conversation:
         for session in self.sessions:
             for turn in session.turns:
                 yield session, turn
+
+    def evidence(self, question: Question) -> list[str]:
+        """What has to be delivered for a question: each gold turn's text, or the piece of it that holds the answer."""
+        texts = {turn.id: turn.text for _, turn in self.turns()}
+        return [question.excerpts.get(turn, texts[turn]) for turn in question.gold]
 
 
 Dataset = tuple[Conversation, ...]

@@ -1,9 +1,13 @@
-"""Conversations in the format of LoCoMo (``locomo10.json``): two speakers, dated sessions, evidence by dialogue ids."""
+"""Conversations in the format of LoCoMo (``locomo10.json``): two speakers, dated sessions, evidence by dialogue ids.
+
+Two fields are ours: a turn's ``role`` (one with the role ``user`` is the owner's), and a question's ``evidence_text``,
+for ids of long gold turns the piece that holds the answer.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from benchmarks.eval.dataset import (
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """The numbers in the file, by the names in the paper's tables (Maharana et al., 2024)."""
+ROLES = ("user", "assistant", "tool")
 _SESSION = re.compile(r"session_(\d+)")
 _DIALOGUE_ID = re.compile(r"D\s*:?\s*(\d+)\s*:\s*(\d+)")
 _TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
@@ -47,8 +52,8 @@ def _is_sample(raw: object) -> bool:
 def _conversation(path: Path, number: int, raw: Mapping[str, Any], captions: bool) -> Conversation:
     id_ = str(raw.get("sample_id") or f"conversation-{number + 1}")
     sessions = tuple(sorted(_sessions(path, raw["conversation"], captions), key=lambda one: one.started_at))
-    known = {turn.id for session in sessions for turn in session.turns}
-    questions = tuple(_question(f"{id_}/{position}", one, known) for position, one in enumerate(raw["qa"]))
+    known = {turn.id: turn.text for session in sessions for turn in session.turns}
+    questions = tuple(_question(path, f"{id_}/{position}", one, known) for position, one in enumerate(raw["qa"]))
     return Conversation(id_, sessions, questions)
 
 
@@ -77,7 +82,12 @@ def _turn(path: Path, session: str, position: int, raw: object, captions: bool) 
     number = _SESSION.fullmatch(session)
     assert number is not None
     fallback = f"D{number[1]}:{position + 1}"
-    return Turn(next(iter(evidence_ids(raw.get("dia_id"))), fallback), raw["speaker"], text)
+    id_ = next(iter(evidence_ids(raw.get("dia_id"))), fallback)
+    if "role" not in raw:
+        return Turn(id_, raw["speaker"], text)
+    if raw["role"] not in ROLES:
+        raise WrongFile(f"{path}: turn {position + 1} of {session} has a role that is none of {', '.join(ROLES)}.")
+    return Turn(id_, raw["speaker"], text, role=raw["role"], by_owner=raw["role"] == "user")
 
 
 def moment(path: Path, written: str) -> datetime:
@@ -100,7 +110,7 @@ def evidence_ids(written: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _question(id_: str, raw: Mapping[str, Any], known: Collection[str]) -> Question:
+def _question(path: Path, id_: str, raw: Mapping[str, Any], known: Mapping[str, str]) -> Question:
     number = raw.get("category")
     category = CATEGORIES.get(number, str(number)) if isinstance(number, int) else str(number)
     return Question(
@@ -111,4 +121,14 @@ def _question(id_: str, raw: Mapping[str, Any], known: Collection[str]) -> Quest
         answer=str(raw.get("answer", raw.get("adversarial_answer", ""))),
         # What is asked for in the adversarial category was never said.
         answerable=category != CATEGORIES[5],
+        excerpts=_excerpts(path, id_, raw.get("evidence_text") or {}, known),
     )
+
+
+def _excerpts(path: Path, id_: str, raw: object, known: Mapping[str, str]) -> dict[str, str]:
+    """Pieces of gold turns by the turns' ids; each has to be in its turn, letter by letter."""
+    if not isinstance(raw, dict) or not all(
+        isinstance(text, str) and text in known.get(turn, "") for turn, text in raw.items()
+    ):
+        raise WrongFile(f"{path}: the evidence_text of {id_} names a turn or a piece of it that is not there.")
+    return dict(raw)

@@ -118,9 +118,8 @@ class Run:
         say(f"{method.name}: asked about {number + 1} of {len(self.data)} conversations")
 
     def _measured(self, method: Method, conversation: Conversation, question: Question) -> Record:
-        texts = {turn.id: turn.text for _, turn in conversation.turns()}
         answered = method.ask(conversation, question)
-        items, gold = answered.items, [texts[turn] for turn in question.gold]
+        items, gold = answered.items, conversation.evidence(question)
         short, long = (delivered(items, budget, count_tokens) for budget in BUDGETS)
         near, far = found(gold, short), found(gold, long)
         places = ranked(question.gold, items)

@@ -105,6 +105,7 @@ def _question(question: Question, changed: Changed, last: datetime) -> Question:
         text=changed.text(question.text, near),
         answer=changed.text(question.answer, near),
         asked_at=question.asked_at + timedelta(days=changed.days) if question.asked_at else None,
+        excerpts={turn: changed.text(text, near) for turn, text in question.excerpts.items()},
     )
 
 

@@ -75,6 +75,7 @@ class Acceptance:
             settings.cell_turns,
             settings.cell_chars,
             settings.part_chars,
+            settings.tool_part_chars,
             gap,
             settings.window_turns,
             settings.window_tokens * CHARS_PER_TOKEN,

@@ -27,19 +27,20 @@ class Cutting:
 
     cell_turns: int = 2
     cell_chars: int = 8_000
-    part_chars: int = 1_200
+    part_chars: int = 800
     """A longer turn becomes several cells, each a part of it: an embedding model reads some 1,000 characters, and what
     is found is delivered without the rest of the turn."""
+    tool_part_chars: int = 400
+    """The same for a tool's turn: JSON and logs have twice the tokens of prose, and a question is about one record."""
     gap: timedelta = timedelta(hours=6)
     window_turns: int = MAX_WINDOW_TURNS
     window_chars: int = 1_200 * CHARS_PER_TOKEN
     markers: tuple[str, ...] = TEXT_MARKERS
     """Beginnings of a line that close the cell before their turn; upper and lower case are the same."""
 
-    @property
-    def whole_chars(self) -> int:
-        """The longest turn that stays in one cell."""
-        return min(self.cell_chars, self.part_chars)
+    def whole_chars(self, turn: Turn) -> int:
+        """How long a turn such as this may be to stay in one cell."""
+        return min(self.cell_chars, self.tool_part_chars if turn.role is Role.TOOL else self.part_chars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ def speech(name: str, content: str) -> str:
     return f"{name}: {content}"
 
 
-BORDERS = (("\n\n",), ("\n",), (". ", "! ", "? ", "。", "！", "？"), (" ",))
-"""Where a long text is cut, the best border first: paragraphs, lines (of a log, a list, JSON), sentences, words."""
+BORDERS = (("\n\n",), ("\n",), ("}, ", "},"), (". ", "! ", "? ", "。", "！", "？"), (" ",), (",",))
+"""Where a long text is cut, the best border first: between paragraphs, lines (of a log, a list, JSON), records of JSON
+in one line, sentences, words, values."""
 
 
 def pieces(content: str, limit: int) -> Iterator[tuple[int, int]]:
@@ -115,7 +117,7 @@ def _joins(cell: Sequence[Turn], turn: Turn, cutting: Cutting) -> bool:
     """Whether a turn may join the open cell."""
     if len(cell) >= cutting.cell_turns:
         return False
-    if turn.role is Role.SYSTEM or starts_topic(turn, cutting.markers):
+    if turn.role is Role.SYSTEM or Role.TOOL in (turn.role, cell[-1].role) or starts_topic(turn, cutting.markers):
         return False
     if abs(turn.occurred_at - cell[-1].occurred_at) > cutting.gap:
         return False
@@ -141,7 +143,8 @@ def _cell(ordinal: int, turns: Sequence[Turn], cutting: Cutting) -> CellCut:
 def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> list[CellCut]:
     """Cut consecutive turns into cells numbered from ``first_ordinal``.
 
-    A turn above ``part_chars`` becomes several cells of its own that keep their offsets.
+    A turn above ``part_chars`` becomes several cells of its own that keep their offsets. A tool's turn shares no cell,
+    so that its words don't dilute the talk beside it.
     """
     cells: list[CellCut] = []
     open_turns: list[Turn] = []
@@ -152,9 +155,9 @@ def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> li
             open_turns.clear()
 
     for turn in turns:
-        if len(turn.content) > cutting.whole_chars:
+        if len(turn.content) > (whole := cutting.whole_chars(turn)):
             close()
-            for start, end in pieces(turn.content, cutting.whole_chars):
+            for start, end in pieces(turn.content, whole):
                 ordinal = first_ordinal + len(cells)
                 cells.append(
                     CellCut(

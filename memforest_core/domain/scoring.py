@@ -22,6 +22,7 @@ class Weights:
     dense: float
     cell: float
     fact: float
+    unread: float
     interval: float
     root: float
     topic: float
@@ -56,7 +57,8 @@ class Item(NamedTuple):
     scene trees (a fact itself where no scene's tree has it), ``chained`` the states before and after its facts' own;
     ``in_time`` tells that it was said, or happened, when the question asks about; ``position`` is where a chat model
     ranked it among its siblings, 0 the best. ``fact`` is set when that fact's sentence is the evidence, and not its
-    turn.
+    turn; ``unread`` for a tool's turn or a part of a long one that no model wrote a fact about: its cell's score counts
+    as a fact's.
     """
 
     place: tuple[UUID, int, int]
@@ -70,6 +72,7 @@ class Item(NamedTuple):
     in_time: bool = False
     position: int | None = None
     fact: UUID | None = None
+    unread: bool = False
 
 
 class Voted(NamedTuple):
@@ -139,6 +142,7 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
         signals = {
             "cell": weights.cell * cell_scores.get(item.cell, 0.0),
             "fact": weights.fact * _best(fact_scores, item.facts),
+            "unread": _unread(item, cell_scores, fact_scores, weights) if item.unread else 0.0,
             "interval": 0.0 if item.interval is None else weights.interval * intervals.get(item.interval, 0.0),
             "session": 0.0 if item.root is None else weights.root * roots.get(item.root, 0.0),
             "topic": weights.topic * _best(topics, item.topics),
@@ -156,6 +160,11 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
             signals["neighbour"] = lift
         voted.append(Voted(item, score + lift, signals))
     return sorted(voted, key=lambda v: (-v.score, v.item.place))
+
+
+def _unread(item: Item, cells: Mapping[UUID, float], facts: Mapping[UUID, float], weights: Weights) -> float:
+    """By how much a cell's score, in the place of a fact's, is better than what the best fact adds."""
+    return max(0.0, weights.unread * cells.get(item.cell, 0.0) - weights.fact * _best(facts, item.facts))
 
 
 def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[float]:

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.scoring import Item
+from memforest_core.domain.turns import Role
 from memforest_core.recall.asking import Range
 from memforest_core.recall.candidates import Candidates, cell_turns
 from memforest_core.recall.question import Question
@@ -96,6 +97,7 @@ def items(
                     else None,
                     in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
                     fact=fact,
+                    unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
                 )
     return list(found.values())
 

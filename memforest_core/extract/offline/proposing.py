@@ -20,6 +20,7 @@ from memforest_core.extract.offline.attributes import State, states_in
 from memforest_core.extract.offline.languages import is_english, packed
 from memforest_core.extract.offline.listener import about_listener, addressed
 from memforest_core.extract.offline.person import to_third_person, without_quotes
+from memforest_core.extract.offline.results import results
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.extract.offline.stance import (
     clause_of,
@@ -218,6 +219,13 @@ def _from_turn(turn: WindowTurn, window: Window) -> Iterator[_Draft]:
         yield from _from_sentence(turn, sentence, named if listener is None else about_listener(named, listener), name)
 
 
+def _from_result(turn: WindowTurn) -> Iterator[_Draft]:
+    """What a tool measured: about nobody, whatever names stand beside it."""
+    for result in results(turn.text):
+        when = _dates(clean(result.quote))
+        yield _draft(turn, cut(result.text, MAX_TEXT), result.quote, subject="", when=when, origin=Origin.ASSISTANT)
+
+
 def _advice(sentence: str, listener: str) -> str:
     """What an accepted sentence of the assistant becomes, or nothing."""
     body = clean(_body(sentence)).strip()
@@ -258,6 +266,8 @@ def _drafts(window: Window) -> list[_Draft]:
     for turn in window.turns:
         if turn.role is Role.USER:
             by_turn[turn.number].extend(_from_turn(turn, window))
+        elif turn.role is Role.TOOL:
+            by_turn[turn.number].extend(_from_result(turn))
     drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
     if len(drafts) <= MAX_ITEMS:
         return drafts

@@ -25,6 +25,7 @@ CUTTINGS = st.builds(
     cell_turns=st.integers(1, 4),
     cell_chars=st.integers(3, 60),
     part_chars=st.integers(3, 60),
+    tool_part_chars=st.integers(3, 60),
     gap=st.just(timedelta(hours=6)),
     window_turns=st.integers(1, 8),
     window_chars=st.integers(20, 1_000),
@@ -78,9 +79,11 @@ def test_cells_keep_their_caps(turns: list[Turn], cutting: Cutting) -> None:
         assert cell.turns <= cutting.cell_turns
         assert (cell.time_start, cell.time_end) == (min(moments), max(moments))
         if cell.char_start is not None and cell.char_end is not None:
-            assert len(held[0].content) > cutting.whole_chars
-            assert 0 < cell.char_end - cell.char_start <= cutting.whole_chars
+            assert len(held[0].content) > cutting.whole_chars(held[0])
+            assert 0 < cell.char_end - cell.char_start <= cutting.whole_chars(held[0])
             continue
+        assert all(len(each.content) <= cutting.whole_chars(each) for each in held)
+        assert cell.turns == 1 or all(each.role is not Role.TOOL for each in held)
         assert sum(len(each.content) for each in held) <= cutting.cell_chars
         assert cell.text == "\n".join(speech(each.name, each.content) for each in held)
         assert cell.full is (cell.turns == cutting.cell_turns)

@@ -106,3 +106,36 @@ def test_a_missing_file_and_a_file_that_is_not_json_are_refused(tmp_path: Path) 
 def test_a_conversation_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(WrongFile, match="twice"):
         load(written(tmp_path, [sample(), sample()]))
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    """One session of an owner and a tool, and a question about a piece of the result."""
+    turns = [
+        {"speaker": "Ines", "role": "user", "dia_id": "D1:1", "text": "How warm is it?"},
+        {"speaker": "tool", "role": "tool", "dia_id": "D1:2", "text": "attic: 31 C, cellar: 12 C"},
+    ]
+    question = {"question": "How warm was the cellar?", "answer": "12 C", "evidence": ["D1:2"], "category": "number"}
+    conversation = {"session_1_date_time": "9:05 am on 3 March, 2024", "session_1": turns}
+    return {"conversation": conversation, "qa": [question | changes]}
+
+
+def test_a_turn_has_a_role_and_a_question_a_piece_of_its_turn(tmp_path: Path) -> None:
+    """Given roles and an evidence text, then the owner's turns are known, and only the piece counts."""
+    (one,) = load(written(tmp_path, [told(evidence_text={"D1:2": "cellar: 12 C"})]))
+    assert [(turn.role, turn.by_owner) for _, turn in one.turns()] == [("user", True), ("tool", False)]
+    assert one.evidence(one.questions[0]) == ["cellar: 12 C"]
+    (whole,) = load(written(tmp_path, [told()]))
+    assert whole.evidence(whole.questions[0]) == ["attic: 31 C, cellar: 12 C"]
+
+
+@pytest.mark.parametrize("given", [{"D1:2": "cellar: 13 C"}, {"D9:9": "cellar"}, ["cellar"], {"D1:2": 12}])
+def test_a_piece_that_is_not_there_is_refused(tmp_path: Path, given: object) -> None:
+    with pytest.raises(WrongFile, match="evidence_text"):
+        load(written(tmp_path, [told(evidence_text=given)]))
+
+
+def test_a_role_that_nobody_has_is_refused(tmp_path: Path) -> None:
+    document = told()
+    document["conversation"]["session_1"][0]["role"] = "narrator"
+    with pytest.raises(WrongFile, match="role"):
+        load(written(tmp_path, [document]))

@@ -131,6 +131,8 @@ def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
         ("12345678\nabcdefgh", ["12345678\n", "abcdefgh"]),
         ("aaaaa.\nb. c ddd", ["aaaaa.\n", "b. c ddd"]),
         ("aaaa\n\nb\nc. ddd", ["aaaa\n\n", "b\nc. ddd"]),
+        ("{a: 1},{b. cde}", ["{a: 1},", "{b. cde}"]),
+        ("123,45,678,9", ["123,45,", "678,9"]),
     ],
     ids=[
         "empty",
@@ -142,10 +144,22 @@ def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
         "line",
         "a line before a sentence",
         "a paragraph before a line",
+        "a record of JSON before a sentence",
+        "a value where there are no words",
     ],
 )
 def test_a_long_text_is_cut_into_like_parts_at_the_best_border(text: str, found: list[str]) -> None:
     assert [text[start:end] for start, end in pieces(text, 10)] == found
+
+
+def test_a_tools_turn_shares_no_cell_and_is_cut_into_parts_of_its_own_length() -> None:
+    """Given a short and a long result between talk, then the talk stays together without them."""
+    said = [turn(0), turn(1, "x" * 30, role=Role.TOOL), turn(2), turn(3), turn(4, "x" * 45, role=Role.TOOL), turn(5)]
+
+    cells = cut_cells(said, 0, replace(SMALL, tool_part_chars=30))
+
+    assert spans(cells) == [(0, 0), (1, 1), (2, 3), (4, 4), (4, 4), (5, 5)]
+    assert [(cell.char_start, cell.char_end) for cell in cells[3:5]] == [(0, 23), (23, 45)]
 
 
 def test_no_turns_make_no_cells_and_no_cells_no_windows() -> None:
@@ -200,6 +214,7 @@ def test_the_settings_windows_are_the_rules() -> None:
     """Given the settings as they come, then windows are those of the rules; one of more turns is refused."""
     settings, cutting = AcceptSettings(), Cutting()
     assert (settings.cell_chars, settings.part_chars) == (cutting.cell_chars, cutting.part_chars)
+    assert settings.tool_part_chars == cutting.tool_part_chars
     assert settings.window_turns == cutting.window_turns == MAX_WINDOW_TURNS
     assert settings.window_tokens * CHARS_PER_TOKEN == cutting.window_chars
     with pytest.raises(ValidationError, match="window_turns"):

@@ -107,6 +107,18 @@ class TestVote:
         assert voted[0].signals == {"cell": 0.5, "fact": 1.0}
         assert voted[0].score == 1.5
 
+    def test_what_extraction_does_not_read_counts_by_its_cell_where_that_is_better_than_its_fact(self) -> None:
+        """Given a result whose cell fits best, then the cell's score stands for the fact's; a better fact is enough."""
+        result, told = (
+            item(0, cell=1, facts=(ident(11),), unread=True),
+            item(1, cell=2, facts=(ident(12),), unread=True),
+        )
+        cells = Scores(dense={ident(1): 0.8, ident(2): 0.4})
+        facts = Scores(dense={ident(11): 0.2, ident(12): 0.8})
+        first, second = sorted(vote([result, told], cells, facts, Scores(), ONLY_OWN), key=lambda one: one.item.place)
+        assert first.signals == {"cell": 0.5, "fact": 0.25, "unread": 0.75}
+        assert second.signals == {"cell": 0.25, "fact": 1.0}
+
     def test_a_turn_without_facts_still_has_its_cells_score(self) -> None:
         voted = vote([item(0)], Scores(lexical={ident(1): 3.0}), Scores(), Scores(), ONLY_OWN)
         assert voted[0].signals == {"cell": 0.5}
