@@ -33,6 +33,7 @@ from memforest_core.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import datetime
 
     from rich.console import Console
     from rich.table import Table
@@ -149,6 +150,11 @@ def printable(text: str) -> str:
 def no_memory(owner: str) -> str:
     """What a reading command says about an owner without a memory."""
     return f"{printable(owner)} has no memory yet: memforest ingest stores a conversation."
+
+
+def minute(moment: datetime | None) -> str:
+    """A moment in a table; nothing for none."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def shortened(text: str, limit: int) -> str:

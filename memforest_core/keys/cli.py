@@ -11,14 +11,12 @@ import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain_table, print_json, printable
+from memforest_core.cli.output import console, minute, plain_table, print_json, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Scope
 from memforest_core.domain.turns import checked_name
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from memforest_core.keys.service import Keys
 
 app = typer.Typer(help="Make and revoke the keys with which programs reach a tenant over HTTP.", no_args_is_help=True)
@@ -69,7 +67,7 @@ def list_(tenant: TenantOption = None, data: DataOption = None, as_json: JsonOpt
             key.scope,
             printable(key.owners or "all"),
             "" if key.requests_per_minute is None else str(key.requests_per_minute),
-            *map(_minute, (key.created_at, key.last_used_at, key.revoked_at)),
+            *map(minute, (key.created_at, key.last_used_at, key.revoked_at)),
         )
     console().print(table)
 
@@ -98,10 +96,6 @@ def _keys(data: Path | None, tenant: str | None) -> Iterator[tuple[Keys, TenantI
     label = load_settings().server.key_label
     with opened_store(data) as store:
         yield Keys(store.engine, label), store.tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
-
-
-def _minute(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def register(program: typer.Typer) -> None:

@@ -11,11 +11,9 @@ import typer
 
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain_table, print_json, printable
+from memforest_core.cli.output import console, minute, plain_table, print_json, printable
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from memforest_core.webhooks.records import NewEndpoint
     from memforest_core.webhooks.service import Webhooks
 
@@ -54,7 +52,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     table = plain_table("endpoint", "url", "events", "description", "enabled", "made", whole=("endpoint",))
     for each in found:
         shown = (printable(each.url), ", ".join(each.events), printable(each.description))
-        table.add_row(str(each.id), *shown, "yes" if each.enabled else "no", _minute(each.created_at))
+        table.add_row(str(each.id), *shown, "yes" if each.enabled else "no", minute(each.created_at))
     console().print(table)
 
 
@@ -114,7 +112,7 @@ def deliveries(
     for each in page.items:
         about = " ".join(f"{name}={value}" for name, value in each.data.items())
         error = "" if each.error_code is None else f"{each.error_text} [{each.error_code}]"
-        moments = (_minute(each.created_at), _minute(each.next_at))
+        moments = (minute(each.created_at), minute(each.next_at))
         row = (str(each.id), each.event, printable(about), each.state, str(each.attempts), *moments, printable(error))
         table.add_row(*row)
     console().print(table)
@@ -150,10 +148,6 @@ def _print_secret(made: NewEndpoint, *, as_json: bool) -> None:
 def _webhooks(data: Path | None) -> Iterator[Webhooks]:
     with opened_store(data) as store:
         yield store.client.webhooks
-
-
-def _minute(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def register(program: typer.Typer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -91,6 +92,4 @@ async def _each(node: Node) -> None:
 
 
 def test_asyncio_programs_have_them_too(node: Node) -> None:
-    import asyncio
-
     asyncio.run(_each(node))
