@@ -55,7 +55,10 @@ class Asked:
 
 
 class StoredVectors:
-    """An Embedder of questions whose vectors are known: a benchmark of everything but the embedding."""
+    """An Embedder of questions whose vectors are known: a benchmark of everything but the embedding.
+
+    Another text, such as a question without the names in it, has a direction of its own.
+    """
 
     model = "benchmark-directions"
     dimension = DIMENSION
@@ -64,11 +67,19 @@ class StoredVectors:
         self._known = {one.text: one.vector for one in asked}
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """The known vectors, shape (n, DIMENSION)."""
+        """Unit vectors, shape (n, DIMENSION)."""
         record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, "ok")
-        return Embedded(np.stack([self._known[text] for text in texts]), record)
+        return Embedded(np.stack([self._vector(text) for text in texts]), record)
 
     embed_query = embed
+
+    def _vector(self, text: str) -> NDArray[np.float32]:
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        drawn = np.random.default_rng(list(text.encode())).standard_normal(DIMENSION, dtype=np.float32)
+        unit: NDArray[np.float32] = drawn / np.linalg.norm(drawn)
+        return unit
 
 
 class World:

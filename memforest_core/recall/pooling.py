@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from memforest_core.domain.asked_order import Order, order_of
@@ -25,6 +25,8 @@ from memforest_core.recall.series import Place as PieceKey
 from memforest_core.recall.series import Placed, certain, dated_first, in_series
 from memforest_core.recall.sources import SourcePiece
 
+LEAST = 0.2
+"""Share of their weight that words keep, however little of the question the best hit holds."""
 BEST_CHARS = 8_000
 """Of the best hits of a forest are read to see how much of the question they hold; a cell has no more."""
 
@@ -37,7 +39,17 @@ class Part:
     gathered: Gathered
     current: Current
     told: Mapping[UUID, str] = field(default_factory=dict)
-    """The texts of its best cell and its best fact by words; empty for a forest that is asked alone."""
+    """The texts of its best cell and its best fact by words."""
+
+    def held(self, question: Question) -> float:
+        """How much of the question's words the best hit by words holds, from 0 to 1."""
+        wanted = question.wanted
+        return max((len(question.held(terms(text))) for text in self.told.values()), default=0) / max(1, len(wanted))
+
+    def held_outside(self) -> float:
+        """The same of what is not in the index: cells that are too new, and those of cold topics."""
+        beside = (self.gathered.raw, self.gathered.cold)
+        return max((share for each in beside for share in each.coverage.values()), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +60,14 @@ class Pool:
     pieces: Sequence[SourcePiece] = ()
     bounds: Bounds = field(default_factory=Bounds)
 
-    def voted(self, question: Question, weights: Weights) -> list[Voted]:
+    def voted(self, question: Question, weights: Weights, enough_words: float = 0.0) -> list[Voted]:
         """Every candidate with its votes, the best first. One forest alone is scored as if there were no others."""
         cells, facts, nodes = (_united(lists) for lists in zip(*self._scores(question), strict=True))
         beside = [each for part in self.parts for each in (part.gathered.raw, part.gathered.cold)]
         unseen = {id_: share for each in beside for id_, share in each.coverage.items()}
         RawHits(unseen, (), {id_: share for each in beside for id_, share in each.facts.items()}).join(cells, facts)
+        trusted = self._trusted(question, enough_words)
+        weights = replace(weights, lexical=weights.lexical * trusted)
         self._add_pieces(question, cells, facts)
         found: list[Item] = []
         for part in self.parts:
@@ -86,6 +100,10 @@ class Pool:
         lifted: list[Voted] = []
         near: dict[PieceKey, tuple[float, Moment]] = {}
         for part, own in self.shares(voted):
+            if part.held_outside() > part.held(question):
+                # The order of what the index holds says nothing of what it lacks, and that tells more.
+                lifted += own
+                continue
             with store.recalling(part.place.tenant) as rows:
                 gathered, owner = part.gathered, part.place.forest.owner
                 placed = in_series(rows, gathered.candidates, gathered.near, own, question, owner, weight)
@@ -159,6 +177,17 @@ class Pool:
             of_cells = _factor(cells, shares)
             compared.append((_times(cells, of_cells), _times(facts, _factor(facts, shares)), _times(nodes, of_cells)))
         return compared
+
+    def _trusted(self, question: Question, enough: float) -> float:
+        """The share of their weight that words have: all of it where the best hit by words holds the share ``enough``
+        of the question's words, less where it holds less. Every list is divided by its best, so that one word in common
+        would otherwise count as much as all of them.
+        """
+        shares = [part.held(question) for part in self.parts if part.told]
+        shares += [share for part in self.parts if (share := part.held_outside()) > 0.0]
+        if not shares or enough <= 0.0:
+            return 1.0
+        return min(1.0, max(LEAST, max(shares) / enough))
 
     def _add_pieces(self, question: Question, cells: Scores, facts: Scores) -> None:
         """Give the pieces of sources their cosines, and for their words what a text gets that the index has not seen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Unpack
@@ -202,10 +202,8 @@ class RecallService:
             current = self._current(place, asked, clock)
             gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts, failure)
             failure = gathered.search.failure
-            told: Mapping[UUID, str] = {}
-            if len(places) > 1:
-                with clock.stage("load"), self.store.recalling(place.tenant) as rows:
-                    told = rows.texts(best_by_words(gathered.search), BEST_CHARS)
+            with clock.stage("load"), self.store.recalling(place.tenant) as rows:
+                told = rows.texts(best_by_words(gathered.search), BEST_CHARS)
             parts.append(Part(place, gathered, current, told))
         return parts
 
@@ -246,7 +244,7 @@ class RecallService:
     def _voted(self, pool: Pool, asked: Asked, clock: Clock) -> list[Voted]:
         """The candidates with all votes, best first."""
         with clock.stage("score"):
-            voted = pool.voted(asked.question, self._weights)
+            voted = pool.voted(asked.question, self._weights, self.settings.enough_words)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
             voted = pool.dated_first(voted, asked.question, self.settings.series_weight)

@@ -497,7 +497,7 @@ def test_a_worker_finishes_what_is_under_way_and_leaves(servers: SessionServers,
     with deployment(servers, tmp_path, latency_s=0.5, MEMFOREST_WORKER__HEALTH_FILE=str(health)) as running:
         process = running.start_worker(concurrency=2)
         client = running.client()
-        for line in LINES * 3:
+        for line in LINES * 20:
             client.enqueue("zoe", f"{line['session_id']}-{time.monotonic_ns()}", line["turns"])
         deadline = time.monotonic() + READY_S
         while not running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'"):

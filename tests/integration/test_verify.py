@@ -146,7 +146,7 @@ HIS = "forest_id = (SELECT forest_id FROM memforest.forest WHERE owner = 'bob')"
 CELL = f"(SELECT cell_id FROM memforest.cell WHERE {HIS} ORDER BY cell_id LIMIT 1)"
 FACT = f"(SELECT fact_id FROM memforest.fact WHERE {HIS} ORDER BY fact_id LIMIT 1)"
 SESSION = "(SELECT session_id FROM memforest.session WHERE external_id = 's1' AND turn_count = 24)"
-ROOTED = "(SELECT tree_id FROM memforest.tree WHERE kind = 'session' AND leaf_count > 6)"
+ROOTED = "(SELECT tree_id FROM memforest.tree WHERE kind = 'session' ORDER BY leaf_count DESC, tree_id LIMIT 1)"
 SIBLINGS = f"(SELECT node_id FROM memforest.node WHERE tree_id = {ROOTED} AND level = 1 ORDER BY key_ordinal DESC)"
 HERS = "(SELECT forest_id FROM memforest.forest WHERE owner = 'alice')"
 MIDDLE = f"""(SELECT node_id FROM memforest.node WHERE tree_id = {ROOTED} AND level = 1
