@@ -244,7 +244,10 @@ class RecallService:
     def _voted(self, pool: Pool, asked: Asked, clock: Clock) -> list[Voted]:
         """The candidates with all votes, best first."""
         with clock.stage("score"):
-            voted = pool.voted(asked.question, self._weights, self.settings.enough_words)
+            # With a chat model it was not measured: its sentences share more words with questions, and the questions of
+            # its plans have words of their own.
+            enough = self.settings.enough_words if self.chat is None else 0.0
+            voted = pool.voted(asked.question, self._weights, enough)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
             voted = pool.dated_first(voted, asked.question, self.settings.series_weight)

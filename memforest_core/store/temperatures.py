@@ -59,7 +59,7 @@ _TURN = sa.text(f"""
        SET cold = u.cold, version = {NEXT_VERSION}, attempts = 0,
            indexed_version = CASE WHEN u.cold THEN i.indexed_version ELSE 0 END,
            state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END,
-           available_at = clock_timestamp() + u.place * interval '1 microsecond'
+           available_at = statement_timestamp() + u.place * interval '1 microsecond'
       FROM unnest(CAST(:ids AS uuid[]), CAST(:colds AS boolean[])) WITH ORDINALITY AS u(id, cold, place)
      WHERE i.tenant_id = :t AND i.point_id = u.id AND NOT i.deleted
     """)
