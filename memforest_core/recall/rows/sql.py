@@ -99,65 +99,6 @@ FACT_HEADS = sa.text("""
     """)
 
 FACTS = sa.text(f"""
-    SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
-      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
-     CROSS JOIN LATERAL (
-        SELECT o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
-          FROM memforest.occurrence o
-          JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
-         WHERE o.tenant_id = :t AND o.fact_id = w.id
-           AND ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
-         ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
-    """)  # noqa: S608 - constants of this package
-
-LINKS_OF_CELLS = sa.text(f"""
-    SELECT o.fact_id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals,
-           o.item >= {CORRECTED_ITEM} AS corrected,
-           CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
-      FROM memforest.occurrence o CROSS JOIN LATERAL (
-        SELECT superseded_at, superseded_by FROM memforest.fact
-         WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
-     WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
-     ORDER BY o.cell_id, o.item
-    """)  # noqa: S608 - constants of this package
-
-# The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
-# few dozen of them at most.
-CHAINS = sa.text(f"""
-    SELECT w.id AS fact_id, n.fact_id AS linked
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (
-        SELECT subject_key, attribute, key_time, statement ->> 'value' AS value FROM memforest.fact
-         WHERE tenant_id = :t AND fact_id = w.id AND forest_id = :f AND attribute <> '' AND subject_key <> '' LIMIT 1) f
-     CROSS JOIN LATERAL (
-        (SELECT b.fact_id FROM (
-            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
-             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time <= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
-             ORDER BY key_time DESC LIMIT 32) b
-          WHERE b.value <> f.value ORDER BY b.key_time DESC LIMIT :n)
-        UNION
-        (SELECT a.fact_id FROM (
-            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
-             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time >= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
-             ORDER BY key_time LIMIT 32) a
-          WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
-    """)  # noqa: S608 - constants of this package
-
-FACT_HEADS = sa.text("""
-    SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
-     WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
-    """)
-
-ROOTS_ABOVE = sa.text("""
-    SELECT p.payload_id::text, r.root_id::text FROM memforest.placement p CROSS JOIN LATERAL (
-        SELECT root_id, kind FROM memforest.tree WHERE tenant_id = :t AND tree_id = p.tree_id LIMIT 1) r
-     WHERE p.tenant_id = :t AND p.payload_id = ANY(CAST(:ids AS uuid[])) AND p.leaf_id IS NOT NULL
-       AND r.root_id IS NOT NULL AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY p.payload_id, r.kind, p.tree_id
-    """)
-
-FACTS = sa.text(f"""
     SELECT fact_id, statement, pinned, CASE WHEN {_KNOWN_WRONG.format("fact")} THEN superseded_by END AS superseded_by
       FROM memforest.fact
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
