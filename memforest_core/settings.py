@@ -522,7 +522,7 @@ class RecallSettings(Group):
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
-    tree_limit: int = Field(default=24, ge=2)
+    tree_limit: int = Field(default=12, ge=2)
     """Trees browsed for one question: those of named people first, then the best roots and those of the hits."""
     beam: int = Field(default=10, ge=1)
     """Beam width per tree and level (paper)."""

@@ -201,7 +201,8 @@ class _Guide:
                 asked[child.parent_id].append(child)
         wanted = [child for siblings in asked.values() if len(siblings) > 1 for child in siblings]
         summaries = rows.summaries([child.id for child in wanted if child.payload_id is None], CHILD_CHARS)
-        leaves = rows.texts([child.payload_id for child in wanted if child.payload_id is not None], CHILD_CHARS)
+        payloads = [child.payload_id for child in wanted if child.payload_id is not None]
+        leaves = rows.one(rows.texts(payloads, CHILD_CHARS))
         return [
             Siblings(parent, self._of_tree[tree], self._trees[tree].label, _shown(siblings, summaries, leaves))
             for parent, siblings in asked.items()

@@ -119,10 +119,11 @@ def gather(
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
-    known, occurrences, others = rows.together(
+    known, occurrences, others, heads_of_turns = rows.together(
         rows.cells(forest, list(wanted)),
         rows.links_of_cells(list(wanted), reads.said_until),
         _above(rows, wanted, facts, reads, {each.payload for each in placed}),
+        rows.turns_of_cells(forest, list(wanted)),
     )
     above = [*(each for each in placed if each.kind in reads.families), *others]
     found: dict[UUID, CellRef] = {cell.id: cell for cell in known}
@@ -131,14 +132,14 @@ def gather(
         above = [each for each in above if each.kind is not TreeKind.SESSION or each.payload in found]
     links = [link for link in occurrences if link.superseded_by is None]
     told = list(dict.fromkeys(link.fact_id for link in links))
-    keys = dict.fromkeys(key for cell in found.values() for key in cell_turns(cell))
     heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
-    wanted_turns = list(keys)
+    turns: Mapping[TurnKey, TurnHead] = {(turn.session_id, turn.ordinal): turn for turn in heads_of_turns}
     if (test := reads.metadata) is not None:
-        wanted_turns = [key for key, known in rows.one(rows.metadata(wanted_turns)).items() if test(known.merged)]
+        noted = rows.one(rows.metadata(list(turns)))
+        turns = {key: turn for key, turn in turns.items() if key in noted and test(noted[key].merged)}
     return Candidates(
         cells=found,
-        turns={(turn.session_id, turn.ordinal): turn for turn in rows.turns(wanted_turns)},
+        turns=turns,
         links=links,
         heads={head.id: head for head in heads},
         topics=_topics(above, facts, reads.topics) if reads.topics else {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,12 +26,12 @@ from memforest_core.models.calls import Embedder
 from memforest_core.recall.asking import Asked, Range
 from memforest_core.recall.browsing import Browsed, Reading, browse
 from memforest_core.recall.candidates import Candidates, Reads, gather
-from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits
+from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits, best_by_words
 from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import Above, FoundText
+from memforest_core.recall.records import Above, FoundText, TreeRoot
 from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.series import Nearness, near_facts
@@ -42,6 +42,8 @@ from memforest_core.store.owners import ForestRef
 
 FILTER_FACTOR = 4
 """How many times more the flat search brings when turns are left out by what the index can't filter by."""
+BEST_CHARS = 8_000
+"""Of the best hits by words are read to see how much of the question they hold; a cell has no more."""
 RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
 TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER, Mode.EMBEDDING_PLANNER})
@@ -105,6 +107,21 @@ class Gathered:
     degraded: list[str] = field(default_factory=list)
     near: Nearness = field(default_factory=dict)
     """What lies near a question about a series of statements; empty for most questions."""
+    told: Mapping[UUID, str] = field(default_factory=dict)
+    """The texts of the best cell and the best fact by words."""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What is read once the flat search is done."""
+
+    raw: RawHits
+    cold: RawHits
+    people: People
+    above: Sequence[Above]
+    """What is above the flat hits."""
+    told: Mapping[UUID, str]
+    """The texts of the best of them by words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +162,18 @@ class Gathering:
             if search.failure is not None:
                 limit = self.settings.flat_limit
                 hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
-            by_vector = asked.vector is not None
-            raw = raw_hits(rows, forest.id, asked.question, by_vector=by_vector)
-            until = place.bounds.said_until
-            cold = cold_hits(rows, forest.id, asked.question, self.settings.flat_limit, until, by_vector=by_vector)
-            roots, above = self._roots(rows, forest, asked, search, hits)
-            ranked = roots[: self.settings.llm_trees]
+            first = self._first(rows, place, asked, search, hits)
+            begun = self._begun(rows, forest, asked, search, hits, first)
+            ranked: list[UUID] = [root.id for root in begun[: self.settings.llm_trees]]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
-            begun = rows.tree_roots(roots)
-            people = self._people(rows, forest)
+        raw, cold = first.raw, first.cold
         degraded += [*raw.degraded, *cold.degraded]
         questions = dict.fromkeys(ranked, asked.question.text)
         if asked.mode.plans:
             with clock.stage("plan"):
                 questions |= thought.plan(asked.question.text, trees)
         with clock.stage("series"):
-            near = self._near(search, reading, asked, people)
+            near = self._near(search, reading, asked, first.people)
         with clock.stage("browse"):
             beam, weights = self.settings.beam, self.weights
             if asked.mode is Mode.EMBEDDING_PLANNER:
@@ -172,12 +185,17 @@ class Gathering:
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
             facts = hits.facts | leaves.facts | sure | near.keys() | {FactId(fact) for fact in cold.facts}
-            candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds), above)
+            candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds), first.above)
         with clock.stage("search"):
             search.score(candidates.voters())
         if search.failure is not None:
             degraded.append(AWAY if asked.vector is None else AWAY_FOR_VECTOR)
-        return Gathered(candidates, search, leaves, raw, cold, degraded + leaves.degraded, near)
+        best = best_by_words(search)
+        told = {id_: first.told[id_] for id_ in best if id_ in first.told}
+        if len(told) < len(best):
+            with clock.stage("load"), reading() as rows:
+                told = rows.one(rows.texts(best, BEST_CHARS))
+        return Gathered(candidates, search, leaves, raw, cold, degraded + leaves.degraded, near, told)
 
     def _index_search(self, place: Place, asked: Asked, dense: DenseVector | None) -> IndexSearch:
         """The searches of one question, limited to what the index knows of the bounds."""
@@ -205,19 +223,41 @@ class Gathering:
             metadata=asked.metadata,
         )
 
-    def _roots(
-        self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits
-    ) -> tuple[list[UUID], list[Above]]:
-        """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits; and what
-        is above those hits."""
+    def _first(self, rows: RecallRows, place: Place, asked: Asked, search: IndexSearch, hits: FlatHits) -> First:
+        """What the index lacks, who is known, what is above the hits and the best of their texts: one round trip."""
+        forest, question, by_vector = place.forest, asked.question, asked.vector is not None
+        limit, until = self.settings.flat_limit, place.bounds.said_until
+        placed = [*hits.cells, *hits.facts] if asked.mode not in {Mode.FLAT, Mode.ROOT} else []
+        latest, unsure, (cells, facts), speakers, above, told = rows.together(
+            rows.not_indexed(forest.id, 1 if by_vector else RAW_LIMIT + 1),
+            rows.index_unsure(),
+            rows.cold_text(forest.id, () if by_vector else question.words, limit, until),
+            rows.speakers(forest.id),
+            rows.lowest_above(placed, asked.trees),
+            rows.texts(best_by_words(search), BEST_CHARS),
+        )
+        if by_vector:
+            raw = RawHits({}, (CATCHING_UP_FOR_VECTOR,) if latest or unsure else ())
+            cold = RawHits({}, (COLD_FOR_VECTOR,) if rows.one(rows.any_cold(forest.id)) else ())
+        else:
+            raw = raw_hits(rows, forest.id, question, latest, unsure=unsure)
+            cold = RawHits(covering(question, cells), (), covering(question, facts))
+        return First(raw, cold, People(forest.owner, speakers, forest.display_name), above, told)
+
+    def _begun(
+        self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits, first: First
+    ) -> list[TreeRoot]:
+        """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
         if asked.mode is Mode.FLAT or not asked.trees:
-            return [], []
+            return []
+        most = self.settings.tree_limit
         best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
-        if asked.mode is Mode.ROOT:
-            return best, []
-        named = self._named_roots(rows, forest, asked.question) if TreeKind.ENTITY in asked.trees else []
-        lived, above = trees_of_hits(rows, search, hits, self.weights, asked.trees)
-        return list(dict.fromkeys([*named, *best, *lived]))[: self.settings.tree_limit], above
+        keys = []
+        if asked.mode is not Mode.ROOT:
+            best = list(dict.fromkeys([*best, *trees_of_hits(first.above, search, hits, self.weights)]))
+            keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
+        named, found = rows.together(rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]))
+        return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]
 
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:
         """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only.
@@ -238,24 +278,19 @@ class Gathering:
             settings.root_limit if asked.mode in TREE_MODES and asked.trees else 0,
         )
 
-    def _people(self, rows: RecallRows, forest: ForestRef) -> People:
-        return People(forest.owner, rows.speakers(forest.id), forest.display_name)
-
     def _near(self, search: IndexSearch, reading: Reading, asked: Asked, people: People) -> Nearness:
         """What lies near a question about a series, where that counts."""
         if self.settings.series_weight <= 0:
             return {}
         return near_facts(search, self.embedder, reading, asked.question, people, self.settings.fact_limit)
 
-    def _named_roots(self, rows: RecallRows, forest: ForestRef, question: Question) -> list[UUID]:
-        """The entity trees of the owner and of whom the question names."""
-        people = self._people(rows, forest)
-        named = [people.by_key(key) for key in question.name_keys()]
-        named += [one.person for one in found_in(question.text, people)]
-        known = [key for person in named if person is not None for key in sorted(person.keys)]
-        keys = list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
-        found: list[UUID] = [*rows.entity_roots(forest.id, keys)]
-        return found[: self.settings.tree_limit // 2]
+
+def named_keys(question: Question, people: People) -> list[str]:
+    """Under what the trees of the owner and of whom the question names are found."""
+    named = [people.by_key(key) for key in question.name_keys()]
+    named += [one.person for one in found_in(question.text, people)]
+    known = [key for person in named if person is not None for key in sorted(person.keys)]
+    return list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
 
 
 def expanded(question: Question, wording: float, related: float) -> SparseVector:
@@ -299,34 +334,16 @@ class RawHits:
                 signal.update({id_: share * best for id_, share in shares.items()})
 
 
-def raw_hits(rows: RecallRows, forest: ForestId, question: Question, *, by_vector: bool = False) -> RawHits:
-    """Search what has been accepted but not indexed yet, so that a turn is found at once; for a vector there is nothing
-    to search it by."""
-    behind = rows.not_indexed(forest, 1 if by_vector else RAW_LIMIT + 1)
-    latest, unsure = rows.together(behind, rows.index_unsure())
-    if by_vector:
-        return RawHits({}, (CATCHING_UP_FOR_VECTOR,) if latest or unsure else ())
+def raw_hits(
+    rows: RecallRows, forest: ForestId, question: Question, latest: Sequence[FoundText], *, unsure: bool
+) -> RawHits:
+    """Search what has been accepted but not indexed yet, so that a turn is found at once. ``latest`` are one more of
+    these cells than are read; of more, or when the index is ``unsure``, the others are asked for by full text."""
     covered = covering(question, latest[:RAW_LIMIT])
     if len(latest) <= RAW_LIMIT and not unsure:
         return RawHits(covered)
     cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
     return RawHits(covering(question, cells) | covered, (CATCHING_UP,))
-
-
-def cold_hits(
-    rows: RecallRows,
-    forest: ForestId,
-    question: Question,
-    limit: int,
-    until: datetime | None = None,
-    *,
-    by_vector: bool = False,
-) -> RawHits:
-    """Search by words what is out of the index because its topics are cold; by a vector none of it is found."""
-    if by_vector:
-        return RawHits({}, (COLD_FOR_VECTOR,) if rows.any_cold(forest) else ())
-    cells, facts = rows.cold_text(forest, question.words, limit, until)
-    return RawHits(covering(question, cells), (), covering(question, facts))
 
 
 def full_text_hits(
@@ -359,14 +376,10 @@ def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights
     return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
 
 
-def trees_of_hits(
-    rows: RecallRows, search: IndexSearch, hits: FlatHits, weights: Weights, kinds: Collection[TreeKind]
-) -> tuple[list[UUID], list[Above]]:
-    """Roots of the trees of these families where the hits live, those with the best hits first; and what is above the
-    hits."""
+def trees_of_hits(above: Iterable[Above], search: IndexSearch, hits: FlatHits, weights: Weights) -> list[UUID]:
+    """Roots of the trees where the hits live, those with the best hits first, by what is ``above`` the hits."""
     scores = fused(search.cells, weights, hits.cells) | fused(search.facts, weights, hits.facts)
     votes: dict[UUID, float] = defaultdict(float)
-    above = rows.one(rows.lowest_above(list(scores), kinds))
     for each in above:
-        votes[each.root] += scores[each.payload]
-    return sorted(votes, key=lambda root: (-votes[root], root)), above
+        votes[each.root] += scores.get(each.payload, 0.0)
+    return sorted(votes, key=lambda root: (-votes[root], root))

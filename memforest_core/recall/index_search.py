@@ -156,3 +156,13 @@ class IndexSearch:
             (scores.lexical if isinstance(query.vector, SparseVector) else scores.dense).update(found)
             self._scored_by(query.vector).update(found)
         return [hit for hits in answers for hit in hits]
+
+
+def best_by_words(search: IndexSearch) -> list[UUID]:
+    """The best cell and the best fact by words, if any was found by words."""
+    return [best for scores in (search.cells, search.facts) if (best := best_of_words(scores)) is not None]
+
+
+def best_of_words(scores: Scores) -> UUID | None:
+    """The best by words; of equal ones always the same."""
+    return max(scores.lexical, key=lambda id_: (scores.lexical[id_], id_), default=None)

@@ -15,7 +15,7 @@ from memforest_core.domain.text import terms
 from memforest_core.recall.current import Current, current_first
 from memforest_core.recall.exact import exact_first
 from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
-from memforest_core.recall.index_search import IndexSearch
+from memforest_core.recall.index_search import best_of_words
 from memforest_core.recall.items import ALWAYS, Bounds, items
 from memforest_core.recall.ordering import in_order
 from memforest_core.recall.question import Question
@@ -27,8 +27,6 @@ from memforest_core.recall.sources import SourcePiece
 
 LEAST = 0.2
 """Share of their weight that words keep, however little of the question the best hit holds."""
-BEST_CHARS = 8_000
-"""Of the best hits of a forest are read to see how much of the question they hold; a cell has no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +36,11 @@ class Part:
     place: Place
     gathered: Gathered
     current: Current
-    told: Mapping[UUID, str] = field(default_factory=dict)
-    """The texts of its best cell and its best fact by words."""
 
     def held(self, question: Question) -> float:
         """How much of the question's words the best hit by words holds, from 0 to 1."""
-        wanted = question.wanted
-        return max((len(question.held(terms(text))) for text in self.told.values()), default=0) / max(1, len(wanted))
+        most = max((len(question.held(terms(text))) for text in self.gathered.told.values()), default=0)
+        return most / max(1, len(question.wanted))
 
     def held_outside(self) -> float:
         """The same of what is not in the index: cells that are too new, and those of cold topics."""
@@ -170,7 +166,7 @@ class Pool:
         lists = [(search.cells, search.facts, search.nodes) for search in searches]
         if len(lists) < 2:
             return lists or [(Scores(), Scores(), Scores())]
-        texts = {id_: question.held(terms(text)) for part in self.parts for id_, text in part.told.items()}
+        texts = {id_: question.held(terms(text)) for part in self.parts for id_, text in part.gathered.told.items()}
         shares = dict(zip(texts, coverage(question.wanted, list(texts.values())), strict=True))
         compared = []
         for cells, facts, nodes in lists:
@@ -183,7 +179,7 @@ class Pool:
         of the question's words, less where it holds less. Every list is divided by its best, so that one word in common
         would otherwise count as much as all of them.
         """
-        shares = [part.held(question) for part in self.parts if part.told]
+        shares = [part.held(question) for part in self.parts if part.gathered.told]
         shares += [share for part in self.parts if (share := part.held_outside()) > 0.0]
         if not shares or enough <= 0.0:
             return 1.0
@@ -211,18 +207,9 @@ def _united(lists: Iterable[Scores]) -> Scores:
     return united
 
 
-def best_by_words(search: IndexSearch) -> list[UUID]:
-    """The best cell and the best fact by words, if any was found by words."""
-    return [best for scores in (search.cells, search.facts) if (best := _best(scores)) is not None]
-
-
-def _best(scores: Scores) -> UUID | None:
-    return max(scores.lexical, key=lambda id_: (scores.lexical[id_], id_), default=None)
-
-
 def _factor(scores: Scores, shares: Mapping[UUID, float]) -> float:
     """By what a list's scores by words are to be multiplied, so that its best one has its share of the question."""
-    best = _best(scores)
+    best = best_of_words(scores)
     top = 0.0 if best is None else scores.lexical[best]
     return shares.get(best, 0.0) / top if best is not None and top > 0.0 else 1.0
 

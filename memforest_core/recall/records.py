@@ -84,6 +84,8 @@ class PlacedNode(NamedTuple):
     stale: bool
     kind: TreeKind
     label: str
+    text: str | None = None
+    """The beginning of its summary, where it has one and that was read."""
 
 
 class TreeRoot(NamedTuple):

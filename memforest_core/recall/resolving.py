@@ -82,7 +82,7 @@ class Resolver:
             kept.append((one, piece))
             if len(kept) == k:
                 break
-        kept = self._with_paths(kept)
+        kept = self._with_paths(kept, neighbours)
         if neighbours:
             kept = self._with_neighbours(kept, neighbours)
         return tuple(piece for _, piece in kept)
@@ -165,27 +165,26 @@ class Resolver:
             paths += [trees.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
         return [path[::-1] for path in paths if path]
 
-    def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]]) -> list[tuple[Voted, Evidence]]:
+    def _with_paths(self, kept: Sequence[tuple[Voted, Evidence]], neighbours: int) -> list[tuple[Voted, Evidence]]:
         """The pieces with the way down to them, how fresh it is, and what was noted about turn and session."""
-        payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts)}
+        # The way to a piece is that to its first fact; beside which leaf its neighbours are, any of its facts may tell.
+        facts = None if neighbours else 1
+        payloads = {payload for one, _ in kept for payload in (one.item.cell, *one.item.facts[:facts])}
         placed, noted = self.rows.together(
-            self.rows.paths(sorted(payloads)),
+            self.rows.paths(sorted(payloads), SNIPPET_CHARS),
             self.rows.metadata(list(dict.fromkeys(_turn(one) for one, _ in kept))),
         )
         self._trees.add(placed)
-        paths = [self._paths(one) for one, _ in kept]
-        wanted = dict.fromkeys(node.id for trees in paths for path in trees for node in path)
-        summaries = self.rows.summaries(list(wanted), SNIPPET_CHARS)
         found = []
-        for (one, piece), trees in zip(kept, paths, strict=True):
-            shown = tuple(
-                _path_node(node, summaries.get(node.id, "") if self._knows(node) else "")
-                for path in trees
+        for one, piece in kept:
+            way = tuple(
+                _path_node(node, (node.text or "") if self._knows(node) else "")
+                for path in self._paths(one)
                 for node in path
             )
-            freshness = self._freshness(one.item.cell, summaries)
+            freshness = self._freshness(one.item.cell)
             own = noted[_turn(one)]
-            piece = replace(piece, path=shown, freshness=freshness, metadata=own.turn, session_metadata=own.session)
+            piece = replace(piece, path=way, freshness=freshness, metadata=own.turn, session_metadata=own.session)
             found.append((one, piece))
         return found
 
@@ -210,11 +209,11 @@ class Resolver:
         seen.append((piece, words))
         return False
 
-    def _freshness(self, cell: UUID, summaries: Mapping[NodeId, str]) -> Freshness:
+    def _freshness(self, cell: UUID) -> Freshness:
         if not self.candidates.cells[cell].placed:
             return Freshness.RAW
         path = self._trees.session_path(cell)
-        if not any(node.id in summaries for node in path):
+        if all(node.text is None for node in path):
             return Freshness.FACT
         return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
 

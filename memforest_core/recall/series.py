@@ -77,7 +77,7 @@ def near_facts(
     subjects = {one.person.id for one in meant} or {people.owner.id}
     first = sorted(near, key=lambda fact: (-near[fact], fact))[:READ]
     with reading() as rows:
-        texts = rows.texts(first, READ_CHARS)
+        texts = rows.one(rows.texts(first, READ_CHARS))
     for fact in first:
         named = found_in(texts.get(fact, ""), people)
         if any(one.person.id in subjects for one in named):

@@ -26,7 +26,7 @@ from memforest_core.recall.given_vector import checked_vector
 from memforest_core.recall.items import Bounds
 from memforest_core.recall.picking import Paces, pick
 from memforest_core.recall.places import found_places
-from memforest_core.recall.pooling import BEST_CHARS, Part, Pool, best_by_words
+from memforest_core.recall.pooling import Part, Pool
 from memforest_core.recall.priorities import by_priority, fact_priorities
 from memforest_core.recall.question import Question, parse_question
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
@@ -202,9 +202,7 @@ class RecallService:
             current = self._current(place, asked, clock)
             gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts, failure)
             failure = gathered.search.failure
-            with clock.stage("load"), self.store.recalling(place.tenant) as rows:
-                told = rows.texts(best_by_words(gathered.search), BEST_CHARS)
-            parts.append(Part(place, gathered, current, told))
+            parts.append(Part(place, gathered, current))
         return parts
 
     def _pool(

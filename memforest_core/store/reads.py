@@ -26,6 +26,7 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,11 @@ class Reader:
     @overload
     def together(self, first: Read[A], second: Read[B], third: Read[C], /) -> tuple[A, B, C]: ...
     @overload
+    def together(self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], /) -> tuple[A, B, C, D]: ...
+    @overload
     def together(
-        self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], fifth: Read[E], /
-    ) -> tuple[A, B, C, D, E]: ...
+        self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], fifth: Read[E], sixth: Read[F], /
+    ) -> tuple[A, B, C, D, E, F]: ...
     def together(self, *reads: Read[Any]) -> tuple[Any, ...]:
         """What several statements find, in one round trip. Raises StoreUnavailable."""
         return tuple(self._all(reads))

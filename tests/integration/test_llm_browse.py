@@ -76,7 +76,7 @@ class Walker:
 
     def begun(self, roots: Iterable[UUID]) -> list[TreeRoot]:
         with self.reading() as rows:
-            return rows.tree_roots(list(roots))
+            return rows.one(rows.tree_roots(list(roots)))
 
     def levels(self, root: UUID) -> list[int]:
         """How many nodes of each level have something to rank, from the root down."""
@@ -355,7 +355,7 @@ class TestReads:
         )
         whole = {UUID(str(row[0])): str(row[1]) for row in rows}
         with bob.reading() as reads:
-            found = reads.texts([*whole, UUID(int=5)], 12)
+            found = reads.one(reads.texts([*whole, UUID(int=5)], 12))
         assert found == {id_: text[:12] for id_, text in whole.items()}
 
     def test_last_turns_are_in_order_and_of_that_session_only(self, bob: Walker) -> None:
@@ -375,6 +375,6 @@ class TestReads:
         ids = [UUID(str(row[0])) for row in bob.stack.rows("SELECT cell_id FROM memforest.cell")]
         store = RecallStore(bob.stack.services.engine)
         with store.recalling(TenantId("other")) as rows:
-            assert rows.texts(ids, 10) == {}
+            assert rows.one(rows.texts(ids, 10)) == {}
             assert rows.nodes(bob.roots("session")) == []
             assert rows.last_turns(ForestId(bob.forest), "lamps", 2) == []

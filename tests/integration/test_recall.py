@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -21,6 +21,7 @@ from memforest_core.recall.rows import sql as statements
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.reads import Reader, Rows
 
 MOVING = (
     ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),
@@ -62,6 +63,22 @@ def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
     assert "Bob: I started learning the violin with an old teacher." in first(result, 2)
     assert result.mode == mode
     assert result.degraded == ()
+
+
+def test_postgres_is_asked_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forest; what the hits need; the roots; links; candidates; texts; ways. Children of nodes are kept."""
+    bob.memory.recall("bob", "Which instrument is Bob learning?")
+    sent: list[int] = []
+    send = Reader._sent
+
+    def counted(reader: Reader, statements: Sequence[tuple[str, Mapping[str, object]]]) -> list[Rows]:
+        sent.append(len(statements))
+        return send(reader, statements)
+
+    monkeypatch.setattr(Reader, "_sent", counted)
+    assert bob.memory.recall("bob", "Which instrument is Bob learning?").evidence
+    assert len(sent) == 7
+    assert sum(sent) <= 18
 
 
 def test_evidence_says_where_when_and_why(bob: Stack) -> None:

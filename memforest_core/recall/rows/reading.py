@@ -70,15 +70,14 @@ class RecallRows:
             return ForestRef(ForestId(id_), owner, zone, state == "frozen", name)
         return None
 
-    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+    def speakers(self, forest: ForestId) -> Read[list[tuple[str, str]]]:
         """The id and each name of everybody who has spoken, the newest names first."""
-        return [(id_, name) for id_, name in self._rows(sql.SPEAKERS, f=forest)]
+        return Read(sql.SPEAKERS, {"t": self._tenant, "f": forest}, _pairs)
 
-    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
+    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> Read[list[TreeRoot]]:
         """Roots of the entity trees under these scope keys."""
-        if not keys:
-            return []
-        return [NodeId(root) for (root,) in self._rows(sql.ENTITY_ROOTS, f=forest, keys=list(keys))]
+        values = {"t": self._tenant, "f": forest, "keys": list(keys)}
+        return Read(sql.ENTITY_ROOTS if keys else None, values, _roots)
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[list[CellRef]]:
         """Those of the cells that exist."""
@@ -135,17 +134,19 @@ class RecallRows:
         """What is above each leaf that holds one of the payloads in trees of these families."""
         return self._of_ids(sql.LOWEST_ABOVE, payloads, _above, kinds=[kind.value for kind in kinds])
 
-    def paths(self, payloads: Sequence[UUID]) -> Read[list[PlacedNode]]:
-        """The leaves that hold these payloads, in all trees, and all their ancestors, each once."""
-        return self._of_ids(sql.PATHS, payloads, _placed)
+    def paths(self, payloads: Sequence[UUID], chars: int) -> Read[list[PlacedNode]]:
+        """The leaves that hold these payloads, in all trees, and all their ancestors, each once, with the beginning of
+        its text."""
+        return self._of_ids(sql.PATHS, payloads, _placed, chars=chars)
 
-    def tree_roots(self, roots: Sequence[UUID]) -> list[TreeRoot]:
+    def tree_roots(self, roots: Sequence[UUID]) -> Read[list[TreeRoot]]:
         """Those of these roots that exist, in their order."""
-        found = {
-            id_: TreeRoot(NodeId(id_), version, TreeId(tree), _KINDS[kind], label)
-            for id_, version, tree, kind, label in self._by_ids(sql.TREE_ROOTS, roots)
-        }
-        return [found[root] for root in roots if root in found]
+
+        def in_order(rows: Rows) -> list[TreeRoot]:
+            found = {root.id: root for root in _roots(rows)}
+            return [found[NodeId(root)] for root in roots if root in found]
+
+        return self._of_ids(sql.TREE_ROOTS, roots, in_order)
 
     def children(self, nodes: Sequence[UUID]) -> list[Below]:
         """The children of those of these nodes that have any."""
@@ -181,6 +182,10 @@ class RecallRows:
             )
             for session, ordinal in (keys[at - 1],)
         ]
+
+    def turns_of_cells(self, forest: ForestId, cells: Sequence[UUID]) -> Read[list[TurnHead]]:
+        """The turns of those of these cells that exist; a turn comes with each of its parts."""
+        return self._of_ids(sql.TURNS_OF_CELLS, cells, _heads, f=forest)
 
     def metadata(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, Metadata]]:
         """The metadata of turns and of their sessions."""
@@ -232,18 +237,15 @@ class RecallRows:
 
     def cold_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
-    ) -> tuple[list[FoundText], list[FoundText]]:
+    ) -> Read[tuple[list[FoundText], list[FoundText]]]:
         """The same among the cells and facts that are out of the index because their topics are cold."""
         values = _wording(words)
-        if values is None:
-            return [], []
-        rows = self._rows(sql.TEXT_OF_COLD, f=forest, n=limit, until=until, **values)
-        cells, facts = ([FoundText(id_, text) for of, id_, text in rows if of == kind] for kind in ("cell", "fact"))
-        return cells, facts
+        bounds = {"t": self._tenant, "f": forest, "n": limit, "until": until}
+        return Read(sql.TEXT_OF_COLD if values else None, bounds | (values or {}), _cold)
 
-    def any_cold(self, forest: ForestId) -> bool:
+    def any_cold(self, forest: ForestId) -> Read[bool]:
         """Whether anything is out of the index because its topics are cold."""
-        return _whether(self._rows(sql.ANY_COLD, f=forest))
+        return Read(sql.ANY_COLD, {"t": self._tenant, "f": forest}, _whether)
 
     def index_unsure(self) -> Read[bool]:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
@@ -257,9 +259,9 @@ class RecallRows:
         """Those of the nodes that exist."""
         return _placed(self._by_ids(sql.NODES, ids))
 
-    def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
+    def texts(self, payloads: Sequence[UUID], chars: int) -> Read[dict[UUID, str]]:
         """The beginning of each cell's and each fact's text."""
-        return dict(self._by_ids(sql.TEXTS, payloads, chars=chars))
+        return self._of_ids(sql.TEXTS, payloads, dict, chars=chars)
 
     def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
         """The last ``n`` turns of one of the caller's sessions, in order; none when it does not exist."""
@@ -289,6 +291,21 @@ def _as_they_are(rows: Rows) -> Rows:
 def _whether(rows: Rows) -> bool:
     [(answer,)] = rows
     return bool(answer)
+
+
+def _pairs(rows: Rows) -> list[tuple[str, str]]:
+    return [(one, other) for one, other in rows]
+
+
+def _roots(rows: Rows) -> list[TreeRoot]:
+    return [
+        TreeRoot(NodeId(id_), version, TreeId(tree), _KINDS[kind], label) for id_, version, tree, kind, label in rows
+    ]
+
+
+def _cold(rows: Rows) -> tuple[list[FoundText], list[FoundText]]:
+    cells, facts = ([FoundText(id_, text) for of, id_, text in rows if of == kind] for kind in ("cell", "fact"))
+    return cells, facts
 
 
 def _found(rows: Rows) -> list[FoundText]:
@@ -338,6 +355,25 @@ def _above(rows: Rows) -> list[Above]:
     ]
 
 
+def _heads(rows: Rows) -> list[TurnHead]:
+    return [
+        TurnHead(
+            SessionId(KNOWN_IDS[session]),
+            ordinal,
+            turn,
+            outside,
+            speaker,
+            name,
+            said.astimezone(UTC),
+            dated,
+            role,
+            origin,
+            channel,
+        )
+        for session, ordinal, turn, outside, speaker, name, said, dated, role, origin, channel in rows
+    ]
+
+
 def _metadata(rows: Rows) -> dict[TurnKey, Metadata]:
     return {(SessionId(session), ordinal): Metadata(own, of_session) for session, ordinal, own, of_session in rows}
 
@@ -362,8 +398,8 @@ def _near(words: Iterable[str]) -> str:
 
 def _placed(rows: Rows) -> list[PlacedNode]:
     return [
-        PlacedNode(id_, tree, parent, level, payload, start, end, stale, _KINDS[kind], label)
-        for id_, tree, parent, level, payload, start, end, stale, kind, label in rows
+        PlacedNode(id_, tree, parent, level, payload, start, end, stale, _KINDS[kind], label, *text)
+        for id_, tree, parent, level, payload, start, end, stale, kind, label, *text in rows
     ]
 
 

@@ -34,9 +34,11 @@ SPEAKERS = sa.text("""
     """)
 
 ENTITY_ROOTS = sa.text("""
-    SELECT root_id FROM memforest.tree
-     WHERE tenant_id = :t AND forest_id = :f AND kind = 'entity' AND scope_key = ANY(CAST(:keys AS text[]))
-       AND root_id IS NOT NULL ORDER BY scope_key
+    SELECT r.root_id, n.version, r.tree_id, r.kind, r.label
+      FROM memforest.tree r CROSS JOIN LATERAL (
+        SELECT version FROM memforest.node WHERE tenant_id = :t AND node_id = r.root_id LIMIT 1) n
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'entity' AND r.scope_key = ANY(CAST(:keys AS text[]))
+     ORDER BY r.scope_key
     """)
 
 CELLS = sa.text("""
@@ -123,8 +125,11 @@ PATHS = sa.text("""
         SELECT n.* FROM path CROSS JOIN LATERAL (
             SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version
               FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT path.*, r.kind, r.label FROM path CROSS JOIN LATERAL (
+    SELECT path.*, r.kind, r.label, s.text FROM path CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = path.tree_id LIMIT 1) r
+      LEFT JOIN LATERAL (
+        SELECT left(text, :chars) AS text FROM memforest.node_summary
+         WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) s ON path.level > 0
      ORDER BY r.kind, path.tree_id, path.level, path.node_id
     """)
 
@@ -174,6 +179,18 @@ TURNS = sa.text(f"""
         SELECT external_id, origin_owner, channel FROM memforest.session
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
+
+TURNS_OF_CELLS = sa.text("""
+    SELECT t.session_id::text, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
+           t.occurred_at, t.dated, t.role, s.origin_owner, s.channel
+      FROM memforest.cell c
+     CROSS JOIN LATERAL (
+        SELECT external_id, origin_owner, channel FROM memforest.session
+         WHERE tenant_id = :t AND session_id = c.session_id LIMIT 1) s
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
+       AND t.ordinal BETWEEN c.first_turn AND c.last_turn
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f
+    """)
 
 METADATA = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.metadata, s.metadata AS of_session

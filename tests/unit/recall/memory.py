@@ -147,8 +147,8 @@ class Forest:
     def together(self, *found: object) -> tuple[object, ...]:
         return found
 
-    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[NodeId]:
-        return [self.entities[key] for key in keys if key in self.entities]
+    def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[TreeRoot]:
+        return self.tree_roots([self.entities[key] for key in keys if key in self.entities])
 
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
         return [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
@@ -209,10 +209,11 @@ class Forest:
         found = {head.session_id for head in self.heads.values() if head.channel in channels}
         return [session for session in found if not wanted or session in wanted][:limit]
 
-    def paths(self, payloads: Sequence[UUID]) -> list[PlacedNode]:
+    def paths(self, payloads: Sequence[UUID], chars: int) -> list[PlacedNode]:
         trees = {leaf.tree_id for leaf in self.placed if leaf.payload_id in payloads}
+        told = {node: text[:chars] for node, text in self.summaries_by_node.items()}
         return [
-            node
+            node._replace(text=told.get(node.id))
             for node in self.placed
             if node.tree_id in trees and (node.payload_id is None or node.payload_id in payloads)
         ]
@@ -239,6 +240,10 @@ class Forest:
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         return [self.heads[key] for key in keys if key in self.heads]
+
+    def turns_of_cells(self, forest: ForestId, cells: Sequence[UUID]) -> list[TurnHead]:
+        rows = [self.cell_rows[id_] for id_ in cells if id_ in self.cell_rows]
+        return self.turns([(row.session_id, at) for row in rows for at in range(row.first_turn, row.last_turn + 1)])
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
         return {key: self.said[key] for key in keys if key in self.said}

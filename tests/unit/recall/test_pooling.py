@@ -21,8 +21,8 @@ def pool(*texts: str, cold: float = 0.0) -> Pool:
     """A forest whose best hits by words have these texts; what is cold holds this share of the question."""
     told = {UUID(int=number): text for number, text in enumerate(texts)}
     outside = RawHits({UUID(int=99): cold} if cold else {})
-    gathered = cast(Any, SimpleNamespace(raw=RawHits({}), cold=outside))
-    return Pool((Part(PLACE, gathered, Current(), told),))
+    gathered = cast(Any, SimpleNamespace(raw=RawHits({}), cold=outside, told=told))
+    return Pool((Part(PLACE, gathered, Current()),))
 
 
 @pytest.mark.parametrize(
