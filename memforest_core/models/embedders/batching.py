@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
@@ -18,9 +19,9 @@ Ids = list[int]
 Run = Callable[[Sequence[Ids]], Vectors]
 
 
-def padded(count: int, rounding: int) -> int:
-    """A count, rounded up to a multiple."""
-    return -(-count // rounding) * rounding
+def padded(length: int, rounding: int) -> int:
+    """A length, rounded up to a multiple."""
+    return -(-length // rounding) * rounding
 
 
 def in_batches(texts: Sequence[str], size: int, request: Callable[[Sequence[str]], Embedded]) -> Embedded:
@@ -50,13 +51,15 @@ class _Call:
         self.ready = threading.Event()
 
 
-_Row = tuple[_Call, int]
+_Row = tuple[int, _Call, int]
+"""When it came (a number that grows), who waits for it, and its place in the call."""
 _Groups = dict[int, deque[_Row]]
-"""Waiting rows by padded length; the group that has waited longest comes first."""
+"""Waiting rows by padded length, none empty; those of a length in the order in which they came."""
 
 
 class Batches:
-    """Runs token lists of one padded length together, ``threads`` batches at a time.
+    """Runs token lists of one padded length together, ``threads`` batches at a time, those first that came first:
+    callers who ask for other lengths all the time hold nobody up.
 
     ``run`` must give a row the same vector in any company. A token list is padded to a multiple of ``rounding``; a
     batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
@@ -81,6 +84,7 @@ class Batches:
         self._lock = threading.Lock()
         self._urgent: _Groups = {}
         self._queued: _Groups = {}
+        self._came = count()
 
     def vectors(self, tokens: Sequence[Ids], *, urgent: bool) -> Vectors:
         """One row per token list, in order; urgent rows go before all others that wait.
@@ -95,7 +99,7 @@ class Batches:
         with self._lock:
             # The longest first: a long run at the end would leave the other threads idle.
             for position in sorted(range(len(tokens)), key=lambda place: -lengths[place]):
-                groups.setdefault(lengths[position], deque()).append((call, position))
+                groups.setdefault(lengths[position], deque()).append((next(self._came), call, position))
         # As many runs as these rows need by themselves; in common batches some find nothing left.
         runs = [
             self._pool.submit(self._run_next)
@@ -117,7 +121,7 @@ class Batches:
             groups = self._urgent or self._queued
             if not groups:
                 return []
-            length, rows = next(iter(groups.items()))
+            length, rows = min(groups.items(), key=lambda group: group[1][0][0])
             taken = [rows.popleft() for _ in range(min(len(rows), self._rows(length)))]
             if not rows:
                 del groups[length]
@@ -129,13 +133,13 @@ class Batches:
             return
         found: Vectors | None = None
         try:
-            found = self._run([call.tokens[position] for call, position in taken])
+            found = self._run([call.tokens[position] for _, call, position in taken])
         finally:
             self._deliver(taken, found)
 
     def _deliver(self, taken: Sequence[_Row], found: Vectors | None) -> None:
         with self._lock:
-            for row, (call, position) in enumerate(taken):
+            for row, (_, call, position) in enumerate(taken):
                 if found is None:
                     call.failed = True
                 else:

@@ -110,3 +110,36 @@ def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
 
 def test_nothing_in_nothing_out() -> None:
     assert batches(Recorder()).vectors([], urgent=False).shape == (0, 2)
+
+
+class Slow(Recorder):
+    """Each run takes long enough for the callers whose rows are done to ask again."""
+
+    def __call__(self, batch: Sequence[Ids]) -> Vectors:
+        threading.Event().wait(0.005)
+        return super().__call__(batch)
+
+
+def test_callers_of_another_length_who_never_pause_hold_nobody_up() -> None:
+    run = Slow()
+    run.go.set()
+    shared, over = batches(run, batch_size=1), threading.Event()
+
+    def ask_again_and_again() -> None:
+        while not over.is_set():
+            shared.vectors([[1]] * 3, urgent=False)
+
+    with ThreadPoolExecutor(5) as pool:
+        busy = [pool.submit(ask_again_and_again) for _ in range(4)]
+        assert run.started.wait(10)
+        began = len(run.runs)
+        found = pool.submit(shared.vectors, [[1] * 8], urgent=False)
+        try:
+            assert found.result(timeout=20).tolist() == [[8, 8]]
+        finally:
+            over.set()
+        for each in busy:
+            each.result(timeout=10)
+    # Of each caller three rows may have come before it, and three more once those were done.
+    at = next(place for place, batch in enumerate(run.runs) if len(batch[0]) == 8)
+    assert at - began <= 40
