@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from memforest_core.domain.lexical import query_weights
 from memforest_core.domain.text import clean, normalize_name, variants
-from memforest_core.domain.words import words_of
+from memforest_core.domain.words import ENGLISH, words_of
 from memforest_core.domain.words.records import Words
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import SparseVector
+from memforest_core.models.embedders import ENGLISH_ONLY
 
 MAX_QUESTION_CHARS = 8_192
 MAX_NAME_WORDS = 4
@@ -49,6 +50,10 @@ class Question:
     def about_order(self) -> bool:
         """Whether it asks for what came before or after something."""
         return any(words.order.found(self.words, self.text) for words in self.spoken)
+
+    def known_to(self, model: str) -> bool:
+        """Whether an embedding model knows the language of the question: its vectors mean little in another one."""
+        return model not in ENGLISH_ONLY or self.spoken[0] is ENGLISH
 
     def names(self, name: str) -> bool:
         """Whether a word of a display name stands in the question."""

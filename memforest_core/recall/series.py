@@ -16,11 +16,9 @@ from memforest_core.domain.people import People
 from memforest_core.domain.scoring import Voted, coverage
 from memforest_core.domain.series import ALIKE, SIGNAL, Stated, lift_series
 from memforest_core.domain.text import terms
-from memforest_core.domain.words import ENGLISH
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.index.vector_index import SparseVector
 from memforest_core.models.calls import Embedder
-from memforest_core.models.embedders import ENGLISH_ONLY
 from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.current import SIGNAL as CURRENT
 from memforest_core.recall.current import Current, tells
@@ -66,7 +64,7 @@ def near_facts(
     """
     if series_of(question.text) is None or search.dense is None or search.failure is not None:
         return {}
-    if embedder.model in ENGLISH_ONLY and question.spoken[0] is not ENGLISH:
+    if not question.known_to(embedder.model):
         return {}
     text = _thing(question.text)
     meant = found_in(text, people)

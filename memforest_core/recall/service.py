@@ -243,8 +243,9 @@ class RecallService:
         """The candidates with all votes, best first."""
         with clock.stage("score"):
             # With a chat model it was not measured: its sentences share more words with questions, and the questions of
-            # its plans have words of their own.
-            enough = self.settings.enough_words if self.chat is None else 0.0
+            # its plans have words of their own. Where vectors mean little, words are all there is.
+            less = self.chat is None and asked.question.known_to(self.embedder.model)
+            enough = self.settings.enough_words if less else 0.0
             voted = pool.voted(asked.question, self._weights, enough)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)

@@ -53,6 +53,18 @@ def test_a_question_whose_language_is_unclear_is_asked_for_in_all() -> None:
     assert {"geburtstag"} < parse_question("Omas Geburtstage?").terms
 
 
+@pytest.mark.parametrize(
+    ("text", "model", "known"),
+    [
+        ("Where do the dogs live?", "all-minilm-l6-v2-int8", True),
+        ("Wo wohnen die Hunde jetzt?", "all-minilm-l6-v2-int8", False),
+        ("Wo wohnen die Hunde jetzt?", "multilingual-e5-small-4bit", True),
+    ],
+)
+def test_an_english_model_knows_no_other_language(text: str, model: str, known: bool) -> None:
+    assert parse_question(text).known_to(model) is known
+
+
 def test_a_name_is_recognized_in_any_case_and_as_a_possessive() -> None:
     question = parse_question("what is BOB's job?")
     assert question.names("Bob Smith")
