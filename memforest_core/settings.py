@@ -549,8 +549,8 @@ class RecallSettings(Group):
     wording_weight: float = Field(default=0.65, ge=0)
     """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
     enough_words: float = Field(default=0.5, ge=0, le=1)
-    """Words count less where the best hit holds a smaller share of the question's words than this, in a recall without a
-    chat model and with an embedding model that knows the language of the question; 0 for never."""
+    """Words count less where the best hit holds a smaller share of the question's words than this, in a recall without
+    a chat model and with an embedding model that knows the language of the question; 0 for never."""
     related_weight: float = Field(default=0.5, ge=0)
     """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
     order_weight: float = Field(default=1.2, ge=0)
