@@ -19,11 +19,11 @@ from benchmarks.eval.ingesting import Memory, remembered
 from benchmarks.eval.losses import loss_table
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
-from benchmarks.eval.summing import FOUND, by_type, comparison, row
+from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
 from benchmarks.eval.tables import WrongTable
 from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
-from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST
+from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.cli.logs import configure_logs
 from memforest_core.errors import InvalidSettings, MemForestError
@@ -41,11 +41,13 @@ MEASURED = (
     " headers included, all methods packed alike; recall: percent of the gold turns whose text (or a sentence of it of"
     " at least half its length) is there; recall_at_k, all_at_10, mrr and ndcg_10 by the turns that the first k items"
     " quote, which favours big items; means over questions. Each method orders up to 200 items. query_ms: the query"
-    " that gives them, its embedding included; query_k_ms: one of memforest for the configured k, asked after it."
+    " that gives them, its embedding included; query_k_ms: one of memforest for the configured k, asked after it;"
+    " neither of rows that differ in weights or trees, which find answers of store, index and embedder kept."
     " memforest: the configured settings in embedding mode; memforest:no-<signal>: that weight is 0;"
     " memforest:trees=...: those families of trees only; ours: rows that need MemForest. comparison: with the foreign"
     " baseline that delivers the largest share, comparison_recall: by recall, by_type: each baseline by share; paired"
     " differences in points with a 95% percentile bootstrap interval, conversations drawn, 2,000 draws."
+    " adds: memforest minus each variant in the same way, and with questions drawn."
     " losses: percent of the gold turns that each stage of memforest loses"
 )
 
@@ -189,6 +191,7 @@ def summed(
         "comparison": comparison(ours, flat, seed) if ours else {},
         "comparison_recall": comparison(ours, flat, seed, FOUND) if ours else {},
         "by_type": by_type(ours, flat, seed) if ours else {},
+        "adds": adds(ours, {name: by_name[name] for name in wanted if is_variant(name)}, seed) if ours else {},
         "losses": loss_table(ours),
     }
 

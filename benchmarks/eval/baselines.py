@@ -25,8 +25,8 @@ class Answered:
     """What a method found for a question: items, best first, and the time that it took in milliseconds."""
 
     items: Sequence[Item]
-    ms: float
-    """Of the query that gave these items."""
+    ms: float | None
+    """Of the query that gave these items; None where it was not timed."""
     stages_ms: dict[str, float] = field(default_factory=dict)
     degraded: tuple[str, ...] = ()
     k_ms: float | None = None

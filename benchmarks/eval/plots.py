@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.eval.baseline_rows import shown
 from benchmarks.eval.tables import PASS_1
-from benchmarks.eval.variants import MEMFOREST
+from benchmarks.eval.variants import MEMFOREST, is_variant
 
 BUDGETS = ((500, "share_500"), (2_000, "share_2000"))
 LATENCY, TOKENS = "query_ms_p50", "context_tokens"
@@ -83,7 +83,10 @@ def drawn(
 
 
 def _lines(rows: Sequence[Mapping[str, object]], *points: tuple[float | str, str]) -> list[Line]:
-    """A line for each row through (cost, value); a cost is a number or the name of a figure."""
+    """A line for each row through (cost, value); a cost is a number or the name of a figure.
+
+    A row that has no such figure, because it was not timed, has no line.
+    """
     return [
         Line(
             str(one["method"]),
@@ -91,13 +94,14 @@ def _lines(rows: Sequence[Mapping[str, object]], *points: tuple[float | str, str
             tuple((_figure(one[x] if isinstance(x, str) else x), _figure(one[y])) for x, y in points),
         )
         for one in rows
+        if all(one[x] is not None for x, _ in points if isinstance(x, str))
     ]
 
 
 def _kind(method: str) -> Kind:
     if method == MEMFOREST:
         return Kind.OURS
-    return Kind.VARIANT if method.startswith(f"{MEMFOREST}:") else Kind.BASELINE
+    return Kind.VARIANT if is_variant(method) else Kind.BASELINE
 
 
 def _figure(cell: object) -> float:

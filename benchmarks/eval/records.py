@@ -53,8 +53,9 @@ class Record:
     ndcg_10: float
     context_tokens: int
     """Tokens of the delivered text of the first 10 items, headers included."""
-    ms: float
-    """Wall time of the query whose items are measured here (up to 200), its embedding included."""
+    ms: float | None
+    """Wall time of the query whose items are measured here (up to 200), its embedding included; None where a row is not
+    timed, because what was asked before was kept."""
     k_ms: float | None = None
     """Wall time of a query for the configured number of pieces; None where a method has no such number."""
     stages_ms: Mapping[str, float] = field(default_factory=dict)

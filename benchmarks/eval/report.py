@@ -18,9 +18,9 @@ from benchmarks.eval.answers import ANSWERS
 from benchmarks.eval.baseline_rows import BASELINES, shown
 from benchmarks.eval.losses import loss_table
 from benchmarks.eval.records import RESULT, Record, WrongRun, by_method, read_records, read_run
-from benchmarks.eval.summing import SHARE, Value, by_type, comparison, interval, row
+from benchmarks.eval.summing import adds, by_type, comparison, row
 from benchmarks.eval.tables import MAX_K, WrongTable, read, table
-from benchmarks.eval.variants import MEMFOREST
+from benchmarks.eval.variants import MEMFOREST, is_variant
 from benchmarks.harness import Row, say
 
 MAX_CONVERSATIONS = 12
@@ -148,11 +148,7 @@ def _about(found: Measured) -> str:
 
 def _own(rows: Sequence[Row]) -> list[Row]:
     """The default configuration and what it is compared with."""
-    return [one for one in rows if not _is_variant(str(one["method"]))]
-
-
-def _is_variant(method: str) -> bool:
-    return method.startswith(f"{MEMFOREST}:")
+    return [one for one in rows if not is_variant(str(one["method"]))]
 
 
 def _headline(found: Measured) -> str:
@@ -237,34 +233,36 @@ def _difference(cell: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _ablation(found: Measured) -> str:
-    """Each variant minus the default configuration, over the questions that both were asked."""
+    """The default configuration minus each variant, over the questions that both were asked."""
+    variants = {name: records for name, records in found.records.items() if is_variant(name)}
+    told: Mapping[str, Mapping[str, Any]] = adds(found.ours, variants, found.seed) if found.ours else {}
+    shares = {str(one["method"]): one for one in found.rows}
     lines = []
-    for one in found.rows:
-        method = str(one["method"])
-        if not _is_variant(method):
-            continue
-        cells: list[object] = [method.removeprefix(f"{MEMFOREST}:")]
-        for name, value in zip(("share_500", "share_2000"), SHARE, strict=True):
-            cells += [one[name], *_gap(found.records[method], found.ours, value, found.seed)]
-        lines.append([*cells, one["query_ms_p50"]])
-    if not lines or not found.ours:
+    for name, budgets in told.items():
+        cells: list[object] = [name.removeprefix(f"{MEMFOREST}:")]
+        for budget in ("500", "2000"):
+            cells += [shares[name][f"share_{budget}"], *_added(budgets.get(budget))]
+        lines.append(cells)
+    if not lines:
         return ""
-    heads = ["variant", "500 tokens", "difference", "interval", "2,000 tokens", "difference", "interval", "p50 ms"]
-    return "Variant minus memforest, in points: a loss is what the missing part adds.\n\n" + grid(heads, lines)
+    heads = ["variant"]
+    for budget in ("500 tokens", "2,000 tokens"):
+        heads += [budget, "adds", "by conversation", "by question", "changed"]
+    return (
+        f"{MEMFOREST} minus variant, in points: what the missing part adds. 95% intervals, conversations drawn and"
+        " questions drawn; changed: questions with another share.\n\n" + grid(heads, lines)
+    )
 
 
-def _gap(variant: Sequence[Record], ours: Sequence[Record], value: Value, seed: int) -> tuple[str, str]:
-    base = {record.question_id: value(record) for record in ours}
-    gaps = [
-        (record.conversation, value(record) - base[record.question_id])
-        for record in variant
-        if record.question_id in base
-    ]
-    if not gaps:
-        return "", ""
-    low, high = interval(gaps, seed)
-    mean = sum(gap for _, gap in gaps) / len(gaps)
-    return f"{100 * mean:+.1f}", f"{100 * low:+.1f} to {100 * high:+.1f}"
+def _added(cell: Mapping[str, Any] | None) -> tuple[object, ...]:
+    if not cell:
+        return "", "", "", ""
+    return (
+        f"{cell['difference']:+.1f}",
+        f"{cell['low']:+.1f} to {cell['high']:+.1f}",
+        f"{cell['question_low']:+.1f} to {cell['question_high']:+.1f}",
+        cell["changed"],
+    )
 
 
 def _losses(found: Measured) -> str:
@@ -279,14 +277,16 @@ def _losses(found: Measured) -> str:
 
 
 def _stages(found: Measured) -> str:
-    parts = [_stage_times(one) for one in found.rows]
+    rows = [one for one in found.rows if one["query_ms_p50"] is not None]
+    parts = [_stage_times(one) for one in rows]
     stages = list(dict.fromkeys(stage for part in parts for stage in part))
     lines = [
         [one["method"], *(part.get(stage) for stage in stages), one["query_ms_p50"], one["query_ms_p95"]]
-        for one, part in zip(found.rows, parts, strict=True)
+        for one, part in zip(rows, parts, strict=True)
     ]
-    return "Milliseconds, p50, of the query whose items are measured.\n\n" + grid(
-        ["method", *stages, "whole query", "p95"], lines
+    return (
+        "Milliseconds, p50, of the query whose items are measured; rows that were not timed are left out.\n\n"
+        + grid(["method", *stages, "whole query", "p95"], lines)
     )
 
 

@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
@@ -75,8 +76,8 @@ class Run:
     def go(self, records: RecordFile, jobs: int = 1) -> None:
         """Ask what is not recorded yet; one conversation after the other, so that each cut is made once.
 
-        With more ``jobs`` as many processes ask, each over connections of its own; a method's records of a conversation
-        are written together then.
+        With more ``jobs`` as many processes ask, each over connections of its own; the records of one task are written
+        together then.
         """
         open_ = self._open(records)
         if jobs == 1:
@@ -86,11 +87,32 @@ class Run:
             return
         context = multiprocessing.get_context("spawn")
         given = (self.services.settings, self.data, [method.name for method in self.methods])
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=given) as pool:
+        with ExitStack() as stack:
+            pools = [
+                stack.enter_context(ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=given))
+                for _ in range(jobs)
+            ]
+            pending = [pools[process].submit(_asked, task) for process, task in self.shared(open_, jobs)]
+            # When one fails, the others are not begun.
+            stack.callback(lambda: [each.cancel() for each in pending])
             # In the order of the tasks, so that rows come in their own.
-            for found in pool.map(_asked, open_):
-                for record in found:
+            for done in pending:
+                for record in done.result():
                     records.add(record)
+
+    def shared(self, open_: Sequence[Task], jobs: int) -> Iterator[tuple[int, Task]]:
+        """Each task with the process that does it, from 0.
+
+        A conversation's cuts are made once, so all baselines of it go to one process. Our own rows are divided by
+        question: one process asks all variants the same questions, and has use of what it kept.
+        """
+        for number, place, questions in open_:
+            if not isinstance(self.methods[place], Recalling):
+                yield number % jobs, (number, place, questions)
+                continue
+            for process in range(jobs):
+                if own := [at for at in questions if at % jobs == process]:
+                    yield process, (number, place, own)
 
     def _open(self, records: RecordFile) -> list[Task]:
         """For each conversation and method the questions that are not recorded."""
@@ -111,8 +133,9 @@ class Run:
         """One method's answers about one conversation."""
         number, place, questions = task
         conversation, method = self.data[number], self.methods[place]
-        # The first query of a method pays for connections and caches; it is asked twice, and counts once.
-        method.ask(conversation, conversation.questions[questions[0]])
+        if not isinstance(method, Recalling) or method.timed:
+            # The first query of a method pays for connections and caches; it is asked twice, and counts once.
+            method.ask(conversation, conversation.questions[questions[0]])
         for at in questions:
             yield self._measured(method, conversation, conversation.questions[at])
         say(f"{method.name}: asked about {number + 1} of {len(self.data)} conversations")
@@ -141,7 +164,7 @@ class Run:
             mrr=places.mrr,
             ndcg_10=places.ndcg_10,
             context_tokens=_tokens(items[:FIRST]),
-            ms=round(answered.ms, 3),
+            ms=None if answered.ms is None else round(answered.ms, 3),
             k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
             stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
             losses=self._lost(method, conversation, question, answered, near, far),

@@ -16,6 +16,8 @@ from benchmarks.harness import Row
 DRAWS = 2_000
 """Bootstrap samples."""
 INTERVAL = (0.025, 0.975)
+SAME = 1e-9
+"""Shares that differ by less are the same."""
 
 Value = Callable[[Record], float]
 Measure = tuple[Value, Value]
@@ -29,6 +31,7 @@ FOUND: Measure = (attrgetter("found_500"), attrgetter("found_2000"))
 def row(method: str, records: Sequence[Record], ingest_s: float) -> Row:
     """One method's figures: percentages are means over questions of each question's share."""
     stages = sorted({stage for record in records for stage in record.stages_ms})
+    whole = [record.ms for record in records if record.ms is not None]
     of_k = [record.k_ms for record in records if record.k_ms is not None]
     return {
         "method": method,
@@ -44,16 +47,21 @@ def row(method: str, records: Sequence[Record], ingest_s: float) -> Row:
         "context_tokens": round(sum(record.context_tokens for record in records) / max(1, len(records))),
         "by_category": _by(records, lambda record: record.category),
         "by_conversation": _by(records, lambda record: record.conversation),
-        "query_ms_p50": round(quantile([record.ms for record in records], 0.5), 2),
-        "query_ms_p95": round(quantile([record.ms for record in records], 0.95), 2),
-        "query_k_ms_p50": round(quantile(of_k, 0.5), 2) if of_k else None,
-        "query_k_ms_p95": round(quantile(of_k, 0.95), 2) if of_k else None,
+        "query_ms_p50": _time(whole, 0.5),
+        "query_ms_p95": _time(whole, 0.95),
+        "query_k_ms_p50": _time(of_k, 0.5),
+        "query_k_ms_p95": _time(of_k, 0.95),
         "stages_ms_p50": {
             stage: round(quantile([record.stages_ms.get(stage, 0.0) for record in records], 0.5), 2) for stage in stages
         },
         "degraded": sum(bool(record.degraded) for record in records),
         "ingest_s": ingest_s,
     }
+
+
+def _time(times_ms: Sequence[float], share: float) -> float | None:
+    """A quantile; None for a row that was not timed."""
+    return round(quantile(times_ms, share), 2) if times_ms else None
 
 
 def _by(records: Sequence[Record], group: Callable[[Record], str]) -> dict[str, Row]:
@@ -114,14 +122,48 @@ def by_type(ours: Sequence[Record], others: Mapping[str, Sequence[Record]], seed
     }
 
 
+def adds(ours: Sequence[Record], variants: Mapping[str, Sequence[Record]], seed: int) -> dict[str, Row]:
+    """What each variant lacks adds to ours: our share minus the variant's, over the questions that both were asked.
+
+    For each variant ``500`` and ``2000`` with the difference in points, its 95% interval with conversations drawn
+    (``low``, ``high``) and with questions drawn (``question_low``, ``question_high``), and ``changed``: how many
+    questions have another share at all. With few conversations the first interval is rough; the second is too narrow
+    where questions about one conversation are alike.
+    """
+    return {
+        name: {
+            str(budget): _added(gaps, seed)
+            for budget, value in zip(BUDGETS, SHARE, strict=True)
+            if (gaps := _gaps(ours, records, value))
+        }
+        for name, records in variants.items()
+    }
+
+
+def _added(gaps: Sequence[tuple[Record, float]], seed: int) -> Row:
+    of_conversations = _difference([(one.conversation, gap) for one, gap in gaps], seed)
+    low, high = interval([(one.question_id, gap) for one, gap in gaps], seed)
+    return {
+        **{name: of_conversations[name] for name in ("n", "difference", "low", "high")},
+        "question_low": round(100 * low, 1),
+        "question_high": round(100 * high, 1),
+        "changed": sum(abs(gap) > SAME for _, gap in gaps),
+    }
+
+
+def _gaps(ours: Sequence[Record], theirs: Sequence[Record], value: Value) -> list[tuple[Record, float]]:
+    """Each of our records that the other row has too, with the difference of the figure."""
+    other = {record.question_id: value(record) for record in theirs}
+    return [(record, value(record) - other[record.question_id]) for record in ours if record.question_id in other]
+
+
 def _mean(records: Sequence[Record], value: Value) -> float:
     return sum(map(value, records)) / len(records)
 
 
 def _differences(ours: Sequence[Record], theirs: Sequence[Record], value: Value, seed: int) -> dict[str, Row]:
     """For all questions and for each category the paired difference in points."""
-    other = {record.question_id: value(record) for record in theirs}
-    pairs = [(record, value(record) - other[record.question_id]) for record in ours if record.question_id in other]
+    pairs = _gaps(ours, theirs, value)
     if not pairs:
         return {}
     names = ["all", *dict.fromkeys(record.category for record, _ in pairs)]
@@ -148,10 +190,12 @@ def interval(gaps: Sequence[tuple[str, float]], seed: int) -> tuple[float, float
 
     With one conversation there is nothing to draw: both ends are the mean.
     """
-    names = list(dict.fromkeys(name for name, _ in gaps))
-    sums = np.array([sum(gap for owner, gap in gaps if owner == name) for name in names])
-    sizes = np.array([sum(owner == name for owner, _ in gaps) for name in names])
-    drawn = np.random.default_rng(seed).integers(0, len(names), (DRAWS, len(names)))
+    groups: dict[str, list[float]] = {}
+    for name, gap in gaps:
+        groups.setdefault(name, []).append(gap)
+    sums = np.array([sum(each) for each in groups.values()])
+    sizes = np.array([len(each) for each in groups.values()])
+    drawn = np.random.default_rng(seed).integers(0, len(groups), (DRAWS, len(groups)))
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     low, high = np.quantile(means, INTERVAL)
     return float(low), float(high)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.eval.baselines import DEPTH, Answered
 from benchmarks.eval.dataset import Conversation, Question
+from benchmarks.eval.keeping import Kept, kept_service
 from memforest_core.bootstrap.service import Services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
@@ -25,6 +26,14 @@ TREES: Mapping[str, tuple[str, ...]] = {
     "session+scene": ("session", "scene"),
     "entity+scene": ("entity", "scene"),
 }
+NO_VOTES = "no-votes"
+"""Trees bring candidates, and none of their levels votes."""
+VOTES = ("interval", "root", "topic")
+"""The levels of trees that vote: the lowest node above a cell in its session's tree, that tree's root, and the lowest
+nodes above a turn's facts in entity and scene trees."""
+LEAST_BROWSING = "least-browsing"
+"""All levels vote, and as few nodes are browsed as the settings allow."""
+_BROWSED_LEAST: Mapping[str, object] = {"tree_limit": 2, "root_limit": 1, "beam": 1}
 _WEIGHT = "_weight"
 
 
@@ -53,7 +62,14 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
         chosen += [Variant(f"{MEMFOREST}:no-{name}", recall={f"{name}{_WEIGHT}": 0.0}) for name in signals]
     if group in {"trees", "all"}:
         chosen += [Variant(f"{MEMFOREST}:trees={name}", recall={"trees": trees}) for name, trees in TREES.items()]
+        chosen.append(Variant(f"{MEMFOREST}:{NO_VOTES}", recall={f"{name}{_WEIGHT}": 0.0 for name in VOTES}))
+        chosen.append(Variant(f"{MEMFOREST}:{LEAST_BROWSING}", recall=_BROWSED_LEAST))
     return chosen
+
+
+def is_variant(row: str) -> bool:
+    """Whether a row is the default configuration with something else in it."""
+    return row.startswith(f"{MEMFOREST}:")
 
 
 def _has_model(llm: LlmSettings, own: str | None) -> bool:
@@ -68,16 +84,25 @@ class Recalling:
     mode: str
     service: RecallService
     tenant: TenantId
-    times_k: bool
-    """Whether a query of the configured number of pieces is timed too; not where only a weight or the trees differ."""
+    kept: Kept | None = None
+    """The answers that the service keeps; None for a row that is timed, and asks everything for real."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether queries are timed; not where only a weight or the trees differ."""
+        return self.kept is None
 
     def ask(self, conversation: Conversation, question: Question) -> Answered:
         """The evidence within every budget, and its time; then the time of the configured number of pieces.
 
         The second recall finds what the first one left in caches; the first is the one whose evidence is measured.
         """
+        if self.kept is not None:
+            self.kept.about(conversation.id)
+            result = self.recall(conversation, question, DEPTH)
+            return Answered(result.evidence, None, {}, result.degraded)
         result, ms = self._timed(conversation, question, DEPTH)
-        k_ms = self._timed(conversation, question, None)[1] if self.times_k else None
+        k_ms = self._timed(conversation, question, None)[1]
         return Answered(result.evidence, ms, dict(result.timings_ms), result.degraded, k_ms)
 
     def _timed(self, conversation: Conversation, question: Question, k: int | None) -> tuple[RecallResult, float]:
@@ -91,12 +116,18 @@ class Recalling:
         return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
 
 
-def recallings(services: Services, chosen: list[Variant]) -> list[Recalling]:
-    """Each variant with a recall service of its own over the same store, index and models."""
-    tenant = TenantId(services.settings.tenant)
-    return [Recalling(one.name, one.mode, _service(services, one), tenant, one.recall is None) for one in chosen]
+def recallings(services: Services, chosen: list[Variant], *, keep: bool = True) -> list[Recalling]:
+    """Each variant with a recall service of its own over the same store, index and models.
+
+    Those whose settings of recall differ share what these answer, unless nothing is to be kept.
+    """
+    kept = Kept()
+    return [_recalling(services, one, kept if keep and one.recall is not None else None) for one in chosen]
 
 
-def _service(services: Services, variant: Variant) -> RecallService:
+def _recalling(services: Services, variant: Variant, kept: Kept | None) -> Recalling:
     recall = services.settings.recall.model_copy(update=dict(variant.recall or {}))
-    return replace(services, settings=services.settings.model_copy(update={"recall": recall})).recall
+    service = replace(services, settings=services.settings.model_copy(update={"recall": recall})).recall
+    if kept is not None:
+        service = kept_service(service, services.engine, kept)
+    return Recalling(variant.name, variant.mode, service, TenantId(services.settings.tenant), kept)

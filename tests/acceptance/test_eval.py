@@ -6,16 +6,22 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.eval import locomo
+from benchmarks.eval.__main__ import OWN, run
 from benchmarks.eval.__main__ import options as command_line
-from benchmarks.eval.__main__ import run
 from benchmarks.eval.answers import ANSWERS
+from benchmarks.eval.dataset import limited
+from benchmarks.eval.ingesting import remembered
 from benchmarks.eval.records import RECORDS, RESULT, WrongRun, read_records
+from benchmarks.eval.running import Run
 from benchmarks.eval.tables import Verdict, read
+from benchmarks.eval.variants import recallings, variants
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.processes import environment
 from memforest_core.errors import InvalidSettings
@@ -36,6 +42,8 @@ METHODS = [
 ]
 FOREIGN = ("bm25_turns", "bm25_chunks_neighbours", "hybrid_turns", "sum_cells", "convex_turns", "zsum_turns")
 QUESTIONS = 6
+KEPT_QUESTIONS = 2
+SEED = 7
 
 
 def evaluated(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -82,7 +90,9 @@ def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
         assert row["recall_at_5"] <= row["recall_at_10"] <= row["recall_at_20"]
         assert 0 < row["mrr"] <= 100
         assert row["context_tokens"] > 0
-        assert 0 < row["query_ms_p50"] <= row["query_ms_p95"]
+        timed = row["method"] != "memforest:no-dense"
+        assert 0 < row["query_ms_p50"] <= row["query_ms_p95"] if timed else row["query_ms_p50"] is None
+        assert bool(row["stages_ms_p50"]) == timed
         assert (row["query_k_ms_p50"] is not None) == (row["method"] in {"memforest", "memforest:flat"})
         assert row["ours"] == (row["method"].startswith("memforest") or row["method"] == "flat_facts")
         assert row["ingest_s"] > 0
@@ -97,6 +107,8 @@ def test_the_run_says_what_it_measured_and_where_evidence_was_lost(first: dict[s
     assert measured["comparison_recall"]["best_2000"] in FOREIGN
     assert measured["comparison"]["by_category_2000"]["all"]["n"] == QUESTIONS
     assert set(measured["by_type"]) == {*FOREIGN, "flat_facts"}
+    assert set(measured["adds"]) == {"memforest:flat", "memforest:no-dense"}
+    assert measured["adds"]["memforest:no-dense"]["500"]["n"] == QUESTIONS
     losses = measured["losses"]
     assert losses["gold_turns"] >= QUESTIONS
     assert losses["not_stored"] == 0.0
@@ -123,14 +135,39 @@ def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], firs
 
 def test_processes_find_what_one_finds(place: Path, options: list[str], first: dict[str, Any]) -> None:
     """Given the same memory, when two processes ask, then all rows are there, in their order, with the same evidence."""
-    wanted = ["--methods", "bm25_turns,convex_turns,flat_facts,memforest", *options[2:6], "--out", str(place / "two")]
+    rows = ["bm25_turns", "flat_facts", "convex_turns", "memforest", "memforest:no-dense"]
+    wanted = ["--methods", ",".join(rows), *options[2:6], "--out", str(place / "two")]
     several = answer(evaluated(*wanted, "--jobs", "2"))
     assert several["measured"]["ingest_kept"] is True
     alone = {row["method"]: row for row in first["rows"]}
-    assert [row["method"] for row in several["rows"]] == ["bm25_turns", "flat_facts", "convex_turns", "memforest"]
+    assert [row["method"] for row in several["rows"]] == rows
     for row in several["rows"]:
         for name in ("n", "share_500", "share_2000", "recall_at_10", "ndcg_10"):
             assert row[name] == alone[row["method"]][name]
+
+
+KEPT = ("no-lexical", "no-dense", "no-topic", "no-time", "trees=session", "no-votes")
+"""Variants that ask what the others asked, more than they did, or less."""
+
+
+def test_kept_answers_change_no_figure(place: Path, first: dict[str, Any]) -> None:
+    """Given one memory, when variants find what others asked before, then each record is that of asking everything."""
+    settings = load_settings()
+    asked = limited(limited(locomo.load(OWN), 1, None, SEED), None, KEPT_QUESTIONS, SEED)
+    chosen = [one for one in variants("all", settings.llm) if one.name.removeprefix("memforest:") in KEPT]
+    with remembered(limited(locomo.load(OWN), 1, None, SEED), settings, place / "home") as memory:
+        assert memory.kept
+        services = memory.memory.services
+        found = [
+            [
+                replace(record, ms=None, k_ms=None, stages_ms={})
+                for method in range(len(chosen))
+                for record in rows_over.asked((0, method, list(range(KEPT_QUESTIONS))))
+            ]
+            for rows_over in (Run(services, asked, recallings(services, chosen, keep=keep)) for keep in (False, True))
+        ]
+    assert len(found[0]) == len(KEPT) * KEPT_QUESTIONS
+    assert found[1] == found[0]
 
 
 def test_another_runs_records_are_refused_and_stay(place: Path, options: list[str], first: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.eval.answers import ANSWERS
 from benchmarks.eval.records import RECORDS, RESULT, Record, RecordFile
-from benchmarks.eval.report import grid, main, markdown, measured
+from benchmarks.eval.report import drawn, grid, main, markdown, measured
 from benchmarks.eval.tables import Judged, Sample, Verdict
 from benchmarks.eval.tables import write as write_table
 
@@ -132,15 +132,16 @@ def test_a_baseline_that_misses_nothing_leaves_nothing_to_save(tmp_path: Path) -
     assert "None" not in against
 
 
-def test_a_variant_is_shown_by_its_difference(tmp_path: Path) -> None:
+def test_a_variant_is_shown_by_what_the_missing_part_adds(tmp_path: Path) -> None:
     ablation = section(markdown(measured(run_in(tmp_path, RECORDS_OF_ALL))), "What each part adds")
-    assert cells(ablation, "no-dense")[:3] == ["no-dense", "25.0", "-50.0"]
+    near, far = ["25.0", "+50.0", "+50.0 to +50.0", "+0.0 to +100.0", "2"], ["100.0", "+0.0", "+0.0 to +0.0"]
+    assert cells(ablation, "no-dense")[:9] == ["no-dense", *near, *far]
 
 
 def test_differences_are_over_questions_that_both_were_asked(tmp_path: Path) -> None:
     half = [one for one in RECORDS_OF_ALL if one.method != "memforest:no-dense" or one.question_id in {"q0", "q1"}]
     text = markdown(measured(run_in(tmp_path, half)))
-    assert cells(section(text, "What each part adds"), "no-dense")[:3] == ["no-dense", "50.0", "-50.0"]
+    assert cells(section(text, "What each part adds"), "no-dense")[:3] == ["no-dense", "50.0", "+50.0"]
 
 
 def test_losses_are_told_by_stage(tmp_path: Path) -> None:
@@ -158,6 +159,16 @@ def test_stages_stand_side_by_side(tmp_path: Path) -> None:
     assert cells(stages, "method") == ["method", "search", "embed", "whole query", "p95"]
     assert cells(stages, "dense_turns")[1:3] == ["1.0", "9.0"]
     assert cells(stages, "memforest")[1:3] == ["15.0", ""]
+
+
+def test_a_row_that_was_not_timed_shows_no_times(tmp_path: Path) -> None:
+    """Given a row that found answers kept, then neither the table of stages nor a plot against time has it."""
+    untimed = [record("memforest:no-cell", n, 1.0, ms=None, stages_ms={}) for n in range(4)]
+    found = measured(run_in(tmp_path, [*RECORDS_OF_ALL, *untimed]))
+    text = markdown(found)
+    assert cells(section(text, "What each part adds"), "no-cell")[1:3] == ["100.0", "-25.0"]
+    assert "no-cell" not in section(text, "Time by stage")
+    assert len(drawn(found, tmp_path)) == 2
 
 
 def test_a_killed_run_is_reported_as_far_as_it_came(tmp_path: Path) -> None:

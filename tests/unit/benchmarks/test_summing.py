@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import Record
 from benchmarks.eval.running import UnknownMethod, chosen
-from benchmarks.eval.summing import FOUND, by_type, comparison, interval, row
+from benchmarks.eval.summing import FOUND, adds, by_type, comparison, interval, row
 from benchmarks.eval.variants import MEMFOREST, variants
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.settings import LlmSettings, RecallSettings, load_settings
@@ -131,6 +132,30 @@ def test_each_type_of_question_is_compared_with_each_baseline() -> None:
     assert got["elsewhere"] == {"500": {}, "2000": {}}
 
 
+def test_a_part_adds_what_is_lost_without_it() -> None:
+    """Given a variant that loses one question of the four that both were asked, then both intervals tell how sure it is."""
+    ours = [record(n, 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(5)]
+    without = [record(n, 0.0 if n == 3 else 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(4)]
+    got = adds(ours, {"memforest:no-dense": without, "memforest:late": []}, 7)
+    assert got["memforest:no-dense"]["500"] == {
+        "n": 4,
+        "difference": 25.0,
+        "low": 0.0,
+        "high": 50.0,
+        "question_low": 0.0,
+        "question_high": 75.0,
+        "changed": 1,
+    }
+    far = got["memforest:no-dense"]["2000"]
+    assert (far["difference"], far["question_low"], far["question_high"], far["changed"]) == (0.0, 0.0, 0.0, 0)
+    assert got["memforest:late"] == {}
+
+
+def test_a_row_that_was_not_timed_has_no_times() -> None:
+    got = row("memforest:no-dense", [replace(record(1, 1.0, 1.0), ms=None, stages_ms={})], 0.0)
+    assert (got["query_ms_p50"], got["query_ms_p95"], got["stages_ms_p50"]) == (None, None, {})
+
+
 def test_the_time_of_the_configured_number_of_pieces_stands_apart() -> None:
     got = row("memforest", [record(n, 1.0, 1.0, k_ms=n / 2) for n in (1, 2, 3)], 0.0)
     assert (got["query_ms_p50"], got["query_k_ms_p50"]) == (2.0, 1.0)
@@ -195,6 +220,13 @@ def test_every_weight_of_recall_has_a_row_without_it() -> None:
     assert len(names) == len(weights) + 1
     assert names["memforest:no-dense"].recall == {"dense_weight": 0.0}
     assert names[MEMFOREST].recall is None
+
+
+def test_trees_have_rows_by_family_without_their_votes_and_with_little_browsing() -> None:
+    names = {one.name: one for one in variants("trees", LlmSettings())}
+    assert names["memforest:trees=session+entity"].recall == {"trees": ("session", "entity")}
+    assert names["memforest:no-votes"].recall == {"interval_weight": 0.0, "root_weight": 0.0, "topic_weight": 0.0}
+    assert set(names["memforest:least-browsing"].recall or ()) <= set(RecallSettings.model_fields)
 
 
 def test_modes_that_ask_a_model_need_one() -> None:
