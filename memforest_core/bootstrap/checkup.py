@@ -15,12 +15,12 @@ from pathlib import Path
 
 import redis
 
-from memforest_core.bootstrap.process import CHAT_STEPS, in_use
+from memforest_core.bootstrap.process import in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.opening import open_index
 from memforest_core.messages import Queue
-from memforest_core.models.calls import ChatRequest, Embedder, Message, Step
+from memforest_core.models.calls import CHAT_STEPS, ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.models.opening import open_chat, open_embedder, step_settings
 from memforest_core.models.prompts import open_prompts

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from memforest_core.bootstrap.producer import Producer
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.models.calls import Embedder, Step
+from memforest_core.models.calls import CHAT_STEPS, Embedder
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.opening import step_settings
 from memforest_core.models.prompts import Prompts, open_prompts
@@ -17,8 +17,6 @@ from memforest_core.store.engine import Engine, place_of
 from memforest_core.work.operations import Operations
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.telemetry import SILENT, Telemetry
-
-CHAT_STEPS = tuple(step for step in Step if step is not Step.EMBED)
 
 
 @dataclass

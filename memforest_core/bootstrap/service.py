@@ -28,7 +28,7 @@ from memforest_core.index.opening import Maintenance, open_index, open_maintenan
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.models.calls import ChatModel, Embedder, Step
-from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, open_limits
+from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, limit_reranker, open_limits
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.profile.asking import Asking
@@ -192,6 +192,7 @@ class Services(Process):
     @cached_property
     def recall(self) -> RecallService:
         """Questions to evidence."""
+        rerank = self.settings.recall.rerank
         return RecallService(
             RecallStore(self.engine),
             self.index,
@@ -201,7 +202,7 @@ class Services(Process):
             pointers=self._offline(Step.EXTRACT),
             chat=None if self._offline(Step.BROWSE) or self._offline(Step.PLAN) else lambda: self.chat,
             ledger=AnswerCalls(self.engine),
-            reranker=open_reranker(self.settings.recall.rerank),
+            reranker=limit_reranker(open_reranker(rerank), self.limits, rerank),
             visits=self.visits,
             states=TimelineStore(self.engine),
             prompts=self.prompts,

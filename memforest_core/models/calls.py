@@ -35,6 +35,11 @@ class Step(StrEnum):
     PROFILE = "profile"
     JUDGE = "judge"
     EMBED = "embed"
+    RERANK = "rerank"
+
+
+CHAT_STEPS = tuple(step for step in Step if step not in {Step.EMBED, Step.RERANK})
+"""The steps that a chat model is asked in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +130,24 @@ class Embedder(Protocol):
         """Vectors of questions; the same as ``embed`` for symmetric models."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """Scores in the order of the texts, and what the call cost."""
+
+    scores: list[float]
+    record: CallRecord
+
+
 class Reranker(Protocol):
     """A cross-encoder: reads each text together with the question."""
 
-    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Scores in the order of the texts, higher for a text that tells more about the question.
+    @property
+    def model(self) -> str:
+        """Its name, as recorded."""
 
-        They are finite, and compare within one call only. No texts make no call. Raises ModelUnavailable (also when it
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
+        """Scores of texts, at least one: higher for a text that tells more about the question.
+
+        They are finite, and compare within one call only. Raises ModelUnavailable (also when it
         takes too long), ModelRateLimited, ModelRejected, ModelAuthFailed.
         """

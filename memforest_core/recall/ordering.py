@@ -13,7 +13,7 @@ from memforest_core.domain.ordering import Told, Wanted, lift_ordered
 from memforest_core.domain.scoring import Voted
 from memforest_core.domain.text import terms
 from memforest_core.errors import ModelRejected, ModelUnavailable
-from memforest_core.models.calls import Reranker
+from memforest_core.models.calls import CallRecord, Reranker, failed_call
 from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.current import SIGNAL as CURRENT
 from memforest_core.recall.question import Question
@@ -50,20 +50,25 @@ def in_order(
 
 def reranked(
     reranker: Reranker, question: str, evidence: Sequence[Evidence], first: int
-) -> tuple[tuple[Evidence, ...], list[str]]:
-    """The first pieces in the cross-encoder's order, the others after them; and a sentence if it was unavailable.
+) -> tuple[tuple[Evidence, ...], list[str], list[CallRecord]]:
+    """The first pieces in the cross-encoder's order, the others after them; a sentence if it was unavailable; and what
+    the call cost.
 
     Each piece is shown under its date. Scores become those of the cross-encoder, moved above those of the rest; what
     tells the state that holds now stays first.
     """
     read, rest = evidence[:first], evidence[first:]
+    if not read:
+        return (), [], []
     try:
-        scores = reranker.rerank(question, [f"{piece.time_label}\n{piece.text}" for piece in read])
-    except (ModelUnavailable, ModelRejected):
-        return tuple(evidence), ["The rerank model is away: pieces are in the order of recall."]
+        told = reranker.rerank(question, [f"{piece.time_label}\n{piece.text}" for piece in read])
+    except (ModelUnavailable, ModelRejected) as error:
+        sentence = "The rerank model is away: pieces are in the order of recall."
+        return tuple(evidence), [sentence], failed_call(error)
+    scores = told.scores
     ahead = max(scores, default=0.0) - min(scores, default=0.0)
     scores = [score + ahead * (CURRENT in piece.signals) for score, piece in zip(scores, read, strict=True)]
     lift = max((piece.score for piece in rest), default=0.0) - min(scores, default=0.0)
     pairs = sorted(zip(scores, read, strict=True), key=lambda pair: -pair[0])
     anew = [replace(piece, score=score + lift, signals={**piece.signals, RERANKED: score}) for score, piece in pairs]
-    return (*anew, *rest), []
+    return (*anew, *rest), [], [told.record]

@@ -16,7 +16,7 @@ from memforest_core.domain.scoring import Voted, Weights
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
-from memforest_core.models.calls import ChatModel, Embedder, Reranker
+from memforest_core.models.calls import CallRecord, ChatModel, Embedder, Reranker
 from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.recall.asking import Asked, Range, RecallOptions, asked_owners, checked
 from memforest_core.recall.current import Current, current_states, previous_states
@@ -47,10 +47,10 @@ class RecallService:
     """Answers questions from one store, index and embedder. Thread-safe: a recall keeps its state to itself.
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
-    opens the chat model of the modes llm and planner and of completing follow-up questions, ``ledger`` keeps what it
-    costs, ``reranker`` scores the best pieces again, ``visits`` counts what was returned, ``states`` finds the states
-    that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in place of
-    those of the settings, ``topics`` how fast the priority of topics fades.
+    opens the chat model of the modes llm and planner and of completing follow-up questions, ``reranker`` scores the
+    best pieces again, ``ledger`` keeps what their calls cost, ``visits`` counts what was returned, ``states`` finds the
+    states that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in
+    place of those of the settings, ``topics`` how fast the priority of topics fades.
     """
 
     store: RecallStore
@@ -140,9 +140,9 @@ class RecallService:
         parts = self._parts(places, asked, dense, thought, clock)
         pool = self._pool(parts, asked, searching, zone, clock, degraded)
         voted = self._voted(pool, asked, clock)
-        evidence, failed = self._delivering.evidence(pool, asked, voted, zone, clock)
+        evidence, failed, calls = self._delivering.evidence(pool, asked, voted, zone, clock)
         degraded += failed
-        self._account(tenant, parts, thought, degraded)
+        self._account(tenant, parts, [*thought.calls, *calls], degraded)
         self._note_visits(tenant, parts, evidence)
         timings = clock.total()
         if pool.alone and not asked.sources:
@@ -275,12 +275,14 @@ class RecallService:
             own = [piece for piece in evidence if not piece.source and piece.owner == forest.owner]
             self.visits.note(tenant, forest.id, returned(candidates.cells.values(), candidates.turns, own))
 
-    def _account(self, tenant: TenantId, parts: Sequence[Part], thought: Thought, degraded: list[str]) -> None:
+    def _account(
+        self, tenant: TenantId, parts: Sequence[Part], calls: Sequence[CallRecord], degraded: list[str]
+    ) -> None:
         """Record what the calls cost, for the only forest or for none; a failure does not hold back the evidence."""
-        if self.ledger is None or not thought.calls:
+        if self.ledger is None or not calls:
             return
         try:
-            self.ledger.record(tenant, parts[0].place.forest.id if len(parts) == 1 else None, thought.calls)
+            self.ledger.record(tenant, parts[0].place.forest.id if len(parts) == 1 else None, calls)
         except StoreUnavailable:
             degraded.append("The store is away: what the model calls cost was not kept.")
 

@@ -18,6 +18,7 @@ from memforest_core.domain.evidence import Mode, RecallResult
 from memforest_core.errors import ModelUnavailable
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.sub_questions import NOT_EMBEDDED
+from tests.contract.rerank.shared_words import RerankServer
 from tests.integration.test_recall_options import SAID
 
 HARBOUR = "Who loves the boats?"
@@ -70,6 +71,29 @@ def test_a_model_ranks_the_children_and_every_call_is_kept(ann: Stack, server: M
     logged = ann.memory.calls("ann", step="browse", limit=result.calls).items
     assert {(call.model, call.outcome) for call in logged} == {("openai/test-model", "ok")}
     assert all(call.latency_ms >= 20 and call.prompt_tokens > 0 for call in logged)
+
+
+def test_a_cross_encoder_keeps_to_the_limits_and_its_calls_are_kept(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
+    """With one request a minute the second recall finds no permit: it keeps its order, and says so."""
+    with RerankServer() as server:
+        rerank = {"model": "cohere/test-rerank", "api_base": server.url, "api_key": "test", "timeout_s": 20.0}
+        settings = {"recall": {"rerank": rerank}, "limits": {"requests_per_minute": 1}}
+        with stack(servers, tmp_path, embedder=embedder, **settings) as running:
+            turns = [
+                {"role": "user", "name": "Bob", "content": text} for text in ("Bob lives in Davis.", "The dog plays.")
+            ]
+            running.memory.ingest("bob", "homes", turns)
+            running.drive()
+            first, second = (running.memory.recall("bob", "where lives bob now") for _ in range(2))
+            assert first.degraded == ()
+            assert first.evidence[0].signals["rerank"] > 0
+            assert second.degraded == ("The rerank model is away: pieces are in the order of recall.",)
+            assert len(server.requests) == 1
+            [kept] = running.memory.calls("bob", step="rerank").items
+            assert (kept.model, kept.outcome) == ("cohere/test-rerank", "ok")
+            assert kept.latency_ms > 0
 
 
 def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelServer) -> None:

@@ -1,4 +1,4 @@
-"""Chat and embedding models whose calls keep to the limits that all workers share."""
+"""Chat, embedding and rerank models whose calls keep to the limits that all workers share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from typing import TypeVar
 import structlog
 
 from memforest_core.errors import MemForestError, ModelRateLimited, ModelRejected
-from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Embedded, Embedder, Step
+from memforest_core.models.calls import (
+    CallRecord,
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Embedded,
+    Embedder,
+    Reranked,
+    Reranker,
+    Step,
+)
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import estimated_tokens, limit_key
@@ -21,11 +31,11 @@ from memforest_core.models.step_settings import StepSettings
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", ChatReply, Embedded)
+Answer = TypeVar("Answer", ChatReply, Embedded, Reranked)
 
 WAIT_S = 30.0
 """Work that found no permit for so long is given back; far below a lease, which it holds meanwhile."""
-QUERY_WAIT_S = {Step.BROWSE: 2.0, Step.PLAN: 2.0, Step.ANSWER: 10.0, Step.PROFILE: 10.0}
+QUERY_WAIT_S = {Step.BROWSE: 2.0, Step.PLAN: 2.0, Step.RERANK: 2.0, Step.ANSWER: 10.0, Step.PROFILE: 10.0}
 """Somebody waits for these: after that long recall goes on without them, and an answer or a profile is given up."""
 HOLD_GRACE_S = 5.0
 """A call that is cut off at its deadline ends a little later; the permit of a killed worker, this much later."""
@@ -166,6 +176,39 @@ class LimitedEmbedder(LimitedCalls):
                 return self._permitted(Step.EMBED, self.model, self._key, tokens, self._timeout_s, lambda: embed(batch))
 
         return in_batches(texts, self._batch, request) if texts else embed(texts)
+
+
+class LimitedReranker(LimitedCalls):
+    """A provider's rerank model within the limits. Thread-safe."""
+
+    def __init__(
+        self, reranker: Reranker, limits: CallLimits, key: str, *, timeout_s: float, wait_s: float = WAIT_S
+    ) -> None:
+        """``key``: the name under which the model is limited; the rest as ``reranker`` was opened with."""
+        super().__init__(limits, wait_s)
+        self._reranker = reranker
+        self._key = key
+        self._timeout_s = timeout_s
+        self._slots = threading.BoundedSemaphore(CONCURRENCY)
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self._reranker.model
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
+        """As the port says; ModelRateLimited and ModelPaused also come from the limits."""
+        # The model reads the question with each text.
+        tokens = estimated_tokens([*texts, *[question] * len(texts)])
+        with slot_of(self._slots, self._timeout_s, f"All rerank requests to {self.model}"):
+            return self._permitted(
+                Step.RERANK,
+                self.model,
+                self._key,
+                tokens,
+                self._timeout_s,
+                lambda: self._reranker.rerank(question, texts),
+            )
 
 
 def _estimate(request: ChatRequest, settings: StepSettings) -> int:

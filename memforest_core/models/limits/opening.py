@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import structlog
 
-from memforest_core.models.calls import ChatModel, Embedder, Step
+from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Reranker, Step
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_models import LimitedChat, LimitedEmbedder
+from memforest_core.models.limits.limited_models import LimitedChat, LimitedEmbedder, LimitedReranker
 from memforest_core.models.limits.model_limits import ModelLimits, limit_key
 from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings
-from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, Settings
+from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, RerankSettings, Settings
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ def open_limits(settings: Settings) -> CallLimits:
 
 def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings) -> LimitedChat:
     """A chat model that keeps to the limits in every step that is not offline."""
-    steps = {step: step_settings(settings, step) for step in Step if step is not Step.EMBED}
+    steps = {step: step_settings(settings, step) for step in CHAT_STEPS}
     return LimitedChat(chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE})
 
 
@@ -40,6 +40,13 @@ def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSe
     if key is None:
         return embedder
     return LimitedEmbedder(embedder, limits, key, batch=settings.batch, timeout_s=settings.timeout_s)
+
+
+def limit_reranker(reranker: Reranker | None, limits: CallLimits, settings: RerankSettings) -> Reranker | None:
+    """A provider's rerank model that keeps to the limits; one in this process has none."""
+    if reranker is None or settings.model is None:
+        return reranker
+    return LimitedReranker(reranker, limits, limit_key(settings.model, settings.api_base), timeout_s=settings.timeout_s)
 
 
 def chat_key(settings: LlmSettings, step: Step) -> str | None:

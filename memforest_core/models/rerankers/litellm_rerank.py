@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memforest_core.errors import ModelRejected
+from memforest_core.models.accounting import record_of
+from memforest_core.models.calls import Reranked, Step
 from memforest_core.models.litellm_failures import Target, failure
 from memforest_core.models.litellm_requests import LitellmRequests
 
@@ -22,32 +25,48 @@ class LitellmReranker:
         self._target = Target(model, api_base, timeout_s, _SETTINGS)
         self._requests = LitellmRequests(self._target, api_key, "rerank")
 
-    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+    @property
+    def model(self) -> str:
+        """litellm's name of the model."""
+        return self._target.model
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
         """Relevance scores in the order of the texts.
 
         Raises ModelUnavailable, ModelRateLimited, ModelAuthFailed, ContextTooLong, or ModelRejected (also for an
         answer that does not fit).
         """
-        if not texts:
-            return []
         # Some providers give only the best few unless told how many.
         count = len(texts)
-        done, _ = self._requests.run(
+        done, latency_ms = self._requests.run(
             "arerank", query=question, documents=list(texts), top_n=count, return_documents=False
         )
         if done.error is not None:
-            raise failure(done.error, self._target)
-        return _scores(done.value, count, self._target)
+            error = failure(done.error, self._target)
+            error.call = record_of(Step.RERANK, self.model, error, latency_ms, None)
+            raise error
+        scores = _scores(done.value, count, self._target)
+        if isinstance(scores, ModelRejected):
+            scores.call = record_of(Step.RERANK, self.model, scores, latency_ms, None)
+            raise scores
+        record = record_of(Step.RERANK, self.model, done.value, latency_ms, None)
+        return Reranked(scores, replace(record, prompt_tokens=_tokens(done.value)))
 
 
-def _scores(response: Any, count: int, target: Target) -> list[float]:
-    """The scores by the index that each carries. Raises ModelRejected."""
+def _tokens(response: Any) -> int:
+    """What the provider counted, 0 where it says nothing (many count searches)."""
+    counted: Mapping[str, Any] = (response.meta or {}).get("tokens") or {}
+    return int(counted.get("input_tokens") or 0)
+
+
+def _scores(response: Any, count: int, target: Target) -> list[float] | ModelRejected:
+    """The scores by the index that each carries, or what is wrong with the answer."""
     results: Sequence[Mapping[str, Any]] = response.results or []
     scores: dict[object, object] = {result.get("index"): result.get("relevance_score") for result in results}
     if len(results) != count or scores.keys() != set(range(count)):
-        raise ModelRejected(f"{target} answered with {len(results)} scores for {count} texts.")
+        return ModelRejected(f"{target} answered with {len(results)} scores for {count} texts.")
     ordered = [scores[place] for place in range(count)]
     numbers = [float(score) for score in ordered if isinstance(score, int | float) and math.isfinite(score)]
     if len(numbers) != count:
-        raise ModelRejected(f"{target} answered with a score that is no number.")
+        return ModelRejected(f"{target} answered with a score that is no number.")
     return numbers

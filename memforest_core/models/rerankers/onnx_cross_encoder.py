@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
+from memforest_core.models.calls import CallRecord, Reranked, Step
 from memforest_core.models.embedders.built_in import cores
 
 MODEL_FILE = "model.onnx"
@@ -45,16 +46,20 @@ class OnnxCrossEncoder:
         self._lock = threading.Lock()
         self._engine: _Engine | None = None
 
-    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+    @property
+    def model(self) -> str:
+        """The name of its directory."""
+        return self._directory.resolve().name
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
         """Logits in the order of the texts.
 
         Raises InvalidSettings for files that are no such model, ModelRejected for text that is not Unicode, and
         ModelUnavailable when it takes longer than ``timeout_s``.
         """
-        if not texts:
-            return []
         engine = self._loaded()
-        deadline = time.monotonic() + self._timeout_s
+        began = time.monotonic()
+        deadline = began + self._timeout_s
         pairs = engine.tokenize(question, texts)
         # Pairs of about one length together: a short one is not padded to the longest of all.
         order = sorted(range(len(texts)), key=lambda place: len(pairs[place].ids))
@@ -64,15 +69,22 @@ class OnnxCrossEncoder:
         if late:
             for run in late:
                 run.cancel()
-            raise ModelUnavailable(
+            error = ModelUnavailable(
                 f"The cross-encoder did not read {len(texts)} texts within {self._timeout_s:g} s "
                 "(see MEMFOREST_RECALL__RERANK__TIMEOUT_S and MEMFOREST_RECALL__RERANK__FIRST)."
             )
+            error.call = self._record(0, began, error.code)
+            raise error
         scores = [0.0] * len(texts)
         for places, run in zip(batches, runs, strict=True):
             for place, score in zip(places, run.result(), strict=True):
                 scores[place] = score
-        return scores
+        return Reranked(scores, self._record(sum(len(pair.ids) for pair in pairs), began, "ok"))
+
+    def _record(self, tokens: int, began: float, outcome: str) -> CallRecord:
+        """A call that began at this moment of ``time.monotonic`` and has ended now; it costs no money."""
+        latency_ms = (time.monotonic() - began) * 1000.0
+        return CallRecord(Step.RERANK, self.model, tokens, 0, 0, 0.0, latency_ms, outcome)
 
     def _loaded(self) -> _Engine:
         with self._lock:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.models.calls import Reranker
+from memforest_core.models.calls import Reranker, Step
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared
@@ -56,31 +56,34 @@ def reranker(request: pytest.FixtureRequest, server: RerankServer, tmp_path: Pat
 
 
 def test_each_text_gets_its_score(reranker: Reranker) -> None:
-    assert reranker.rerank(QUESTION, TEXTS) == [shared(QUESTION, text) for text in TEXTS]
+    assert reranker.rerank(QUESTION, TEXTS).scores == [shared(QUESTION, text) for text in TEXTS]
 
 
 def test_scores_do_not_depend_on_order_or_company(reranker: Reranker) -> None:
-    together = dict(zip(TEXTS, reranker.rerank(QUESTION, TEXTS), strict=True))
-    backwards = dict(zip(TEXTS[::-1], reranker.rerank(QUESTION, TEXTS[::-1]), strict=True))
-    alone = {text: reranker.rerank(QUESTION, [text])[0] for text in TEXTS}
+    together = dict(zip(TEXTS, reranker.rerank(QUESTION, TEXTS).scores, strict=True))
+    backwards = dict(zip(TEXTS[::-1], reranker.rerank(QUESTION, TEXTS[::-1]).scores, strict=True))
+    alone = {text: reranker.rerank(QUESTION, [text]).scores[0] for text in TEXTS}
     assert together == backwards == alone
 
 
 def test_fifty_texts_of_all_lengths_are_scored_in_one_call(reranker: Reranker) -> None:
     texts = [" ".join(["bob"] * (n % 5) + ["lorem"] * (7 * n % 90)) for n in range(50)]
-    assert reranker.rerank(QUESTION, texts) == [float(n % 5) for n in range(50)]
+    assert reranker.rerank(QUESTION, texts).scores == [float(n % 5) for n in range(50)]
 
 
 def test_equal_texts_get_equal_scores(reranker: Reranker) -> None:
-    assert reranker.rerank(QUESTION, ["bob", "dog", "bob"]) == [1.0, 0.0, 1.0]
+    assert reranker.rerank(QUESTION, ["bob", "dog", "bob"]).scores == [1.0, 0.0, 1.0]
 
 
-def test_no_texts_get_no_scores(reranker: Reranker) -> None:
-    assert reranker.rerank(QUESTION, []) == []
+def test_a_call_is_recorded(reranker: Reranker) -> None:
+    record = reranker.rerank(QUESTION, TEXTS).record
+    assert (record.step, record.model, record.outcome) == (Step.RERANK, reranker.model, "ok")
+    assert record.latency_ms > 0.0
+    assert record.cost_usd == 0.0
 
 
 def test_texts_and_questions_of_any_length_are_read(reranker: Reranker) -> None:
-    scores = reranker.rerank("bob " * 3_000, ["bob " * 3_000, "lorem " * 3_000, ""])
+    scores = reranker.rerank("bob " * 3_000, ["bob " * 3_000, "lorem " * 3_000, ""]).scores
     assert all(math.isfinite(score) for score in scores)
     assert scores[0] > scores[1] == scores[2] == 0.0
 
@@ -88,5 +91,5 @@ def test_texts_and_questions_of_any_length_are_read(reranker: Reranker) -> None:
 def test_questions_of_many_threads_do_not_mix(reranker: Reranker) -> None:
     questions = ["bob", "dog", "violin", "miami"] * 4
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda question: reranker.rerank(question, TEXTS), questions))
+        found = list(pool.map(lambda question: reranker.rerank(question, TEXTS).scores, questions))
     assert found == [[shared(question, text) for text in TEXTS] for question in questions]

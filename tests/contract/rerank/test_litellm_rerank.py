@@ -13,6 +13,7 @@ import pytest
 from benchmarks.support.model_faults import Fault
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models import litellm_requests
+from memforest_core.models.calls import Step, failed_call
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
 from tests.support.litellm_warm import warm_up
@@ -83,6 +84,8 @@ def test_each_failure_has_its_class_and_is_not_tried_again(
     with pytest.raises(MemForestError) as raised:
         reranker(server, provider).rerank(SECRET, [SECRET])
     assert type(raised.value) is expected
+    [record] = failed_call(raised.value)
+    assert (record.step, record.outcome) == (Step.RERANK, raised.value.code)
     assert len(server.requests) == 1
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
+from memforest_core.models.calls import Step, failed_call
 from memforest_core.models.rerankers.onnx_cross_encoder import BATCH, MAX_TOKENS, OnnxCrossEncoder
 from tests.contract.rerank.shared_words import cross_encoder, tokenizer_file
 
@@ -17,20 +18,20 @@ from tests.contract.rerank.shared_words import cross_encoder, tokenizer_file
 def test_question_and_text_are_cut_to_what_the_model_was_trained_for(tmp_path: Path) -> None:
     """Given a graph that counts tokens, when texts are long, then none has more than MAX_TOKENS."""
     model = OnnxCrossEncoder(cross_encoder(tmp_path, types=False), timeout_s=20.0)
-    short, long = model.rerank("bob", ["dog", "dog " * 2_000])
+    short, long = model.rerank("bob", ["dog", "dog " * 2_000]).scores
     assert (short, long) == (5.0, float(MAX_TOKENS))
-    assert model.rerank("bob " * 2_000, ["dog " * 2_000]) == [float(MAX_TOKENS)]
+    assert model.rerank("bob " * 2_000, ["dog " * 2_000]).scores == [float(MAX_TOKENS)]
 
 
 def test_a_long_question_leaves_room_for_the_text(tmp_path: Path) -> None:
     model = OnnxCrossEncoder(cross_encoder(tmp_path), timeout_s=20.0)
-    assert model.rerank("bob " * 2_000, ["bob lives in davis"])[0] > 400
+    assert model.rerank("bob " * 2_000, ["bob lives in davis"]).scores[0] > 400
 
 
 def test_padding_that_the_tokenizer_file_asks_for_is_not_done(tmp_path: Path) -> None:
     directory = cross_encoder(tmp_path, types=False)
     assert tokenizer_file(directory)["padding"]["strategy"] == {"Fixed": 64}
-    assert OnnxCrossEncoder(directory, timeout_s=20.0).rerank("bob", ["dog"]) == [5.0]
+    assert OnnxCrossEncoder(directory, timeout_s=20.0).rerank("bob", ["dog"]).scores == [5.0]
 
 
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
@@ -76,8 +77,10 @@ def test_text_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_not_read_by_the_deadline_is_given_up(tmp_path: Path) -> None:
     model = OnnxCrossEncoder(cross_encoder(tmp_path), timeout_s=1e-6)
-    with pytest.raises(ModelUnavailable, match="MEMFOREST_RECALL__RERANK__TIMEOUT_S"):
+    with pytest.raises(ModelUnavailable, match="MEMFOREST_RECALL__RERANK__TIMEOUT_S") as raised:
         model.rerank("bob", ["bob " * 200] * (4 * BATCH))
+    [record] = failed_call(raised.value)
+    assert (record.step, record.outcome) == (Step.RERANK, raised.value.code)
 
 
 FORKING = """
@@ -86,10 +89,10 @@ from pathlib import Path
 from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
 
 model = OnnxCrossEncoder(Path(sys.argv[1]), timeout_s=20.0)
-assert model.rerank("bob", ["bob"]) == [1.0]
+assert model.rerank("bob", ["bob"]).scores == [1.0]
 child = os.fork()
 if child == 0:
-    os._exit(0 if model.rerank("bob dog", ["bob dog"]) == [2.0] else 1)
+    os._exit(0 if model.rerank("bob dog", ["bob dog"]).scores == [2.0] else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 

@@ -22,7 +22,7 @@ def test_there_is_none_unless_one_is_named() -> None:
 def test_a_directory_opens_a_local_one(tmp_path: Path) -> None:
     model = open_reranker(RerankSettings(path=cross_encoder(tmp_path)))
     assert isinstance(model, OnnxCrossEncoder)
-    assert model.rerank("bob", ["dog", "bob"]) == [0.0, 1.0]
+    assert model.rerank("bob", ["dog", "bob"]).scores == [0.0, 1.0]
 
 
 def test_a_model_opens_a_providers() -> None:
@@ -31,7 +31,7 @@ def test_a_model_opens_a_providers() -> None:
             RerankSettings(model="cohere/test-rerank", api_base=server.url, api_key=SecretStr("key-2"), timeout_s=20.0)
         )
         assert isinstance(model, LitellmReranker)
-        assert model.rerank("bob", ["dog", "bob"]) == [0.0, 1.0]
+        assert model.rerank("bob", ["dog", "bob"]).scores == [0.0, 1.0]
         assert server.keys == ["key-2"]
 
 

@@ -8,6 +8,7 @@ import pytest
 from memforest_core.domain.evidence import Mode
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import PointKind, SparseVector
+from memforest_core.models.calls import CallRecord, Reranked, Step
 from memforest_core.recall.gathering import AWAY_FOR_VECTOR, CATCHING_UP_FOR_VECTOR
 from memforest_core.recall.given_vector import checked_vector
 from memforest_core.recall.service import RecallService
@@ -55,9 +56,9 @@ class World:
         self.reranked = 0
         self.service = RecallService(self.forest, self.index, OneVector(), RecallSettings(), reranker=self)  # type: ignore[arg-type]
 
-    def rerank(self, question: str, texts: list[str]) -> list[float]:
+    def rerank(self, question: str, texts: list[str]) -> Reranked:
         self.reranked += 1
-        return [0.0] * len(texts)
+        return Reranked([0.0] * len(texts), CallRecord(Step.RERANK, "none", 0, 0, 0, 0.0, 0.0, "ok"))
 
 
 @pytest.mark.parametrize("mode", ["flat", "root", "embedding", "auto"])

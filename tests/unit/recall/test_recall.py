@@ -8,15 +8,16 @@ from datetime import timedelta
 import pytest
 
 from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, RecallResult
-from memforest_core.domain.ids import FactId, NodeId, PayloadId
+from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId, TenantId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind
-from memforest_core.models.calls import Reranker
+from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
+from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
-from tests.unit.recall.memory import START, TENANT, Forest, OneVector, ScriptedIndex, named
+from tests.unit.recall.memory import FOREST, START, TENANT, Forest, OneVector, ScriptedIndex, named
 
 CELL, FACT, NODE = PointKind.CELL, PointKind.FACT, PointKind.NODE
 MOVE = ("Bob", "I moved to Davis in May."), ("Ann", "How nice!")
@@ -36,8 +37,9 @@ class World:
     def recall(self, question: str = "Where does Bob live?", **options: object) -> RecallResult:
         pointers = bool(options.pop("pointers", True))
         reranker: Reranker | None = options.pop("reranker", None)  # type: ignore[assignment]
+        ledger: AnswerCalls | None = options.pop("ledger", None)  # type: ignore[assignment]
         service = RecallService(
-            self.forest, self.index, self.embedder, self.settings, pointers=pointers, reranker=reranker
+            self.forest, self.index, self.embedder, self.settings, pointers=pointers, reranker=reranker, ledger=ledger
         )
         owner = str(options.pop("owner", "alice"))
         return service.recall(TENANT, owner, question, **options)  # type: ignore[arg-type]
@@ -448,15 +450,32 @@ class TestHowMuch:
 class Backwards:
     """A cross-encoder that likes the last text best."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    model = "backwards"
+
+    def __init__(self, error: ModelUnavailable | None = None) -> None:
         self.error = error
         self.read: list[str] = []
 
-    def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        if self.error is not None:
-            raise self.error
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
         self.read = list(texts)
-        return [float(n) for n in range(len(texts))]
+        if self.error is not None:
+            self.error.call = self.record(self.error.code)
+            raise self.error
+        return Reranked([float(n) for n in range(len(texts))], self.record("ok"))
+
+    def record(self, outcome: str) -> CallRecord:
+        return CallRecord(Step.RERANK, self.model, 7, 0, 0, 0.0, 1.0, outcome)
+
+
+class Ledger:
+    """Keeps what is recorded."""
+
+    def __init__(self) -> None:
+        self.calls: list[CallRecord] = []
+
+    def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
+        assert (tenant, forest) == (TENANT, FOREST)
+        self.calls += calls
 
 
 class TestReranking:
@@ -480,6 +499,19 @@ class TestReranking:
         plain, anew = world.recall(), world.recall(reranker=Backwards(ModelUnavailable("away")))
         assert [piece.text for piece in anew.evidence] == [piece.text for piece in plain.evidence]
         assert "rerank model is away" in anew.degraded[0]
+
+    @pytest.mark.parametrize("error", [None, ModelUnavailable("away")])
+    def test_its_call_is_recorded_and_none_is_made_for_nothing(
+        self, world: World, error: ModelUnavailable | None
+    ) -> None:
+        ledger = Ledger()
+        world.recall(reranker=Backwards(error), ledger=ledger)
+        assert [(call.step, call.outcome) for call in ledger.calls] == [
+            (Step.RERANK, "ok" if error is None else error.code)
+        ]
+        nobody, ledger = Backwards(error), Ledger()
+        assert world.recall(reranker=nobody, ledger=ledger, sessions=["none"]).evidence == ()
+        assert (nobody.read, ledger.calls) == ([], [])
 
 
 class TestRefusals:
