@@ -190,7 +190,7 @@ def test_merged_forests_hold_what_was_written_into_one() -> None:
 
 def test_a_context_is_one_recall_and_three_statements_at_every_size() -> None:
     """The profile is kept, the session short, no day new; a chat asks a model now and then."""
-    told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "80")
+    told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "40")
 
     assert [(made["facts"], made["extra_statements"]) for made in told["rows"]] == [(60, 3), (300, 3)]
     assert all(0 < made["tokens"] <= 2_000 and made["p50_ms"] > 0 for made in told["rows"])

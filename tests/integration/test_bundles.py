@@ -601,29 +601,29 @@ def test_a_summary_that_does_not_follow_is_made_anew(
 SESSIONS, TURNS = 30, 120
 
 
-def _large(path: Path, dimension: int, model: str) -> int:
+def _large(path: Path, dimension: int, model: str, owner: str = "many", sessions: int = SESSIONS) -> int:
     """A bundle of many sessions that were never extracted, with the vectors of their cells."""
-    forest = ForestId(UUID(int=77))
+    forest = ForestId(UUID(int=77 + sessions))
     rows = 0
     with writing(path, False) as writer:
-        for number in range(SESSIONS):
+        for number in range(sessions):
             session = session_id(forest, f"s{number}")
             writer.add(SESSION, [_session(session, number)])
             rows += 1
-        for number in range(SESSIONS):
+        for number in range(sessions):
             session = session_id(forest, f"s{number}")
             writer.add(TURN, [_turn(session, number, at) for at in range(TURNS)])
             rows += TURNS
-        for number in range(SESSIONS):
+        for number in range(sessions):
             session = session_id(forest, f"s{number}")
             writer.add(CELL, [_cell(session, number, at) for at in range(TURNS // 2)])
             rows += TURNS // 2
         vector = np.ones(dimension, "<f4").tobytes()
-        for number in range(SESSIONS):
+        for number in range(sessions):
             hashes = [text_hash(cell_text(f"Bob: {number} {at}", from_micros(0))) for at in range(TURNS // 2)]
             writer.add(VECTOR, [(each, vector) for each in hashes])
             rows += TURNS // 2
-        writer.finish(ForestHead(forest, "many", "UTC", 0, {}), (model, dimension), [], (True, True))
+        writer.finish(ForestHead(forest, owner, "UTC", 0, {}), (model, dimension), [], (True, True))
     return rows
 
 
@@ -648,6 +648,11 @@ def test_memory_stays_flat_however_large_the_bundle(
     path, back = tmp_path / "large.memforest", tmp_path / "back.memforest"
     embedder = running.services.embedder
     rows = _large(path, embedder.dimension, embedder.model)
+    # What is imported and compiled at the first use is no part of a bundle's memory.
+    small = tmp_path / "small.memforest"
+    _large(small, embedder.dimension, embedder.model, "few", 1)
+    bundles.import_(running.tenant, small, actor="tester")
+    bundles.export(running.tenant, "few", tmp_path / "small-back.memforest", actor="tester")
     for module, name in ((importing, "BATCH"), (inspecting, "PAGE"), (export, "PAGE")):
         monkeypatch.setattr(module, name, 50)
     tracemalloc.start()
