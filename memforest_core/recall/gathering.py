@@ -250,10 +250,10 @@ class Gathering:
         """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
         if asked.mode is Mode.FLAT or not asked.trees:
             return []
-        most = self.settings.tree_limit
+        most, keys = self.settings.root_limit, []
         best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
-        keys = []
         if asked.mode is not Mode.ROOT:
+            most = self.settings.tree_limit
             best = list(dict.fromkeys([*best, *trees_of_hits(first.above, search, hits, self.weights)]))
             keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
         named, found = rows.together(rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]))

@@ -64,6 +64,21 @@ def test_words_keep_their_weight_where_the_model_does_not_know_the_language(worl
     assert scores["all-minilm-l6-v2-int8"] > scores["multilingual-e5-small-4bit"]
 
 
+def test_root_mode_browses_all_the_best_roots() -> None:
+    """The limit of trees is for modes that browse others too."""
+    world = World(root_limit=3, tree_limit=2)
+    for number in range(3):
+        world.forest.session(f"s{number}", ("Bob", f"I met friend {number}."), ("Ann", "How nice!"), days=number)
+        world.index.points |= {
+            named(f"s{number}#root"): (NODE, 1.0, 0.9),
+            named(f"s{number}#0"): (NODE, 1.0, 0.8),
+            named(f"s{number}/0"): (CELL, 1.0, 0.7),
+        }
+        world.index.roots.add(named(f"s{number}#root"))
+    found = {piece.session_id for piece in world.recall(mode="root").evidence}
+    assert found == {"s0", "s1", "s2"}
+
+
 class TestWhatComesBack:
     def test_a_turn_with_speaker_text_time_and_ids(self, world: World) -> None:
         best = world.recall(mode="flat").evidence[0]
