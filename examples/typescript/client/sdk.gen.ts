@@ -508,11 +508,12 @@ export const node = <ThrowOnError extends boolean = false>(options: Options<Node
  * The model calls that were made, failed ones too, the newest first: tokens, dollars and latency of each.
  *
  * ``owner`` and ``session_id`` keep the calls made for them, ``step`` those of one step ("extract", "summarize",
- * "browse", "plan", "answer", "judge", "embed"), ``outcome`` those that ended so ("ok" or an error's code),
- * ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds or datetimes;
- * UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before.
- * Without an owner the whole tenant's; an owner without a memory yet has none, and ``owner_known`` is False.
- * Raises NotFound for a session that the owner does not have, InvalidInput, StoreUnavailable.
+ * "browse", "plan", "answer", "profile", "judge", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
+ * error's code), ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds
+ * or datetimes; UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of
+ * the page before. Without an owner the whole tenant's; an owner without a memory yet has none, and
+ * ``owner_known`` is False. Raises NotFound for a session that the owner does not have, InvalidInput,
+ * StoreUnavailable.
  *
  * Needs a key with the scope `read`.
  */
