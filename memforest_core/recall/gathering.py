@@ -83,6 +83,21 @@ def _ms(started: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """What the index did not hold yet when the recall began."""
+
+    cells: Sequence[FoundText] = ()
+    """The latest cells that it had not seen, at most one more than ``RAW_LIMIT``."""
+    unsure: bool = False
+    """Whether more may be missing: after it was lost or restored, until it was compared."""
+
+    @property
+    def any(self) -> bool:
+        """Whether anything may be missing."""
+        return self.unsure or bool(self.cells)
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """The forest that is asked, and the bounds of the evidence."""
 
@@ -91,6 +106,7 @@ class Place:
     bounds: Bounds
     degraded: tuple[str, ...] = ()
     """A sentence when the bounds could not be looked for as well as usual."""
+    lacking: Lacking = Lacking()
 
 
 @dataclass(slots=True)
@@ -224,23 +240,21 @@ class Gathering:
         )
 
     def _first(self, rows: RecallRows, place: Place, asked: Asked, search: IndexSearch, hits: FlatHits) -> First:
-        """What the index lacks, who is known, what is above the hits and the best of their texts: one round trip."""
+        """What is cold, who is known, what is above the hits and the best of their texts: one round trip."""
         forest, question, by_vector = place.forest, asked.question, asked.vector is not None
         limit, until = self.settings.flat_limit, place.bounds.said_until
         placed = [*hits.cells, *hits.facts] if asked.mode not in {Mode.FLAT, Mode.ROOT} else []
-        latest, unsure, (cells, facts), speakers, above, told = rows.together(
-            rows.not_indexed(forest.id, 1 if by_vector else RAW_LIMIT + 1),
-            rows.index_unsure(),
+        (cells, facts), speakers, above, told = rows.together(
             rows.cold_text(forest.id, () if by_vector else question.words, limit, until),
             rows.speakers(forest.id),
             rows.lowest_above(placed, asked.trees),
             rows.texts(best_by_words(search), BEST_CHARS),
         )
         if by_vector:
-            raw = RawHits({}, (CATCHING_UP_FOR_VECTOR,) if latest or unsure else ())
+            raw = RawHits({}, (CATCHING_UP_FOR_VECTOR,) if place.lacking.any else ())
             cold = RawHits({}, (COLD_FOR_VECTOR,) if rows.one(rows.any_cold(forest.id)) else ())
         else:
-            raw = raw_hits(rows, forest.id, question, latest, unsure=unsure)
+            raw = raw_hits(rows, forest.id, question, place.lacking)
             cold = RawHits(covering(question, cells), (), covering(question, facts))
         return First(raw, cold, People(forest.owner, speakers, forest.display_name), above, told)
 
@@ -327,20 +341,22 @@ class RawHits:
     facts: Mapping[UUID, float] = field(default_factory=dict)
 
     def join(self, cells: Scores, facts: Scores) -> None:
-        """Give them scores on the scale of those that are indexed: full coverage equals the best hit."""
+        """Give them scores on the scale of those that are indexed: full coverage equals the best hit.
+
+        What the index has scored meanwhile keeps its scores.
+        """
         for scores, shares in ((cells, self.coverage), (facts, self.facts)):
+            known = scores.lexical.keys() | scores.dense.keys()
             for signal in (scores.lexical, scores.dense):
                 best = max(signal.values(), default=1.0)
-                signal.update({id_: share * best for id_, share in shares.items()})
+                signal.update({id_: share * best for id_, share in shares.items() if id_ not in known})
 
 
-def raw_hits(
-    rows: RecallRows, forest: ForestId, question: Question, latest: Sequence[FoundText], *, unsure: bool
-) -> RawHits:
-    """Search what has been accepted but not indexed yet, so that a turn is found at once. ``latest`` are one more of
-    these cells than are read; of more, or when the index is ``unsure``, the others are asked for by full text."""
-    covered = covering(question, latest[:RAW_LIMIT])
-    if len(latest) <= RAW_LIMIT and not unsure:
+def raw_hits(rows: RecallRows, forest: ForestId, question: Question, lacking: Lacking) -> RawHits:
+    """Search what has been accepted but not indexed yet, so that a turn is found at once. Of more such cells than are
+    read, or when the index is unsure, the others are asked for by full text."""
+    covered = covering(question, lacking.cells[:RAW_LIMIT])
+    if len(lacking.cells) <= RAW_LIMIT and not lacking.unsure:
         return RawHits(covered)
     cells, _ = rows.full_text(forest, question.words, RAW_LIMIT)
     return RawHits(covering(question, cells) | covered, (CATCHING_UP,))

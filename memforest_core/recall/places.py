@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.asked_times import asked_period
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.recall.asking import Asked
-from memforest_core.recall.gathering import Place
+from memforest_core.recall.gathering import RAW_LIMIT, Lacking, Place
 from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.records import SaidTurn
 from memforest_core.recall.rewriting import LAST_TURNS
@@ -46,13 +46,15 @@ def found_places(
     said: list[SaidTurn] = []
     unknown: list[str] = []
     for owner in owners:
-        forest = rows.forest(owner)
+        # Before the index is searched: in the other order a turn that is indexed between the two would be missed.
+        some = 1 if asked.vector is not None else RAW_LIMIT + 1
+        forest, cells, unsure = rows.together(rows.forest(owner), rows.not_indexed(owner, some), rows.index_unsure())
         if forest is None:
             unknown.append(owner)
             continue
         if turns and asked.session_id is not None and not said:
             said = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
-        places.append(_place(rows, tenant, forest, asked, times))
+        places.append(replace(_place(rows, tenant, forest, asked, times), lacking=Lacking(tuple(cells), unsure)))
     return Places(tuple(places), tuple(said), tuple(unknown))
 
 

@@ -64,11 +64,15 @@ class RecallRows:
         self.together = reader.together
         self._tenant = tenant
 
-    def forest(self, owner: str) -> ForestRef | None:
+    def forest(self, owner: str) -> Read[ForestRef | None]:
         """The owner's forest, if it exists."""
-        for id_, zone, state, name in self._rows(sql.FOREST, owner=owner):
-            return ForestRef(ForestId(id_), owner, zone, state == "frozen", name)
-        return None
+
+        def made(rows: Rows) -> ForestRef | None:
+            for id_, zone, state, name in rows:
+                return ForestRef(ForestId(id_), owner, zone, state == "frozen", name)
+            return None
+
+        return Read(sql.FOREST, {"t": self._tenant, "owner": owner}, made)
 
     def speakers(self, forest: ForestId) -> Read[list[tuple[str, str]]]:
         """The id and each name of everybody who has spoken, the newest names first."""
@@ -251,9 +255,9 @@ class RecallRows:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
         return Read(sql.INDEX_UNSURE, {"t": self._tenant}, _whether)
 
-    def not_indexed(self, forest: ForestId, limit: int) -> Read[list[FoundText]]:
-        """Cells that the vector index has not seen yet, latest first."""
-        return Read(sql.NOT_INDEXED, {"t": self._tenant, "f": forest, "n": limit}, _found)
+    def not_indexed(self, owner: str, limit: int) -> Read[list[FoundText]]:
+        """Cells of the owner that the vector index has not seen yet, latest first."""
+        return Read(sql.NOT_INDEXED, {"t": self._tenant, "owner": owner, "n": limit}, _found)
 
     def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
         """Those of the nodes that exist."""

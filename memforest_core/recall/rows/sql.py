@@ -289,10 +289,12 @@ INDEX_UNSURE = sa.text("""
 # The index of such rows is nearly empty when nothing is behind.
 NOT_INDEXED = sa.text("""
     SELECT c.cell_id AS id, c.text
-      FROM (SELECT point_id FROM memforest.index_row
-             WHERE tenant_id = :t AND forest_id = :f AND kind = 'cell' AND indexed_version = 0
-               AND state IN ('ready', 'running')) i
-      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = :f
+      FROM memforest.forest f CROSS JOIN LATERAL (
+        SELECT point_id FROM memforest.index_row
+         WHERE tenant_id = :t AND forest_id = f.forest_id AND kind = 'cell' AND indexed_version = 0
+           AND state IN ('ready', 'running')) i
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = i.point_id AND c.forest_id = f.forest_id
+     WHERE f.tenant_id = :t AND f.owner = :owner AND f.state IN ('live', 'frozen')
      ORDER BY c.time_start DESC, c.cell_id LIMIT :n
     """)
 

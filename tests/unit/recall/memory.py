@@ -278,7 +278,7 @@ class Forest:
     def any_cold(self, forest: ForestId) -> bool:
         return False
 
-    def not_indexed(self, forest: ForestId, limit: int) -> list[FoundText]:
+    def not_indexed(self, owner: str, limit: int) -> list[FoundText]:
         return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
 
     def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
@@ -364,7 +364,7 @@ class Grove:
 
     def __getattr__(self, name: str) -> Any:
         def read(*given: Any, **more: Any) -> Any:
-            own = [each for each in self.forests if given and given[0] == each.forest_id]
+            own = [each for each in self.forests if given and given[0] in (each.forest_id, each.owner)]
             found = [getattr(each, name)(*given, **more) for each in own or self.forests]
             if isinstance(found[0], dict):
                 return {key: value for each in found for key, value in each.items()}
