@@ -127,7 +127,7 @@ def main() -> None:
     configure_logs(logging.ERROR)
     report = Report(chosen.seed, chosen.json)
     found: list[Waited] = []
-    with ground([], chosen.seed) as place, place.scene("one", latency_s=chosen.latency) as scene:
+    with ground([], chosen.seed) as place, place.scene("one", latency_s=chosen.latency, measured=True) as scene:
         scene.running.start_worker(concurrency=CONCURRENCY)
         for number in range(chosen.runs + 1):
             one = waited(scene, number, chosen.cells, chosen.seed)

@@ -28,7 +28,8 @@ MEASURED = (
     "sessions of 20 cells, four of an owner, all enqueued before the workers start; from when these are ready until the"
     " last fact is in its trees. A model server over HTTP on the same machine answers at once; texts are embedded by"
     " their words, which stands for vectors that are at hand. processors: shares of all, of the machine, the workers"
-    " and Postgres; the rest is the model server, the index server and this program. Refreshing runs meanwhile"
+    " and Postgres; the rest is the model server, the index server (a process of Python) and this program. Workers have"
+    " the default settings. Refreshing runs meanwhile"
 )
 
 
@@ -60,7 +61,7 @@ def main() -> None:
     rows: list[Row] = []
     with ground([], chosen.seed) as place:
         for processes in chosen.processes:
-            with place.scene(f"throughput-{processes}", latency_s=0.0, settings=SETTINGS) as scene:
+            with place.scene(f"throughput-{processes}", latency_s=0.0, settings=SETTINGS, measured=True) as scene:
                 made = one_deployment(scene, processes, told(chosen.sessions, chosen.seed), 0.0, LAUNCHER)
                 rows.append(made | {"scenario": "throughput", "seed": chosen.seed})
     report.end(rows, {"what": MEASURED, "concurrency": CONCURRENCY, "least": chosen.least})

@@ -61,8 +61,10 @@ class Ground:
         index_away: bool = False,
         settings: Mapping[str, str] | None = None,
         latency_s: float = LATENCY_S,
+        measured: bool = False,
     ) -> Iterator[Scene]:
-        """A deployment on an empty database, without workers yet; ``settings`` are environment variables."""
+        """A deployment on an empty database, without workers yet; ``settings`` are environment variables. Where time is
+        ``measured``, workers have the defaults beside them."""
         directory = self.directory / name
         directory.mkdir()
         with deployment(
@@ -72,7 +74,8 @@ class Ground:
             faults={fault.value: rate for fault, rate in (faults or {}).items()},
             seed=self.seed,
             index_away=index_away,
-            settings=SETTINGS | dict(settings or {}),
+            measured=measured,
+            settings=({} if measured else SETTINGS) | dict(settings or {}),
         ) as running:
             client = running.client()
             try:

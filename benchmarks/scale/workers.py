@@ -149,6 +149,6 @@ def throughput(place: Ground, sessions: int, seed: int, processes: Sequence[int]
     rows = []
     for count in processes:
         told = [(one.owner, one.session_id, one.turns) for one in conversations(sessions, seed, f"owner-{count}")]
-        with place.scene(f"workers-{count}", latency_s=LATENCY_S) as scene:
+        with place.scene(f"workers-{count}", latency_s=LATENCY_S, measured=True) as scene:
             rows.append(one_deployment(scene, count, told, LATENCY_S))
     return rows

@@ -58,8 +58,9 @@ def free_port() -> int:
 class IndexServer:
     """A Qdrant server that can go away and come back at the same address, with the same points."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, checked: bool = True) -> None:
         self._directory = directory
+        self._more = () if checked else ("--unchecked",)
         self._port = free_port()
         self._process: subprocess.Popen[str] | None = None
 
@@ -72,7 +73,7 @@ class IndexServer:
         """Serve; returns when it listens."""
         module, port = "benchmarks.support.qdrant_http", str(self._port)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, "--path", str(self._directory), "--port", port],
+            [sys.executable, "-m", module, "--path", str(self._directory), "--port", port, *self._more],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -206,6 +207,16 @@ class Deployment:
                 self.kill(process)
 
 
+SHORT = {
+    "MEMFOREST_WORKER__HEARTBEAT_S": "0.5",
+    "MEMFOREST_WORKER__DEAD_AFTER_S": "2",
+    "MEMFOREST_WORKER__RECONCILE_S": "1",
+    "MEMFOREST_REFRESH__QUIET_S": "0.3",
+    "MEMFOREST_REFRESH__MAX_STALENESS_S": "3",
+}
+"""Leases and rounds of tests."""
+
+
 @contextmanager
 def deployment(
     servers: SessionServers,
@@ -216,19 +227,21 @@ def deployment(
     seed: int = 0,
     offline: bool = False,
     index_away: bool = False,
+    measured: bool = False,
     settings: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Iterator[Deployment]:
     """Servers for one test; workers are started by the test, and so is the index if it is away.
 
     ``settings`` and ``variables`` are environment variables of the workers.
-    Leases and rounds are short, so that what is lost is found within seconds.
+    Leases and rounds are short, so that what is lost is found within seconds; not where time is ``measured``: there
+    workers have the defaults, and the index server does not check requests against Qdrant's description.
     """
     with ExitStack() as stack:
         address = stack.enter_context(database(servers))
         guard = Guard()
         stack.callback(guard.close)
-        index = IndexServer(directory / "qdrant")
+        index = IndexServer(directory / "qdrant", checked=not measured)
         stack.callback(index.kill)
         if not index_away:
             index.start()
@@ -240,11 +253,7 @@ def deployment(
             "MEMFOREST_BROKER__URL": servers.broker_url,
             "MEMFOREST_INDEX__KIND": "qdrant",
             "MEMFOREST_INDEX__URL": index.url,
-            "MEMFOREST_WORKER__HEARTBEAT_S": "0.5",
-            "MEMFOREST_WORKER__DEAD_AFTER_S": "2",
-            "MEMFOREST_WORKER__RECONCILE_S": "1",
-            "MEMFOREST_REFRESH__QUIET_S": "0.3",
-            "MEMFOREST_REFRESH__MAX_STALENESS_S": "3",
+            **({} if measured else SHORT),
         }
         model = None
         if not offline:
