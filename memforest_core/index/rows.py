@@ -89,6 +89,11 @@ _RENEW = sa.text(f"""
      WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND NOT i.deleted
     """)  # noqa: S608 - a constant of this package
 
+_RENEW_LEASES = sa.text("""
+    UPDATE memforest.index_row SET lease_until = clock_timestamp() + make_interval(secs => :lease)
+     WHERE tenant_id = :t AND lease_token = :token AND point_id = ANY(CAST(:ids AS uuid[]))
+    """)
+
 _BEHIND = sa.text(f"""
     SELECT CASE WHEN {UNSURE} THEN :n ELSE (
         SELECT count(*) FROM (
@@ -198,6 +203,11 @@ class IndexRows(VectorRows):
             for row in rows
             if row.version == versions[row.point_id] and (row.deleted or row.forest_id in alive)
         )
+
+    def renew_leases(self, token: LeaseToken, points: Sequence[UUID]) -> None:
+        """These rows, which the transaction holds, are left to their worker for the whole time of a lease again."""
+        if points:
+            self._db.execute(_RENEW_LEASES, {"t": self._tenant, "token": token, "ids": list(points), "lease": LEASE_S})
 
     def finish_points(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
-from memforest_core.index.records import PointLease, StalePoint
+from memforest_core.index.records import LEASE_S, PointLease, StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
@@ -25,6 +25,12 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 STEP = "index"
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
+
+FIRST_TEXTS = 64
+"""Embedded at once before it is known how fast the model is: one call by the default of embedding.batch."""
+PORTION_S = LEASE_S / 6
+"""Of a batch as many texts are embedded at once as take so long; then their vectors are stored, and the lease is
+renewed. A sixth, because other threads may ask the same model meanwhile."""
 
 Embedding = tuple[dict[OwnText, Vectors], CallRecord]
 """Vectors of texts, and the record of the call that made them."""
@@ -78,6 +84,25 @@ class OutagePause:
         return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(max(self._failures - 1, 0), 16)))
 
 
+class Pace:
+    """How many texts an embedding model takes at once, by how long the last ones took. Thread-safe: one number is
+    replaced."""
+
+    def __init__(self) -> None:
+        self._text_s: float | None = None
+
+    @property
+    def texts(self) -> int:
+        """As many as fit into ``PORTION_S``, at least one; ``FIRST_TEXTS`` before any was seen."""
+        if self._text_s is None:
+            return FIRST_TEXTS
+        return max(1, int(min(PORTION_S / max(self._text_s, 1e-6), 1e6)))
+
+    def took(self, seconds: float, texts: int) -> None:
+        """So many texts were embedded in this time."""
+        self._text_s = seconds / texts
+
+
 @dataclass(frozen=True)
 class Indexer:
     """Indexes a tenant's stale rows. Thread-safe."""
@@ -96,6 +121,10 @@ class Indexer:
     def _pause(self) -> OutagePause:
         return OutagePause(self.clock)
 
+    @cached_property
+    def _pace(self) -> Pace:
+        return Pace()
+
     def run_one(
         self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind], lease: PointLease | None = None
     ) -> int:
@@ -103,9 +132,10 @@ class Indexer:
 
         ``lease``: rows that the worker has made under it are indexed beside those that wait.
 
-        Vectors are committed before the index is written, so that nothing is embedded twice. Neither is written for
-        a row whose lease was lost; a point that was erased while it was written is deleted again. While the index is
-        away nothing is claimed. Raises StoreUnavailable.
+        Vectors are committed before the index is written, so that nothing is embedded twice; those of a slow model in
+        portions, each of which renews the lease. Neither is written for a row whose lease was lost; a point that was
+        erased while it was written is deleted again. While the index is away nothing is claimed. Raises
+        StoreUnavailable.
         """
         lease = PointLease(worker) if lease is None else lease
         if not self._reachable():
@@ -170,14 +200,19 @@ class Indexer:
         self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], known: dict[OwnText, Vectors]
     ) -> None:
         """Write what is still under the lease; take away again what was erased meanwhile."""
-        embedded = self._embed([text for text in _texts(points) if text not in known])
+        vectors = dict(known)
+        missing = [text for text in _texts(points) if text not in known]
+        held: Collection[UUID] = {point.id for point in points}
         # What was claimed just now and needs no vector is looked at again when it is written.
-        ready = embedded is None and all(point.wanted for point in points)
-        held = {point.id for point in points} if ready else self._held(tenant, token, points, embedded)
-        vectors = known
-        if embedded is not None:
-            vectors = known | embedded[0]
+        if not missing and not all(point.wanted for point in points):
+            held = self._held(tenant, token, points, None)
+        for embedded in self._embedded(missing):
+            vectors |= embedded[0]
             self.telemetry.called(tenant, [embedded[1]])
+            more = any(text not in vectors for text in missing)
+            held = self._held(tenant, token, points, embedded, renew=more)
+            if not held:
+                break
         mine = [point for point in points if point.id in held]
         gone = [point for point in mine if point.gone]
         there = [point for point in mine if point.wanted]
@@ -194,11 +229,20 @@ class Indexer:
 
     @repeated
     def _held(
-        self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], embedded: Embedding | None
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        points: Sequence[StalePoint],
+        embedded: Embedding | None,
+        *,
+        renew: bool = False,
     ) -> frozenset[UUID]:
-        """Commit the vectors of what is still under the lease; the points that may be written."""
+        """Commit the vectors of what is still under the lease, and renew it if there is more to embed; the points that
+        may be written."""
         with self.store.indexing(tenant) as rows:
             held = rows.hold_points(token, {point.id: point.version for point in points})
+            if renew:
+                rows.renew_leases(token, list(held))
             if embedded is not None:
                 vectors, record = embedded
                 current = set(_texts([point for point in points if point.id in held]))
@@ -250,14 +294,19 @@ class Indexer:
         with self.store.indexing(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans])
 
-    def _embed(self, missing: Sequence[OwnText]) -> Embedding | None:
-        """Embed texts, each once whoever says it."""
-        if not missing:
-            return None
-        texts = list(dict.fromkeys(own.text for own in missing))
-        embedded = self.embedder.embed(texts)
-        vectors = dict(zip(texts, map(as_stored, embedded.vectors), strict=True))
-        return {own: vectors[own.text] for own in missing}, embedded.record
+    def _embedded(self, missing: Sequence[OwnText]) -> Iterator[Embedding]:
+        """The vectors of texts, each embedded once whoever says it, in portions that keep to the lease."""
+        owners: dict[str, list[OwnText]] = {}
+        for own in missing:
+            owners.setdefault(own.text, []).append(own)
+        texts = list(owners)
+        while texts:
+            some, texts = texts[: (size := self._pace.texts)], texts[size:]
+            started = self.clock()
+            embedded = self.embedder.embed(some)
+            self._pace.took(self.clock() - started, len(some))
+            found = zip(some, map(as_stored, embedded.vectors), strict=True)
+            yield {own: vector for text, vector in found for own in owners[text]}, embedded.record
 
 
 def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:

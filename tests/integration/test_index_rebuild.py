@@ -24,6 +24,7 @@ from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, admin, database, settings_for, stack
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index import cli as command
@@ -32,7 +33,7 @@ from memforest_core.index.opening import Maintenance, open_index, open_maintenan
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore
-from memforest_core.index.service import Indexer
+from memforest_core.index.service import PORTION_S, Indexer
 from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.settings import Settings
@@ -534,6 +535,65 @@ def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: St
     assert (away.calls, counting.texts) == (calls + 1, embedded)
     ready = grown.rows("SELECT max(attempts), count(*) FROM memforest.index_row WHERE state = 'ready'")[0]
     assert ready[0] == 0 and ready[1] > 0
+
+
+BATCH = 128
+"""Of a model that takes a second a text, more than a lease holds."""
+
+
+class Slow(Counting):
+    """An embedder that takes a second a text, by a test's clock and for the leases in the database."""
+
+    def __init__(self, stack: Stack) -> None:
+        super().__init__(stack.services.embedder)
+        self.stack = stack
+        self.now = 0.0
+        self.asked: list[str] = []
+        self.lost_at = 0
+        """After so many texts all leases are lost."""
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Time goes on, and what nobody renewed is freed, as the reconciler does."""
+        self.asked += texts
+        self.now += len(texts)
+        self.stack.execute(
+            "UPDATE memforest.index_row SET lease_until = lease_until - make_interval(secs => :s)", s=len(texts)
+        )
+        if self.lost_at and len(self.asked) >= self.lost_at:
+            self.stack.execute("UPDATE memforest.index_row SET lease_until = clock_timestamp()")
+        self.stack.services.reconciler.run()
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("lost_at", [0, 100])
+def test_a_slow_model_makes_progress_under_a_lease_that_is_renewed(pipeline: Stack, lost_at: int) -> None:
+    """Given a model that needs longer for a batch than a lease holds, then it is embedded in portions and written in
+    one unit; and when the lease is lost half way, what was embedded before is not embedded again."""
+    lamps: list[TurnInput] = [
+        {"role": "user", "name": "Bob", "content": f"Lamp {at} hangs in room {at}.", "timestamp": 1.7e9 + at}
+        for at in range(260)
+    ]
+    pipeline.memory.ingest("bob", "lamps", lamps)
+    slow = Slow(pipeline)
+    indexer = Indexer(
+        IndexStore(pipeline.services.engine),
+        pipeline.services.index,
+        slow,
+        BATCH,
+        random.Random(1),
+        clock=lambda: slow.now,
+    )
+    worker = pipeline.runtime.worker
+    slow.lost_at = lost_at
+    indexer.run_one(pipeline.tenant, worker, [PointKind.CELL])
+    slow.lost_at = 0
+    written = pipeline.rows("SELECT count(*) FROM memforest.index_row WHERE state = 'done'")[0][0]
+    assert written == (0 if lost_at else BATCH)
+    while indexer.run_one(pipeline.tenant, worker, [PointKind.CELL]):
+        pass
+    again = len(slow.asked) - len(set(slow.asked))
+    assert again == (PORTION_S if lost_at else 0)
+    assert not pipeline.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done'")
 
 
 # Start-up and commands
