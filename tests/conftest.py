@@ -38,7 +38,8 @@ def tier_of(path: Path) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make ``-m unit`` and the like possible."""
+    """Make ``-m unit`` and the like possible. What is imported and collected from here on is no garbage."""
+    gc.disable()
     for tier, meaning in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {meaning}")
 
@@ -59,6 +60,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_FROM)
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
