@@ -67,10 +67,11 @@ def calls(scene: Scene) -> int:
     return scene.running.control_model()["requests"]
 
 
-def start(scene: Scene) -> None:
-    """Start the workers."""
-    for _ in range(WORKERS):
-        scene.running.start_worker(concurrency=CONCURRENCY)
+def start(scene: Scene, workers: int) -> None:
+    """Start the workers, all at once."""
+    launched = [scene.running.launch_worker(concurrency=CONCURRENCY) for _ in range(workers)]
+    for worker in launched:
+        scene.running.await_worker(worker)
 
 
 def enqueue(scene: Scene, owner: str, group: Sequence[Told]) -> None:
@@ -79,9 +80,9 @@ def enqueue(scene: Scene, owner: str, group: Sequence[Told]) -> None:
     scene.client.flush(owner, OPERATION_TIMEOUT_S)
 
 
-def sequential(scene: Scene, forests: Sequence[Sequence[Told]]) -> list[Stand]:
+def sequential(scene: Scene, forests: Sequence[Sequence[Told]], workers: int) -> list[Stand]:
     """Write one forest after the other into one owner; how it stands after each."""
-    start(scene)
+    start(scene, workers)
     before, spent, stands = calls(scene), 0.0, []
     for number, group in enumerate(forests, start=1):
         started = time.perf_counter()
@@ -92,9 +93,9 @@ def sequential(scene: Scene, forests: Sequence[Sequence[Told]]) -> list[Stand]:
     return stands
 
 
-def merged(scene: Scene, forests: Sequence[Sequence[Told]], sizes: Sequence[int]) -> list[Stand]:
+def merged(scene: Scene, forests: Sequence[Sequence[Told]], sizes: Sequence[int], workers: int) -> list[Stand]:
     """Write the forests apart, then merge the first n into a new one, for each n."""
-    start(scene)
+    start(scene, workers)
     for number, group in enumerate(forests):
         enqueue(scene, f"part-{number}", group)
     say(f"{len(forests)} forests stand apart")
@@ -131,6 +132,7 @@ def main() -> None:
     )
     options.add_argument("--sizes", type=int, nargs="+", metavar="N", help="forests merged (default: each up to all)")
     options.add_argument("--latency", type=float, default=LATENCY_S, metavar="S", help="of the model server")
+    options.add_argument("--workers", type=int, default=WORKERS, metavar="N", help="processes (default: %(default)s)")
     options.add_argument("--trees", type=float, default=MOST_TREES, metavar="X", help="difference in trees allowed")
     options.add_argument("--least", type=float, default=LEAST, metavar="X", help="speed-up that the largest must reach")
     chosen = options.parse_args()
@@ -141,9 +143,9 @@ def main() -> None:
         options.error("--sizes are from 1 to --forests, and --sequential is at least the smallest of them")
     with ground([], chosen.seed) as place:
         with place.scene("sequential", latency_s=chosen.latency) as scene:
-            one_by_one = sequential(scene, forests[: chosen.sequential])
+            one_by_one = sequential(scene, forests[: chosen.sequential], chosen.workers)
         with place.scene("apart", latency_s=chosen.latency) as scene:
-            together = merged(scene, forests, sizes)
+            together = merged(scene, forests, sizes, chosen.workers)
     rows = [row(size, one_by_one, stand, chosen.seed) for size, stand in zip(sizes, together, strict=True)]
     largest = [number for number, size in enumerate(sizes) if size <= len(one_by_one)][-1]
     one, other = together[largest], one_by_one[sizes[largest] - 1]
@@ -155,7 +157,7 @@ def main() -> None:
     measured = {
         "what": MEASURED,
         "latency_s": chosen.latency,
-        "workers": WORKERS,
+        "workers": chosen.workers,
         "concurrency": CONCURRENCY,
         "reached": reached,
     }

@@ -177,6 +177,7 @@ class PairArena(Arena):
         with stack(self._servers, files, embedder=HashedWords(), index=index) as running:
             grow(running)
             running.services.close()
+            running.disconnect()
             copy.stop(signal.SIGTERM)
             return self._packed(running.database, files)
 

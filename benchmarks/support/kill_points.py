@@ -17,8 +17,6 @@ from queue import SimpleQueue
 from typing import TypeVar
 from uuid import uuid4
 
-import sqlalchemy as sa
-
 from benchmarks.support.end_state import differences
 from benchmarks.support.grown_forests import grow
 from benchmarks.support.hashed_words import HashedWords
@@ -27,7 +25,7 @@ from benchmarks.support.kill_operations import OPERATIONS
 from benchmarks.support.kill_tape import COMMITTED
 from benchmarks.support.kill_zygote import Zygote
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import database_settings, stack
+from benchmarks.support.stack import admin, database_settings, stack
 
 _ANSWER_FILE = "answer.json"
 _BLOCK = 64 * 1024
@@ -91,10 +89,9 @@ class Arena:
         files.mkdir()
         with stack(self._servers, files, embedder=HashedWords()) as running:
             grow(running)
-            source = sa.make_url(running.settings.database.url.get_secret_value()).database
-            assert source is not None
             running.services.close()
-            packed = Prepared(self._kept(source), self._directory / "packed")
+            running.disconnect()
+            packed = Prepared(self._kept(running.database), self._directory / "packed")
         copy_sparse(files, packed.files)
         return packed
 
@@ -180,13 +177,8 @@ class Arena:
             self._admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def _admin(self, *statements: str) -> None:
-        engine = sa.create_engine(self._servers.postgres_url, isolation_level="AUTOCOMMIT")
-        try:
-            with engine.connect() as connection:
-                for statement in statements:
-                    connection.exec_driver_sql(statement)
-        finally:
-            engine.dispose()
+        for statement in statements:
+            admin(self._servers, statement)
 
     def _request(self, operation: str, phase: str, database: str, files: Path, kill_at: int | None = None) -> Request:
         address = database_settings(self._servers, database).url.get_secret_value()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import sqlalchemy as sa
 
 from benchmarks.support.guard import Guard
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import database
+from benchmarks.support.stack import database, owner_of
 from memforest_core.client import MemForestClient
 from memforest_core.settings import Settings, load_settings
 
@@ -187,14 +188,13 @@ class Deployment:
 
     def rows(self, statement: str, **values: object) -> list[sa.Row[*tuple[Any, ...]]]:
         """Rows of a query as the owner of the tables, across tenants."""
-        url = self.settings.database.migration_url
-        assert url is not None
-        engine = sa.create_engine(url.get_secret_value())
-        try:
-            with engine.connect() as connection:
-                return list(connection.execute(sa.text(statement), values).all())
-        finally:
-            engine.dispose()
+        with self.owner.connect() as connection:
+            return list(connection.execute(sa.text(statement), values).all())
+
+    @cached_property
+    def owner(self) -> sa.Engine:
+        """What ``rows`` and ``scalar`` use."""
+        return owner_of(self.settings.database)
 
     def scalar(self, statement: str, **values: object) -> int:
         """One number of a query."""
@@ -202,6 +202,7 @@ class Deployment:
 
     def stop(self) -> None:
         """Kill what is left."""
+        self.owner.dispose()
         for process in self.workers:
             if process.poll() is None:
                 self.kill(process)

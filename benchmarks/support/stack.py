@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -42,14 +42,25 @@ def at(url: str, *, database: str, user: str | None = None) -> str:
     return parsed.render_as_string(hide_password=False)
 
 
+@cache
+def _superuser(url: str) -> sa.Engine:
+    """Kept for the whole session: a new connection costs more than most statements."""
+    return sa.create_engine(url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
+
+
 def admin(servers: SessionServers, statement: str) -> None:
     """Run one statement as the superuser, outside a transaction."""
-    engine = sa.create_engine(servers.postgres_url, isolation_level="AUTOCOMMIT")
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql(statement)
-    finally:
-        engine.dispose()
+    with _superuser(servers.postgres_url).connect() as connection:
+        connection.exec_driver_sql(statement)
+
+
+def owner_of(settings: DatabaseSettings) -> sa.Engine:
+    """Reaches the database as the owner of its tables, whom row security does not bind; a connection is kept between
+    uses, and replaced when it was lost. The caller disposes of it."""
+    assert settings.migration_url is not None
+    # Not prepared: tests change tables under a kept connection.
+    plain = {"prepare_threshold": None}
+    return sa.create_engine(settings.migration_url.get_secret_value(), pool_pre_ping=True, connect_args=plain)
 
 
 def database_settings(servers: SessionServers, database: str) -> DatabaseSettings:
@@ -116,19 +127,25 @@ class Stack:
         return name
 
     def owner_engine(self) -> sa.Engine:
-        """Connects as the owner of the tables, whom row security does not bind."""
+        """A new engine of the tables' owner, as a process would open it; the caller disposes of it."""
         url = self.settings.database.migration_url
         assert url is not None
         return open_engine(self.settings.database, url.get_secret_value())
 
+    @cached_property
+    def owner(self) -> sa.Engine:
+        """What ``rows`` and ``execute`` use."""
+        return owner_of(self.settings.database)
+
+    def disconnect(self) -> None:
+        """Close all connections that nobody uses, so that the database can be copied; new ones are opened as needed."""
+        self.services.engine.dispose()
+        self.owner.dispose()
+
     def rows(self, statement: str, **values: object) -> list[sa.Row[*tuple[Any, ...]]]:
         """Rows of a query, across tenants."""
-        engine = self.owner_engine()
-        try:
-            with engine.connect() as connection:
-                return list(connection.execute(sa.text(statement), values).all())
-        finally:
-            engine.dispose()
+        with self.owner.connect() as connection:
+            return list(connection.execute(sa.text(statement), values).all())
 
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
@@ -145,12 +162,8 @@ class Stack:
 
     def execute(self, statement: str, **values: object) -> None:
         """One write, across tenants."""
-        engine = self.owner_engine()
-        try:
-            with engine.begin() as connection:
-                connection.execute(sa.text(statement), values)
-        finally:
-            engine.dispose()
+        with self.owner.begin() as connection:
+            connection.execute(sa.text(statement), values)
 
     def hurry(self) -> None:
         """Tasks that wait for a moment are due now, but vacuums: they take the most time and change no row."""
@@ -209,7 +222,11 @@ def opened(settings: Settings, embedder: Embedder | None) -> Iterator[Stack]:
         services.index.prepare()
         runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
         services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
-        yield Stack(settings, services, runtime, MemForest(services))
+        running = Stack(settings, services, runtime, MemForest(services))
+        try:
+            yield running
+        finally:
+            running.owner.dispose()
     finally:
         services.close()
 
@@ -231,9 +248,9 @@ def grown_by(
     with stack(servers, directory, embedder=embedder) as running:
         tell(running)
         running.drive()
-        source = sa.make_url(running.settings.database.url.get_secret_value()).database
         running.services.close()
-        admin(servers, f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
+        running.disconnect()
+        admin(servers, f"CREATE DATABASE {name} TEMPLATE {running.database} STRATEGY FILE_COPY")
     yield Grown(name, directory / "index")
     admin(servers, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 

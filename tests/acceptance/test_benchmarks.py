@@ -166,7 +166,7 @@ def test_the_size_of_worker_and_node_is_told_in_steps() -> None:
 
 def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
     """Given callers that do everything at random while processes are killed, then the model in memory was right."""
-    options = ("--minutes", "0.2", "--owners", "3", "--kill-every", "4", "--rate", "4")
+    options = ("--minutes", "0.2", "--owners", "3", "--processes", "2", "--kill-every", "4", "--rate", "4")
     (row,) = reported("benchmarks.soak", *options)["rows"]
     assert row["findings"] == []
     assert sum(row["actions"].values()) > 10
@@ -177,9 +177,8 @@ def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
 
 def test_merged_forests_hold_what_was_written_into_one() -> None:
     """Given two small forests, then merging them asks the model less than writing them, and finds as many facts."""
-    answer = reported(
-        "benchmarks.merge", "--forests", "2", "--sessions", "2", "--latency", "0.02", "--least", "0", "--trees", "1"
-    )
+    sizes = ("--forests", "2", "--sessions", "2", "--workers", "1")
+    answer = reported("benchmarks.merge", *sizes, "--latency", "0.02", "--least", "0", "--trees", "1")
     assert [row["n"] for row in answer["rows"]] == [1, 2]
     for row in answer["rows"]:
         assert row["facts"] == row["sequential_facts"] > 0

@@ -326,14 +326,14 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     calm, versions = evidence(grown), grown.rows(VERSIONS)
     name = sa.make_url(grown.settings.database.url.get_secret_value()).database
     copy = f"{name}_copy"
-    grown.services.engine.dispose()
+    grown.disconnect()
     admin(servers, f"CREATE DATABASE {copy} TEMPLATE {name}")
     try:
         grown.memory.ingest("bob", "kites", KITES)
         grown.drive()
         future = points(grown)
         assert len(future) > len(versions)
-        grown.services.engine.dispose()
+        grown.disconnect()
         admin(servers, f"DROP DATABASE {name} WITH (FORCE)")
         admin(servers, f"CREATE DATABASE {name} TEMPLATE {copy}")
     finally:
