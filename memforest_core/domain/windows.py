@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from memforest_core.domain.pasted import Pasted
 from memforest_core.domain.people import People
 from memforest_core.domain.turns import Role
 
@@ -25,6 +26,8 @@ class WindowTurn:
     text: str
     occurred_at: datetime
     """Aware, in the session's time zone."""
+    pasted: tuple[Pasted, ...] = ()
+    """The pieces of ``text`` that somebody else wrote."""
 
 
 @dataclass(frozen=True, slots=True)

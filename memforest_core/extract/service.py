@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
-from memforest_core.domain.turns import Turn
+from memforest_core.domain.pasted import pasted
+from memforest_core.domain.turns import Role, Turn
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
 from memforest_core.extract.answer import ExtractionAnswer
@@ -65,14 +66,18 @@ class Extraction:
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
     """The window as the model sees it, and its cell numbers' ids."""
     by_ordinal = {turn.ordinal: turn for turn in claim.turns}
+    # All of a turn is looked at: the head of a mail may lie in an earlier piece.
+    of_others = {turn.ordinal: pasted(turn.content) for turn in claim.turns if turn.role is Role.USER}
     turns: list[WindowTurn] = []
     for position, cell in enumerate(claim.cells, start=1):
         for ordinal in range(cell.first_turn, cell.last_turn + 1):
             turn = by_ordinal[ordinal]
             if turn.erased:
                 continue
-            text = turn.content[cell.char_start : cell.char_end]
-            turns.append(_shown(claim, turn, len(turns) + 1, position, text))
+            text, start = turn.content[cell.char_start : cell.char_end], cell.char_start or 0
+            pieces = (piece.within(start, start + len(text)) for piece in of_others.get(ordinal, ()))
+            shown = _shown(claim, turn, len(turns) + 1, position, text)
+            turns.append(replace(shown, pasted=tuple(piece for piece in pieces if piece is not None)))
     before = [turn for turn in claim.context if not turn.erased]
     context = tuple(
         _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)

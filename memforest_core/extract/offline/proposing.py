@@ -11,6 +11,7 @@ from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import told
+from memforest_core.domain.pasted import body_of
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
@@ -89,8 +90,8 @@ def _dates_of(body: str, states: Sequence[State]) -> list[str]:
     return [_dates(body[start:end]) or shared for start, end in pairwise(starts)]
 
 
-def _foreign(turn: WindowTurn, name: str) -> Iterator[_Draft]:
-    for piece in packed(turn.text, MAX_SHORT_CHARS):
+def _foreign(turn: WindowTurn, text: str, name: str) -> Iterator[_Draft]:
+    for piece in packed(text, MAX_SHORT_CHARS):
         if any(char.isalnum() for char in piece):
             said = cut(f"{name} said: {clean(piece).strip()}", MAX_TEXT)
             yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
@@ -209,11 +210,23 @@ def _from_sentence(turn: WindowTurn, sentence: str, named: str, name: str) -> It
 
 def _from_turn(turn: WindowTurn, window: Window) -> Iterator[_Draft]:
     name = clean(turn.speaker).strip() or turn.role.value
-    found = list(sentences(turn.text))
-    if found and not is_english(turn.text):
-        yield from _foreign(turn, name)
-        return
     listener = addressed(turn, window)
+    at = 0
+    for piece in turn.pasted:
+        yield from _from_words(turn, turn.text[at : piece.start], name, window, listener)
+        if piece.author:
+            writer = name if piece.author.casefold() == name.casefold() else cut(clean(piece.author), MAX_LABEL)
+            yield from _from_words(turn, body_of(turn.text[piece.start : piece.end]), writer, window, None)
+        at = piece.end
+    yield from _from_words(turn, turn.text[at:], name, window, listener)
+
+
+def _from_words(turn: WindowTurn, text: str, name: str, window: Window, listener: str | None) -> Iterator[_Draft]:
+    """What ``name`` says in a turn, or wrote in what it pastes."""
+    found = list(sentences(text))
+    if found and not is_english(text):
+        yield from _foreign(turn, text, name)
+        return
     for sentence in found:
         named = sentence if window.people is None else told(sentence, window.people)
         yield from _from_sentence(turn, sentence, named if listener is None else about_listener(named, listener), name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+from memforest_core.domain.pasted import pasted
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import Item
@@ -425,3 +427,47 @@ def test_states_without_a_date_of_their_own_share_the_first() -> None:
     left, joined = items("In April I left Initech and joined Hooli.")
 
     assert (left.when, joined.when) == ("In April", "In April")
+
+
+MAIL = """Look what Henrike writes. I live in Oslo.
+
+From: Henrike Aalders <orders@seed.example>
+Subject: Your order
+
+I have moved to Bergen. My new job is at the seed bank."""
+
+
+def pasted_turn(text: str, start: int = 0, end: int | None = None) -> Window:
+    """A window of one turn, or of a part of it."""
+    part = text[start:end]
+    pieces = (piece.within(start, start + len(part)) for piece in pasted(text))
+    [turn] = turns_of([bob(part)], 1, 1)
+    turn = replace(turn, pasted=tuple(piece for piece in pieces if piece is not None))
+    return Window(owner="Bob", time_zone="UTC", context=(), turns=(turn,), cells=1)
+
+
+def states(window: Window) -> set[tuple[str, str, str]]:
+    return {(item.subject, item.attribute, item.value) for item in propose(window).items if item.attribute}
+
+
+class TestPasted:
+    def test_a_pasted_mail_states_of_its_writer_not_of_who_pastes_it(self) -> None:
+        found = states(pasted_turn(MAIL))
+        assert ("Bob", "residence", "Oslo") in found
+        assert ("Henrike Aalders", "residence", "Bergen") in found
+        assert not {value for subject, _, value in found if subject == "Bob"} - {"Oslo"}
+
+    def test_a_part_of_a_long_turn_knows_whose_mail_it_is_from(self) -> None:
+        assert states(pasted_turn(MAIL, MAIL.index("I have moved"))) == states(pasted_turn(MAIL)) - {
+            ("Bob", "residence", "Oslo")
+        }
+
+    def test_who_pastes_an_own_mail_is_its_writer(self) -> None:
+        assert ("Bob", "residence", "Bergen") in states(pasted_turn(MAIL.replace("Henrike Aalders", "bob")))
+
+    def test_lines_that_nobody_signed_state_nothing(self) -> None:
+        assert states(pasted_turn("> I live in Rome\nNo, I live in Oslo.")) == {("Bob", "residence", "Oslo")}
+
+    def test_every_quote_is_found_in_the_turn(self) -> None:
+        window = pasted_turn(MAIL.replace("I have", "> I have"))
+        assert all(item.quote in window.turns[0].text for item in propose(window).items)
