@@ -25,6 +25,8 @@ from memforest_core.store.engine import tenant_transaction
 CELL_TURNS = 2
 CHUNK_CHARS = 800
 EMBEDDED_AT_ONCE = 256
+KEPT = 10
+"""Conversations whose cuts are kept: with some 600 turns each, their vectors are 20 MB."""
 
 FACTS = sa.text(
     """
@@ -104,7 +106,10 @@ class Cut(StrEnum):
 
 
 class Corpora:
-    """The cuts of each conversation, made when they are first asked for; those of one conversation are kept."""
+    """The cuts of each conversation, made when they are first asked for; those of the last few conversations are kept.
+
+    Tuning goes through all conversations before each is asked about.
+    """
 
     def __init__(
         self,
@@ -118,8 +123,7 @@ class Corpora:
         self._embed = embed
         self._embed_query = embed_query or embed
         self._zone = zone
-        self._of: Conversation | None = None
-        self._made: dict[Cut, Corpus] = {}
+        self._made: dict[int, tuple[Conversation, dict[Cut, Corpus]]] = {}
 
     def embed(self, text: str) -> NDArray[np.float32]:
         """One question's vector."""
@@ -128,11 +132,14 @@ class Corpora:
 
     def of(self, conversation: Conversation, cut: Cut) -> Corpus:
         """One cut of a conversation."""
-        if self._of is not conversation:
-            self._of, self._made = conversation, {}
-        if cut not in self._made:
-            self._made[cut] = Corpus(self._texts(conversation, cut), self._embed)
-        return self._made[cut]
+        # By identity, which is kept from being used again by keeping the conversation.
+        _, made = self._made.pop(id(conversation), (conversation, {}))
+        self._made[id(conversation)] = conversation, made
+        if len(self._made) > KEPT:
+            del self._made[next(iter(self._made))]
+        if cut not in made:
+            made[cut] = Corpus(self._texts(conversation, cut), self._embed)
+        return made[cut]
 
     def _texts(self, conversation: Conversation, cut: Cut) -> list[Searched]:
         if cut is Cut.FACTS:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,14 +17,11 @@ import sqlalchemy as sa
 
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.scoring import Voted
 from memforest_core.index.vector_index import DenseVector, Hit, IndexFilter, IndexQuery, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.recall.delivering import Delivering
-from memforest_core.recall.pooling import Part
+from memforest_core.recall.gathering import Gathered
 from memforest_core.recall.records import FactText, Metadata, PlacedNode, TurnKey
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
-from memforest_core.recall.service import RecallService
 from memforest_core.store.reads import Read, Reader, Rows
 
 V = TypeVar("V")
@@ -50,52 +46,22 @@ class Kept:
     """Of searches that score named points, point by point; None for one that was not found."""
     vectors: dict[tuple[str, ...], Embedded] = field(default_factory=dict)
     """Of questions."""
+    gathered: dict[Hashable, Gathered] = field(default_factory=dict)
+    """Candidates, by question and by all settings that they depend on."""
     evidence: dict[Hashable, tuple[Evidence, ...]] = field(default_factory=dict)
     """Pieces, by the candidates that they were made of."""
+    pieces: dict[Hashable, Evidence | None] = field(default_factory=dict)
+    """Each piece by itself; None for one whose fact is gone."""
+    words: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The terms of pieces' texts."""
 
     def about(self, conversation: str) -> None:
         """What follows is asked about this conversation."""
         if conversation != self.conversation:
             self.conversation = conversation
-            for answers in (self.rows, self.named, self.hits, self.points, self.vectors, self.evidence):
-                answers.clear()
-
-
-def kept_service(service: RecallService, engine: sa.Engine, kept: Kept) -> RecallService:
-    """The same recall over answers that are kept. It writes no visits: they are no part of what is measured."""
-    given: dict[str, Any] = {each.name: getattr(service, each.name) for each in fields(service)}
-    given |= {
-        "store": KeptStore(engine, kept),
-        "index": KeptIndex(service.index, kept),
-        "embedder": KeptEmbedder(service.embedder, kept),
-        "visits": None,
-    }
-    return KeptRecall(**given, kept=kept)
-
-
-@dataclass(frozen=True)
-class KeptRecall(RecallService):
-    """A recall that keeps the pieces of the same candidates in the same order."""
-
-    kept: Kept = field(kw_only=True)
-
-    @cached_property
-    def _delivering(self) -> Delivering:
-        return KeptDelivering(self.store, self.settings, self.reranker, self.kept.evidence)
-
-
-@dataclass(frozen=True)
-class KeptDelivering(Delivering):
-    """Makes pieces of candidates once for each order of them. Scores are those of the variant that came first."""
-
-    kept: dict[Hashable, tuple[Evidence, ...]]
-
-    def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int) -> tuple[Evidence, ...]:
-        limits = (self.settings.same_words, self.settings.per_fact, wanted, neighbours)
-        key = (part.place.tenant, part.place.forest.id, part.place.bounds, limits, tuple(one.item for one in voted))
-        if key not in self.kept:
-            self.kept[key] = super()._of_part(part, voted, wanted, neighbours)
-        return self.kept[key]
+            for each in fields(self):
+                if each.name != "conversation":
+                    getattr(self, each.name).clear()
 
 
 class KeptReader(Reader):

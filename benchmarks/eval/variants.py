@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from benchmarks.eval.baselines import DEPTH, Answered
 from benchmarks.eval.dataset import Conversation, Question
-from benchmarks.eval.keeping import Kept, kept_service
+from benchmarks.eval.keeping import Kept
+from benchmarks.eval.kept_recall import gathering, kept_service
 from memforest_core.bootstrap.service import Services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
@@ -122,12 +124,14 @@ def recallings(services: Services, chosen: list[Variant], *, keep: bool = True) 
     Those whose settings of recall differ share what these answer, unless nothing is to be kept.
     """
     kept = Kept()
-    return [_recalling(services, one, kept if keep and one.recall is not None else None) for one in chosen]
-
-
-def _recalling(services: Services, variant: Variant, kept: Kept | None) -> Recalling:
-    recall = services.settings.recall.model_copy(update=dict(variant.recall or {}))
-    service = replace(services, settings=services.settings.model_copy(update={"recall": recall})).recall
-    if kept is not None:
-        service = kept_service(service, services.engine, kept)
-    return Recalling(variant.name, variant.mode, service, TenantId(services.settings.tenant), kept)
+    settings = [services.settings.recall.model_copy(update=dict(one.recall or {})) for one in chosen]
+    gathered = Counter(gathering(own) for one, own in zip(chosen, settings, strict=True) if one.recall is not None)
+    made = []
+    for one, own in zip(chosen, settings, strict=True):
+        keeps = keep and one.recall is not None
+        service = replace(services, settings=services.settings.model_copy(update={"recall": own})).recall
+        if keeps:
+            service = kept_service(service, services.engine, kept, alike=gathered[gathering(own)] > 1)
+        tenant = TenantId(services.settings.tenant)
+        made.append(Recalling(one.name, one.mode, service, tenant, kept if keeps else None))
+    return made

@@ -18,7 +18,7 @@ from memforest_core.recall.gathering import Clock
 from memforest_core.recall.ordering import reranked
 from memforest_core.recall.pooling import Part, Pool
 from memforest_core.recall.resolving import SPARE, Resolver
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.settings import RecallSettings
 
 
@@ -79,18 +79,21 @@ class Delivering:
 
     def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int) -> tuple[Evidence, ...]:
         """The pieces of one forest."""
+        with self.store.recalling(part.place.tenant) as rows:
+            return self._resolver(rows, part).resolve(voted, wanted, neighbours)
+
+    def _resolver(self, rows: RecallRows, part: Part) -> Resolver:
+        """What makes the pieces of one forest."""
         place = part.place
-        with self.store.recalling(place.tenant) as rows:
-            resolver = Resolver(
-                rows,
-                place.forest.id,
-                part.gathered.candidates,
-                ZoneInfo(place.forest.time_zone),
-                same_words=self.settings.same_words,
-                per_fact=self.settings.per_fact,
-                said_until=place.bounds.said_until,
-                excluded=place.bounds.excluded,
-                channels=place.bounds.channels,
-                owner=place.forest.owner,
-            )
-            return resolver.resolve(voted, wanted, neighbours)
+        return Resolver(
+            rows,
+            place.forest.id,
+            part.gathered.candidates,
+            ZoneInfo(place.forest.time_zone),
+            same_words=self.settings.same_words,
+            per_fact=self.settings.per_fact,
+            said_until=place.bounds.said_until,
+            excluded=place.bounds.excluded,
+            channels=place.bounds.channels,
+            owner=place.forest.owner,
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, tzinfo
@@ -69,12 +69,12 @@ class Resolver:
         )
         facts = facts_with_successors(self.rows, self.forest, read, self.said_until)
         kept: list[tuple[Voted, Evidence]] = []
-        seen: list[tuple[Evidence, frozenset[str]]] = []
+        seen: dict[tuple[str, str], list[tuple[str, frozenset[str]]]] = defaultdict(list)
         told_by: Counter[FactId] = Counter()
         for one in chosen:
             content = texts.get(_turn(one))
             piece = None if content is None else self._evidence(one, content, facts)
-            if piece is None or self._repeated(piece, seen):
+            if piece is None or self._repeated(piece, seen[piece.speaker, piece.time_label]):
                 continue
             if piece.fact_ids and min(told_by[fact] for fact in piece.fact_ids) >= self.per_fact:
                 continue
@@ -199,15 +199,16 @@ class Resolver:
             return False
         return from_micros(node.time_end) <= self.said_until
 
-    def _repeated(self, piece: Evidence, seen: list[tuple[Evidence, frozenset[str]]]) -> bool:
-        """Whether something already chosen says the same on the same day; remembers the piece if not."""
-        words = frozenset(terms(piece.text))
-        for other, others in seen:
-            same = (piece.speaker, piece.time_label) == (other.speaker, other.time_label)
-            if same and (piece.text == other.text or same_words(words, others, self.same_words)):
-                return True
-        seen.append((piece, words))
+    def _repeated(self, piece: Evidence, seen: list[tuple[str, frozenset[str]]]) -> bool:
+        """Whether one of the pieces of the same speaker and day says the same; adds the piece to them if not."""
+        words = self._words(piece.text)
+        if any(piece.text == text or same_words(words, others, self.same_words) for text, others in seen):
+            return True
+        seen.append((piece.text, words))
         return False
+
+    def _words(self, text: str) -> frozenset[str]:
+        return frozenset(terms(text))
 
     def _freshness(self, cell: UUID) -> Freshness:
         if not self.candidates.cells[cell].placed:
