@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.eval.baseline_rows import BASELINES, OURS, baselines, shown
 from benchmarks.eval.baselines import DEPTH, Baseline, Search
 from benchmarks.eval.blending import MIDDLE, Convex, Scales, convex
-from benchmarks.eval.corpora import Corpora, Cut, Searched
+from benchmarks.eval.corpora import KEPT, Corpora, Cut, Searched
 from benchmarks.eval.dataset import Conversation, Question, Session, Turn
 from benchmarks.eval.searching import Bm25, beside, by_best, cosine, fused, similarities, spread, standard, widened
 
@@ -36,6 +36,19 @@ def conversation(*texts: str) -> Conversation:
 
 def corpora(facts: Sequence[Searched] = ()) -> Corpora:
     return Corpora(lambda _: list(facts), by_words, UTC)
+
+
+def test_the_last_conversations_keep_their_cuts() -> None:
+    """Given more conversations than are kept, when one is asked for again, then only one of long ago is cut anew."""
+    made = corpora()
+    many = [conversation(f"text {number}") for number in range(KEPT + 1)]
+    found = [made.of(one, Cut.TURNS) for one in many]
+    assert made.of(many[1], Cut.TURNS) is found[1]
+    assert made.of(many[0], Cut.TURNS) is not found[0]
+    # The one used longest ago gave way, and not the one that was asked for just now.
+    assert made.of(many[1], Cut.TURNS) is found[1]
+    assert made.of(many[2], Cut.TURNS) is not found[2]
+    assert [one.text for one in made.of(many[3], Cut.TURNS).texts] != [one.text for one in found[4].texts]
 
 
 def asked(text: str) -> Question:
