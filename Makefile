@@ -99,7 +99,7 @@ bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON objec
 	$(BIN)/python -m benchmarks.extract_windows --json
 	$(BIN)/python -m benchmarks.one_session --json --slack 5
 	$(BIN)/python -m benchmarks.throughput --json --least 0
-	$(BIN)/python -m benchmarks.fairness --json --backfill 300 --live 8
+	$(BIN)/python -m benchmarks.fairness --json --backfill 300 --live 8 --most 4
 	$(BIN)/python -m benchmarks.recall_latency --json --sizes 1000,10000 --forests 100 --questions 60
 	$(BIN)/python -m benchmarks.context --json --sizes 1000 --contexts 60
 	$(BIN)/python -m benchmarks.scenes --json --sizes 200,2000
