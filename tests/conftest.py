@@ -38,8 +38,7 @@ def tier_of(path: Path) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make ``-m unit`` and the like possible. What is imported and collected from here on is no garbage."""
-    gc.disable()
+    """Make ``-m unit`` and the like possible."""
     for tier, meaning in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {meaning}")
 
@@ -54,13 +53,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order.index(tier_of(item.path) or order[-1]))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """What is collected and imported stays to the end: an eighth of all processor time was spent on looking through it
     for garbage."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE_FROM)
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GARBAGE_FROM)
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
