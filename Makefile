@@ -92,25 +92,31 @@ format: setup  ## format the code
 	$(BIN)/ruff format .
 
 # Sizes are cut, meant for 20 minutes on two idle processors; without options each benchmark runs at its full size.
-bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON object
-	$(BIN)/python -m benchmarks.tree_insert --json --leaves 100 1000 10000
-	$(BIN)/python -m benchmarks.refresh --json
-	$(BIN)/python -m benchmarks.quiet --json
-	$(BIN)/python -m benchmarks.extract_windows --json
-	$(BIN)/python -m benchmarks.one_session --json --slack 5
-	$(BIN)/python -m benchmarks.throughput --json --least 0
-	$(BIN)/python -m benchmarks.fairness --json --backfill 300 --live 8 --most 4
-	$(BIN)/python -m benchmarks.recall_latency --json --sizes 1000,10000 --forests 100 --questions 60
-	$(BIN)/python -m benchmarks.context --json --sizes 1000 --contexts 60
-	$(BIN)/python -m benchmarks.scenes --json --sizes 200,2000
-	$(BIN)/python -m benchmarks.tokens --json
-	$(BIN)/python -m benchmarks.write_path --json
-	$(BIN)/python -m benchmarks.transitions --json
-	$(BIN)/python -m benchmarks.languages --json
-	$(BIN)/python -m benchmarks.embedders --json
-	$(BIN)/python -m benchmarks.delete --json --sizes 10,100
-	$(BIN)/python -m benchmarks.merge --json --sessions 20 --sequential 2 --sizes 2 8 --least 1 --trees 0.2
-	$(BIN)/python -m benchmarks.eval --dataset own --variants none --json
+define BENCHMARKS
+tree_insert --leaves 100 1000 10000
+refresh
+quiet
+extract_windows
+one_session --slack 5
+throughput --least 0
+fairness --backfill 300 --live 8
+recall_latency --sizes 1000,10000 --forests 100 --questions 60
+context --sizes 1000 --contexts 60
+scenes --sizes 200,2000
+tokens
+write_path
+transitions
+languages
+embedders
+delete --sizes 10,100
+merge --sessions 20 --sequential 2 --sizes 2 8 --least 1 --trees 0.2
+eval --dataset own --variants none
+endef
+export BENCHMARKS
+bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON object, and fails at the end if a bound is not kept
+	@missed=$$(mktemp); echo "$$BENCHMARKS" | while read -r name options; do \
+	  $(BIN)/python -m benchmarks.$$name --json $$options </dev/null || echo "$$name" >> $$missed; done; \
+	  [ ! -s $$missed ] || { echo "Not within their bounds:" $$(cat $$missed) >&2; rm $$missed; exit 1; }; rm $$missed
 
 scale: setup  ## measure large memories, bursts and more workers, each against a tenth of its size; about an hour
 	$(BIN)/python -m benchmarks.scale --json

@@ -177,7 +177,6 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--backfill", type=int, default=BACKFILL, metavar="N", help="sessions (default: %(default)s)")
     options.add_argument("--live", type=int, default=LIVE, metavar="N", help="live sessions (default: %(default)s)")
-    options.add_argument("--most", type=float, default=MOST, metavar="X", help="times idle (default: %(default)s)")
     options.add_argument("--workers", nargs="+", default=WORKERS, metavar="QUEUES", help="the queues of each process")
     chosen = options.parse_args()
     configure_logs(logging.ERROR)
@@ -185,8 +184,8 @@ def main() -> None:
     with ground([], chosen.seed) as place, place.scene("fairness") as scene:
         rows = run(scene, chosen)
     parameters = {"backfill": chosen.backfill, "model_latency_s": LATENCY_S, "workers": chosen.workers}
-    report.end(rows, {"what": MEASURED, "concurrency": CONCURRENCY, "most": chosen.most, **parameters})
-    sys.exit(0 if float(str(rows[0]["ratio"])) <= chosen.most else 1)
+    report.end(rows, {"what": MEASURED, "concurrency": CONCURRENCY, "most": MOST, **parameters})
+    sys.exit(0 if float(str(rows[0]["ratio"])) <= MOST else 1)
 
 
 if __name__ == "__main__":

