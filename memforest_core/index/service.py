@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
@@ -96,7 +96,7 @@ class Pace:
         """As many as fit into ``PORTION_S``, at least one; ``FIRST_TEXTS`` before any was seen."""
         if self._text_s is None:
             return FIRST_TEXTS
-        return max(1, int(min(PORTION_S / max(self._text_s, 1e-6), 1e6)))
+        return max(1, int(PORTION_S / max(self._text_s, 1e-6)))
 
     def took(self, seconds: float, texts: int) -> None:
         """So many texts were embedded in this time."""
@@ -202,7 +202,7 @@ class Indexer:
         """Write what is still under the lease; take away again what was erased meanwhile."""
         vectors = dict(known)
         missing = [text for text in _texts(points) if text not in known]
-        held: Collection[UUID] = {point.id for point in points}
+        held = frozenset(point.id for point in points)
         # What was claimed just now and needs no vector is looked at again when it is written.
         if not missing and not all(point.wanted for point in points):
             held = self._held(tenant, token, points, None)
@@ -210,7 +210,8 @@ class Indexer:
             vectors |= embedded[0]
             self.telemetry.called(tenant, [embedded[1]])
             more = any(text not in vectors for text in missing)
-            held = self._held(tenant, token, points, embedded, renew=more)
+            # A row that somebody else had locked while a portion was stored lacks the vectors of that portion.
+            held &= self._held(tenant, token, points, embedded, renew=more)
             if not held:
                 break
         mine = [point for point in points if point.id in held]

@@ -552,6 +552,12 @@ class Slow(Counting):
         self.lost_at = 0
         """After so many texts all leases are lost."""
 
+    def indexer(self) -> Indexer:
+        """An indexer that embeds with this, by its clock."""
+        services = self.stack.services
+        store = IndexStore(services.engine)
+        return Indexer(store, services.index, self, BATCH, random.Random(1), clock=lambda: self.now)
+
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Time goes on, and what nobody renewed is freed, as the reconciler does."""
         self.asked += texts
@@ -575,14 +581,7 @@ def test_a_slow_model_makes_progress_under_a_lease_that_is_renewed(pipeline: Sta
     ]
     pipeline.memory.ingest("bob", "lamps", lamps)
     slow = Slow(pipeline)
-    indexer = Indexer(
-        IndexStore(pipeline.services.engine),
-        pipeline.services.index,
-        slow,
-        BATCH,
-        random.Random(1),
-        clock=lambda: slow.now,
-    )
+    indexer = slow.indexer()
     worker = pipeline.runtime.worker
     slow.lost_at = lost_at
     indexer.run_one(pipeline.tenant, worker, [PointKind.CELL])
@@ -593,6 +592,47 @@ def test_a_slow_model_makes_progress_under_a_lease_that_is_renewed(pipeline: Sta
         pass
     again = len(slow.asked) - len(set(slow.asked))
     assert again == (PORTION_S if lost_at else 0)
+    assert not pipeline.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done'")
+
+
+def test_a_row_that_is_locked_while_a_portion_is_stored_is_written_with_its_vector_later(pipeline: Stack) -> None:
+    """Given a row that a writer holds when the first portion is stored, then its point is not written without its
+    vector being kept: the row is given back, and done by the next unit."""
+    lamps = said(*[f"Lamp {at} hangs in room {at}." for at in range(260)])
+    pipeline.memory.ingest("bob", "lamps", lamps)
+    with pipeline.owner.connect() as writer:
+        held: list[UUID] = []
+
+        class Locking(Slow):
+            """A row of the first portion is locked until that is stored."""
+
+            def embed(self, texts: Sequence[str]) -> Embedded:
+                if not self.asked:
+                    lamp = str(texts[0]).split(" hangs")[0].rsplit("Lamp ")[-1]
+                    rows = writer.execute(
+                        sa.text(
+                            "SELECT i.point_id FROM memforest.index_row i JOIN memforest.cell c ON c.cell_id = i.point_id"
+                            " WHERE strpos(c.text, :lamp) > 0 FOR UPDATE OF i"
+                        ),
+                        {"lamp": f"Lamp {lamp} hangs"},
+                    )
+                    held.extend(row.point_id for row in rows)
+                    self.asked += texts
+                    self.now += len(texts)
+                    return self._inner.embed(texts)
+                writer.rollback()
+                return super().embed(texts)
+
+        indexer = Locking(pipeline).indexer()
+        indexer.run_one(pipeline.tenant, pipeline.runtime.worker, [PointKind.CELL])
+        assert len(held) == 1
+        [(state,)] = pipeline.rows("SELECT state FROM memforest.index_row WHERE point_id = :id", id=held[0])
+        assert state == "ready"
+        while indexer.run_one(pipeline.tenant, pipeline.runtime.worker, [PointKind.CELL]):
+            pass
+    lacking = """SELECT 1 FROM memforest.cell c WHERE NOT EXISTS (
+                    SELECT 1 FROM memforest.vector v WHERE v.text_hash = c.text_hash)"""
+    assert not pipeline.rows(lacking)
     assert not pipeline.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done'")
 
 
