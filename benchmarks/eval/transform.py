@@ -4,10 +4,11 @@ Names: those of the speakers, and every given name of a list, wherever they stan
 lower case for a speaker's name, in upper case. Each conversation has replacements of its own. Left as they are:
 surnames and pet names that are on no list, nicknames of speakers, places.
 
-Dates: all sessions and asking times move by the same whole number of weeks, so that a weekday that somebody names
-still fits. In texts move dates with a day and a month ("8 May 2023", "May 8th", "2023-05-08", "8/5/2023" is left: its
-order is not known), months with a year ("May 2023", as its 15th) and years after a preposition ("in 2022", as its
-1 July). Left as they are: months alone, seasons, holidays, and everything relative.
+Dates: all sessions and asking times move by the same number of years of 52 weeks, so that weekdays, months and seasons
+that somebody names still fit, but for a few days at their edges. In texts move dates with a day and a month ("8 May
+2023", "May 8th", "2023-05-08", "8/5/2023" is left: its order is not known), months with a year ("May 2023", as its
+15th) and years after a preposition ("in 2022", as its 1 July). Left as they are: months alone, seasons, holidays, and
+everything relative.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ Mohammed Nadia Nestor Nikolai Noemi Olga Oscar Ottilie Otto Pablo Petra Philippa
 Reinhard Rita Roland Rosalind Rufus Sabine Salome Samir Selma Sigrid Silvia Stefan Svetlana Tamara Theodor Tobias
 Ulrich Ursula Valentin Vera Viktor Wanda Werner Wilma Yusuf Yvonne Zelda Zoltan"""
 GIVEN_NAMES = tuple(_NAMES.split())
-MIN_WEEKS, MAX_WEEKS = 20, 260
-"""Far enough that no date stays in its season by rule, near enough that no year looks odd."""
+MAX_YEARS = 5
+"""Near enough that no year looks odd."""
+YEAR = timedelta(weeks=52)
+"""A year of whole weeks."""
 
 _MONTHS = [name for name in calendar.month_name if name]
 _NAMED = {name.casefold(): number for number, name in enumerate(_MONTHS, 1)} | {
@@ -73,7 +76,7 @@ class Changed:
 def transformed(data: Dataset, seed: int) -> Dataset:
     """All conversations with other names and at another time; the same seed gives the same."""
     rng = random.Random(f"{seed}/transform")
-    days = 7 * rng.randint(MIN_WEEKS, MAX_WEEKS)
+    days = rng.randint(1, MAX_YEARS) * YEAR.days
     return tuple(_conversation(one, Changed(_renaming(one, rng), days)) for one in data)
 
 
