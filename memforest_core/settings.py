@@ -543,7 +543,9 @@ class RecallSettings(Group):
     chain_weight: float = Field(default=0.5, ge=0)
     """When a question asks what came before or after: for the states next to a found one of the same subject."""
     neighbour_weight: float = Field(default=0.2, ge=0)
-    """Share of the distance by which a turn is lifted towards a better one beside it."""
+    """Share of the distance by which a turn is lifted towards a better one beside it; half of it next but one."""
+    answer_weight: float = Field(default=0.15, ge=0)
+    """For a turn that answers a question of somebody else: times what the turn has that asks."""
     speaker_weight: float = Field(default=0.3, ge=0)
     """For a turn of somebody whom the question names."""
     wording_weight: float = Field(default=0.65, ge=0)

@@ -27,7 +27,7 @@ from memforest_core.recall.service import RecallService
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 
-VOTING = ("cell", "fact", "unread", "interval", "root", "neighbour", "speaker", "time", "ranked")
+VOTING = ("cell", "fact", "unread", "interval", "root", "neighbour", "answer", "speaker", "time", "ranked")
 """Weights that count when candidates are voted on, and not before."""
 LIFTING = ("order", "current", "exact", "priority")
 """Weights that count after that."""

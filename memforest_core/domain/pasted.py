@@ -73,10 +73,8 @@ def _pieces(lines: list[_Line]) -> Iterator[Pasted]:
             yield Pasted(line.start, lines[-1].end, name)
             return
         if _FORWARDED.fullmatch(line.text):
-            head = next(
-                (_mail(lines, after) for after in range(at + 1, min(at + 4, len(lines))) if lines[after].text), ""
-            )
-            yield Pasted(line.start, lines[-1].end, head or "")
+            head = next((after for after in range(at + 1, len(lines)) if lines[after].text), at)
+            yield Pasted(line.start, lines[-1].end, _mail(lines, head) or "")
             return
         if _WROTE.fullmatch(line.text):
             author = _named(line.text)

@@ -12,6 +12,11 @@ from uuid import UUID
 
 ENOUGH = 20
 """Cosines whose median tells in which band a model's cosines lie."""
+NEXT_BUT_ONE = 0.5
+"""What a turn next but one lifts, of what one beside it would: in a dialogue it is the same speaker's, and further away.
+
+With 1 as much evidence is found in conversations (docs/evaluation.md), but turns that hold the answer to what lies
+between two states fall behind those near both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,7 @@ class Weights:
     topic: float
     chain: float
     neighbour: float
+    answer: float
     speaker: float
     time: float
     ranked: float
@@ -58,7 +64,7 @@ class Item(NamedTuple):
     ``in_time`` tells that it was said, or happened, when the question asks about; ``position`` is where a chat model
     ranked it among its siblings, 0 the best. ``fact`` is set when that fact's sentence is the evidence, and not its
     turn; ``unread`` for a tool's turn or a part of a long one that no model wrote a fact about: its cell's score counts
-    as a fact's.
+    as a fact's; ``answers`` when the turn before it, by somebody else, ends with a question.
     """
 
     place: tuple[UUID, int, int]
@@ -73,6 +79,7 @@ class Item(NamedTuple):
     position: int | None = None
     fact: UUID | None = None
     unread: bool = False
+    answers: bool = False
 
 
 class Voted(NamedTuple):
@@ -154,11 +161,14 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
         added.append({name: value for name, value in signals.items() if value > 0.0})
     own = [sum(signals.values()) for signals in added]
     lifts = lifted(items, own, weights.neighbour)
+    answers = answered(items, added, weights.answer)
     voted = []
-    for item, signals, score, lift in zip(items, added, own, lifts, strict=True):
+    for item, signals, score, lift, answer in zip(items, added, own, lifts, answers, strict=True):
         if lift > 0.0:
             signals["neighbour"] = lift
-        voted.append(Voted(item, score + lift, signals))
+        if answer > 0.0:
+            signals["answer"] = answer
+        voted.append(Voted(item, score + lift + answer, signals))
     return sorted(voted, key=lambda v: (-v.score, v.item.place))
 
 
@@ -168,9 +178,10 @@ def _unread(item: Item, cells: Mapping[UUID, float], facts: Mapping[UUID, float]
 
 
 def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[float]:
-    """What neighbours add: a share of how much better the better neighbour is.
+    """What neighbours add: a share of how much better a turn beside is, or half of that for one next but one.
 
-    Only what stands beside something better is lifted, so that good pairs do not push single hits down.
+    Of all that could lift a turn the largest does. Only what stands near something better is lifted, so that good pairs
+    do not push single hits down.
     """
     sessions: dict[UUID, dict[int, float]] = defaultdict(dict)
     # The turns of each item's session, so that a session is looked up once for each item.
@@ -181,9 +192,22 @@ def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[f
     lifts = []
     for item, score, at in zip(items, own, turns, strict=True):
         ordinal = item.place[1]
-        beside = max(at.get(ordinal - 1, 0.0), at.get(ordinal + 1, 0.0))
-        lifts.append(weight * max(0.0, beside - score))
+        beside = max(at.get(ordinal - 1, 0.0), at.get(ordinal + 1, 0.0)) - score
+        further = max(at.get(ordinal - 2, 0.0), at.get(ordinal + 2, 0.0)) - score
+        lifts.append(weight * max(0.0, beside, NEXT_BUT_ONE * further))
     return lifts
+
+
+def answered(items: Sequence[Item], added: Sequence[Mapping[str, float]], weight: float) -> list[float]:
+    """What an answer gets of the turn that asks for it: a share of what that turn has by its cell and its best fact.
+
+    "Three times a week" names nothing of the question "How often do you run?", which does.
+    """
+    asking: dict[tuple[UUID, int], float] = {}
+    for item, signals in zip(items, added, strict=True):
+        turn = item.place[:2]
+        asking[turn] = max(asking.get(turn, 0.0), signals.get("cell", 0.0) + signals.get("fact", 0.0))
+    return [weight * asking.get((item.place[0], item.place[1] - 1), 0.0) if item.answers else 0.0 for item in items]
 
 
 def _best(scores: Mapping[UUID, float], ids: Sequence[UUID]) -> float:

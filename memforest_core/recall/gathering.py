@@ -39,6 +39,7 @@ from memforest_core.recall.sub_questions import browse_each
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
+from memforest_core.store.reads import Read
 
 FILTER_FACTOR = 4
 """How many times more the flat search brings when turns are left out by what the index can't filter by."""
@@ -46,6 +47,9 @@ BEST_CHARS = 8_000
 """Of the best hits by words are read to see how much of the question they hold; a cell has no more."""
 RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
+ColdText = tuple[list[FoundText], list[FoundText]]
+"""Cells and facts of cold topics that hold words of a question."""
+NOTHING_COLD: ColdText = ([], [])
 TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER, Mode.EMBEDDING_PLANNER})
 """Modes that unite flat hits with what the trees add."""
 
@@ -90,6 +94,8 @@ class Lacking:
     """The latest cells that it had not seen, at most one more than ``RAW_LIMIT``."""
     unsure: bool = False
     """Whether more may be missing: after it was lost or restored, until it was compared."""
+    cold: str | None = None
+    """What stands for the cold topics; None when it lacks nothing because its topics are cold."""
 
     @property
     def any(self) -> bool:
@@ -172,13 +178,18 @@ class Gathering:
         search = self._index_search(place, asked, dense)
         search.failure = failure
         degraded: list[str] = []
+        cold_text = NOTHING_COLD
+        if place.lacking.cold is not None:
+            # Before the index is searched: what becomes warm meanwhile is cold no more afterwards.
+            with clock.stage("load"), reading() as rows:
+                cold_text = rows.one(self._cold(rows, place, asked))
         with clock.stage("search"):
             hits = search.flat(self._limits(asked, place.bounds))
         with clock.stage("load"), reading() as rows:
             if search.failure is not None:
                 limit = self.settings.flat_limit
                 hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
-            first = self._first(rows, place, asked, search, hits)
+            first = self._first(rows, place, asked, search, hits, cold_text)
             begun = self._begun(rows, forest, asked, search, hits, first)
             ranked: list[UUID] = [root.id for root in begun[: self.settings.llm_trees]]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
@@ -239,22 +250,39 @@ class Gathering:
             metadata=asked.metadata,
         )
 
-    def _first(self, rows: RecallRows, place: Place, asked: Asked, search: IndexSearch, hits: FlatHits) -> First:
-        """What is cold, who is known, what is above the hits and the best of their texts: one round trip."""
-        forest, question, by_vector = place.forest, asked.question, asked.vector is not None
-        limit, until = self.settings.flat_limit, place.bounds.said_until
+    def _cold(self, rows: RecallRows, place: Place, asked: Asked) -> Read[ColdText]:
+        """The cells and facts of cold topics that hold words of the question."""
+        words = () if asked.vector is not None else asked.question.words
+        return rows.cold_text(place.forest.id, words, self.settings.flat_limit, place.bounds.said_until)
+
+    def _first(
+        self,
+        rows: RecallRows,
+        place: Place,
+        asked: Asked,
+        search: IndexSearch,
+        hits: FlatHits,
+        cold_text: ColdText,
+    ) -> First:
+        """What became cold, who is known, what is above the hits and the best of their texts: one round trip, or two
+        when a topic became cold or warm meanwhile."""
+        forest, question = place.forest, asked.question
         placed = [*hits.cells, *hits.facts] if asked.mode not in {Mode.FLAT, Mode.ROOT} else []
-        (cells, facts), speakers, above, told = rows.together(
-            rows.cold_text(forest.id, () if by_vector else question.words, limit, until),
+        now_cold, speakers, above, told = rows.together(
+            rows.cold_topics(forest.owner),
             rows.speakers(forest.id),
             rows.lowest_above(placed, asked.trees),
             rows.texts(best_by_words(search), BEST_CHARS),
         )
-        if by_vector:
+        if asked.vector is not None:
             raw = RawHits({}, (CATCHING_UP_FOR_VECTOR,) if place.lacking.any else ())
-            cold = RawHits({}, (COLD_FOR_VECTOR,) if rows.one(rows.any_cold(forest.id)) else ())
+            cold = RawHits({}, (COLD_FOR_VECTOR,) if place.lacking.cold or now_cold else ())
         else:
             raw = raw_hits(rows, forest.id, question, place.lacking)
+            looks = [cold_text]
+            if now_cold not in {None, place.lacking.cold}:
+                looks.append(rows.one(self._cold(rows, place, asked)))
+            cells, facts = (list(dict.fromkeys(text for each in looks for text in each[of])) for of in (0, 1))
             cold = RawHits(covering(question, cells), (), covering(question, facts))
         return First(raw, cold, People(forest.owner, speakers, forest.display_name), above, told)
 

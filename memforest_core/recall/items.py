@@ -79,6 +79,8 @@ def items(
             if who not in named:
                 named[who] = _named(head, question, owner)
             place = (cell.session_id, key[1], cell.char_start or 0)
+            before = candidates.turns.get((cell.session_id, key[1] - 1))
+            answers = before is not None and before.asks and before.speaker_id != head.speaker_id
             for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
                 spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices])) if timed else []
                 if timed and not touches(spans, bounds.between):
@@ -98,6 +100,7 @@ def items(
                     in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
                     fact=fact,
                     unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
+                    answers=answers,
                 )
     return list(found.values())
 

@@ -37,7 +37,7 @@ class Places:
 def found_places(
     rows: RecallRows, tenant: TenantId, owners: Sequence[str], asked: Asked, *, times: bool, turns: bool
 ) -> Places:
-    """The forests of these owners, in their order: at most six statements for each.
+    """The forests of these owners, in their order: at most seven statements for each.
 
     ``times`` says that the time counts which the question names, ``turns`` that a model can use the last turns of the
     running session: those of the first owner who has it. Raises InvalidInput, StoreUnavailable.
@@ -48,13 +48,15 @@ def found_places(
     for owner in owners:
         # Before the index is searched: in the other order a turn that is indexed between the two would be missed.
         some = 1 if asked.vector is not None else RAW_LIMIT + 1
-        forest, cells, unsure = rows.together(rows.forest(owner), rows.not_indexed(owner, some), rows.index_unsure())
+        forest, cells, unsure, cold = rows.together(
+            rows.forest(owner), rows.not_indexed(owner, some), rows.index_unsure(), rows.cold_topics(owner)
+        )
         if forest is None:
             unknown.append(owner)
             continue
         if turns and asked.session_id is not None and not said:
             said = rows.last_turns(forest.id, asked.session_id, LAST_TURNS)
-        places.append(replace(_place(rows, tenant, forest, asked, times), lacking=Lacking(tuple(cells), unsure)))
+        places.append(replace(_place(rows, tenant, forest, asked, times), lacking=Lacking(tuple(cells), unsure, cold)))
     return Places(tuple(places), tuple(said), tuple(unknown))
 
 

@@ -147,6 +147,8 @@ class TurnHead(NamedTuple):
     """The owner whose session it was before a merge brought it here; None without a merge."""
     channel: str | None = None
     """Where its session took place, if that was said."""
+    asks: bool = False
+    """Whether it ends with a question, where that was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.reads import Reader, Rows
+from tests.support.changing_index import ChangingIndex
 
 MOVING = (
     ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),
@@ -225,30 +226,10 @@ class AwayEmbedder:
     embed_query = embed
 
 
-@dataclass
-class MeanwhileIndex:
-    """An index that is filled while it is asked: either just after its first search, or just before it."""
-
-    stack: Stack
-    before: bool
-    filled: bool = False
-
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        if self.filled:
-            return self.stack.services.index.search(queries)
-        self.filled = True
-        if self.before:
-            self.stack.drive()
-        answers = self.stack.services.index.search(queries)
-        if not self.before:
-            self.stack.drive()
-        return answers
-
-
 @pytest.mark.parametrize("before", [False, True])
 def test_a_turn_that_is_indexed_during_a_recall_is_found_by_it(bob: Stack, before: bool) -> None:
     bob.memory.ingest("bob", "oslo", turns(("2024-03-01T00:00:00Z", "Grandmother sent me seventeen postcards.")))
-    index = MeanwhileIndex(bob, before)
+    index = ChangingIndex(bob.services.index, bob.drive, before)
     service = RecallService(
         RecallStore(bob.services.engine),
         index,  # type: ignore[arg-type]
@@ -258,7 +239,7 @@ def test_a_turn_that_is_indexed_during_a_recall_is_found_by_it(bob: Stack, befor
     # Without trees: these hold what was indexed after the first search.
     found = service.recall(bob.tenant, "bob", "Who sent Bob seventeen postcards?", mode="flat").evidence
     later = bob.memory.recall("bob", "Who sent Bob seventeen postcards?", mode="flat").evidence
-    assert index.filled
+    assert index.changed
     assert [piece.text for piece in found[:1]] == ["Bob: Grandmother sent me seventeen postcards."]
     assert len({piece.text for piece in found}) == len(found)
     assert later[0].text == found[0].text

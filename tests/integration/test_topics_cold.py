@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from memforest_core.store.owners import lock_forest
 from memforest_core.topics.tending import Tended
 from tests.integration.test_erasure import assert_nowhere, assert_verified
 from tests.integration.test_topics import GARDEN, PETS, tell, topic
+from tests.support.changing_index import ChangingIndex
 
 __all__ = ["tell"]
 
@@ -148,6 +150,28 @@ def test_reading_a_cold_topic_warms_it_at_once(aged: Stack, reading: str) -> Non
     assert len(aged.versions(facts_of(aged, away))) == 8
     assert len(cold(aged)) == 1
     assert_verified(aged)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after the search", "before it"])
+@pytest.mark.parametrize("becomes", list(Temperature))
+def test_a_topic_that_changes_during_a_recall_is_found_by_it(aged: Stack, becomes: Temperature, before: bool) -> None:
+    """Given a topic that becomes cold, or warm, while the index is searched, then its turn is found all the same."""
+    aged.execute("UPDATE memforest.fact SET created_at = clock_timestamp() WHERE text LIKE '%item%'")
+    garden = topic(aged, "tomato")
+
+    def warm() -> None:
+        aged.memory.topic_history("bob", garden.id)
+        if not before:  # else it is neither cold nor in the index when that is searched
+            aged.drive()
+
+    if becomes is Temperature.HOT:
+        tend(aged)
+    index = ChangingIndex(aged.services.index, warm if becomes is Temperature.HOT else lambda: tend(aged), before)
+    service = replace(aged.services.recall, index=index, visits=None)
+    found = service.recall(aged.tenant, "bob", "Who planted tomato seeds in garden bed 3?", mode="flat").evidence
+    assert index.changed
+    assert topic(aged, "tomato").temperature is becomes
+    assert f"Bob: {GARDEN[3]}" in [piece.text for piece in found]
 
 
 def test_a_topic_of_a_busy_forest_is_warmed_by_the_next_round(aged: Stack) -> None:

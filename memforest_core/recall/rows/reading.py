@@ -247,9 +247,10 @@ class RecallRows:
         bounds = {"t": self._tenant, "f": forest, "n": limit, "until": until}
         return Read(sql.TEXT_OF_COLD if values else None, bounds | (values or {}), _cold)
 
-    def any_cold(self, forest: ForestId) -> Read[bool]:
-        """Whether anything is out of the index because its topics are cold."""
-        return Read(sql.ANY_COLD, {"t": self._tenant, "f": forest}, _whether)
+    def cold_topics(self, owner: str) -> Read[str | None]:
+        """What stands for the owner's cold topics, another text once one became cold or warm; None when nothing is out
+        of the index because its topics are cold."""
+        return Read(sql.COLD_TOPICS, {"t": self._tenant, "owner": owner}, _only)
 
     def index_unsure(self) -> Read[bool]:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
@@ -295,6 +296,10 @@ def _as_they_are(rows: Rows) -> Rows:
 def _whether(rows: Rows) -> bool:
     [(answer,)] = rows
     return bool(answer)
+
+
+def _only(rows: Rows) -> str | None:
+    return rows[0][0] if rows else None
 
 
 def _pairs(rows: Rows) -> list[tuple[str, str]]:
@@ -373,8 +378,9 @@ def _heads(rows: Rows) -> list[TurnHead]:
             role,
             origin,
             channel,
+            asks,
         )
-        for session, ordinal, turn, outside, speaker, name, said, dated, role, origin, channel in rows
+        for session, ordinal, turn, outside, speaker, name, said, dated, role, origin, channel, asks in rows
     ]
 
 

@@ -180,9 +180,11 @@ TURNS = sa.text(f"""
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
 
+# A question may end with more than its mark: closing quotes, a smiley.
 TURNS_OF_CELLS = sa.text("""
     SELECT t.session_id::text, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
-           t.occurred_at, t.dated, t.role, s.origin_owner, s.channel
+           t.occurred_at, t.dated, t.role, s.origin_owner, s.channel,
+           right(t.content, 8) ~ '[?\uff1f\u061f]\\W*$' AS asks
       FROM memforest.cell c
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session
@@ -274,8 +276,13 @@ TEXT_OF_COLD = sa.text(f"""
       LIMIT :n)
     """)  # noqa: S608 - constants of this package
 
-ANY_COLD = sa.text("""
-    SELECT EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = :f AND i.cold)
+# Which topics are cold, and since when: another sum means others. Topics are looked at only where a point is away.
+COLD_TOPICS = sa.text("""
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM memforest.index_row i
+                              WHERE i.tenant_id = :t AND i.forest_id = f.forest_id AND i.cold) THEN (
+        SELECT coalesce(sum(hashtextextended(r.tree_id::text || r.cold_at::text, 0)), 0)::text FROM memforest.tree r
+         WHERE r.tenant_id = :t AND r.forest_id = f.forest_id AND r.kind = 'scene' AND r.cold_at IS NOT NULL) END
+      FROM memforest.forest f WHERE f.tenant_id = :t AND f.owner = :owner AND f.state IN ('live', 'frozen')
     """)
 
 # After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -169,12 +170,47 @@ class TestNeighbours:
     def test_a_turn_beside_a_better_one_is_lifted_towards_it(self) -> None:
         assert lifted([item(0), item(1)], [1.0, 0.5], 0.2) == [0.0, pytest.approx(0.1)]
 
+    def test_a_turn_next_but_one_lifts_half_as_much(self) -> None:
+        """Given the same speaker's turns with another's between them, then each is near the other."""
+        assert lifted([item(0), item(2)], [1.0, 0.5], 0.2) == [0.0, pytest.approx(0.05)]
+
+    def test_the_largest_lift_counts_and_not_their_sum(self) -> None:
+        near = [item(0), item(1), item(2)]
+        assert lifted(near, [1.0, 0.5, 0.5], 0.2) == [0.0, pytest.approx(0.1), pytest.approx(0.05)]
+        assert lifted(near, [1.0, 0.6, 0.5], 0.2) == [0.0, pytest.approx(0.08), pytest.approx(0.05)]
+        assert lifted(near, [1.0, 0.8, 0.5], 0.2)[2] == pytest.approx(0.06)
+
     def test_turns_further_away_lift_nothing(self) -> None:
-        assert lifted([item(0), item(2)], [1.0, 0.5], 0.2) == [0.0, 0.0]
+        assert lifted([item(0), item(3)], [1.0, 0.5], 0.2) == [0.0, 0.0]
 
     def test_another_session_is_no_neighbour(self) -> None:
         stranger = item(1, place=(UUID(int=2000), 1, 0))
         assert lifted([item(0), stranger], [1.0, 0.5], 0.2) == [0.0, 0.0]
+
+
+class TestAnswers:
+    ASKED, ANSWERED = item(0, 1), item(1, 2, answers=True)
+    FOUND = Scores(lexical={ident(1): 4.0, ident(2): 1.0})
+
+    def test_an_answer_gets_a_share_of_the_question(self) -> None:
+        """Given a question that has all the words and an answer with few, then the answer gets 0.15 of what the
+        question has."""
+        first, second = vote(
+            [self.ASKED, self.ANSWERED], self.FOUND, Scores(), Scores(), replace(ONLY_OWN, answer=0.15)
+        )
+        assert (first.item, "answer" in first.signals) == (self.ASKED, False)
+        assert second.signals["answer"] == pytest.approx(0.15 * first.signals["cell"])
+        assert second.score == pytest.approx(sum(second.signals.values()))
+
+    def test_the_better_part_of_a_long_question_counts(self) -> None:
+        parts = [item(0, 3, place=(SESSION, 0, 90)), self.ASKED, self.ANSWERED]
+        signals = {one.item: one.signals for one in vote(parts, self.FOUND, Scores(), Scores(), weights(answer=1))}
+        assert signals[self.ANSWERED]["answer"] == signals[self.ASKED]["cell"]
+
+    def test_what_answers_nothing_or_a_turn_that_is_no_candidate_gets_nothing(self) -> None:
+        for turns in ([self.ASKED, item(1, 2)], [self.ANSWERED], [self.ASKED, item(2, 2, answers=True)]):
+            voted = vote(turns, self.FOUND, Scores(), Scores(), weights(answer=1))
+            assert not any("answer" in one.signals for one in voted)
 
 
 class TestCoverage:

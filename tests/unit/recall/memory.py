@@ -85,7 +85,18 @@ class Forest:
             role = "user" if speaker == turns[0][0] else "assistant"
             self.said[key] = text
             self.heads[key] = TurnHead(
-                session, ordinal, f"{name}-{ordinal}", name, speaker, speaker, moment, True, role, None, channel
+                session,
+                ordinal,
+                f"{name}-{ordinal}",
+                name,
+                speaker,
+                speaker,
+                moment,
+                True,
+                role,
+                None,
+                channel,
+                text.endswith("?"),
             )
         for number, first in enumerate(range(0, len(turns), 2)):
             last = min(first + 1, len(turns) - 1)
@@ -275,8 +286,8 @@ class Forest:
     ) -> tuple[list[FoundText], list[FoundText]]:
         return [], []
 
-    def any_cold(self, forest: ForestId) -> bool:
-        return False
+    def cold_topics(self, owner: str) -> str | None:
+        return None
 
     def not_indexed(self, owner: str, limit: int) -> list[FoundText]:
         return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
