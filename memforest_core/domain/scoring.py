@@ -15,8 +15,8 @@ ENOUGH = 20
 NEXT_BUT_ONE = 0.5
 """What a turn next but one lifts, of what one beside it would: in a dialogue it is the same speaker's, and further away.
 
-With 1 as much evidence is found in conversations (docs/evaluation.md), but turns that hold the answer to what lies
-between two states fall behind those near both."""
+Counted in full and added to the turn beside it, more evidence is found in conversations (docs/evaluation.md), but
+turns that hold the answer to what lies between two states fall behind those near both."""
 
 
 @dataclass(frozen=True, slots=True)
