@@ -13,7 +13,7 @@ from uuid import UUID
 ENOUGH = 20
 """Cosines whose median tells in which band a model's cosines lie."""
 NEXT_BUT_ONE = 0.5
-"""What a turn next but one lifts, of what one beside it would: in a dialogue it is the same speaker's, and further away.
+"""What a turn next but one lifts, of what one beside it would: the same speaker's in a dialogue, and further away.
 
 Counted in full and added to the turn beside it, more evidence is found in conversations (docs/evaluation.md), but
 turns that hold the answer to what lies between two states fall behind those near both."""
