@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -88,21 +92,49 @@ def calm(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> s
         return candidates(running)
 
 
+def alive(running: Deployment) -> list[subprocess.Popen[bytes]]:
+    return [worker for worker in running.workers if worker.poll() is None]
+
+
+def at_work(running: Deployment) -> set[int]:
+    """Process ids of the workers that hold the lease of a cell."""
+    held = running.rows(
+        "SELECT DISTINCT w.name FROM memforest.cell c JOIN memforest.worker w USING (worker_id) WHERE c.state = 'running'"
+    )
+    return {int(found[1]) for row in held if (found := re.search(r"-([0-9]+)@", str(row[0])))}
+
+
+def kill_at_work(running: Deployment, timeout_s: float = 30.0) -> None:
+    """Kill a worker that holds a lease: it is stopped before it is looked at again, and so can't end its work between."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        busy = at_work(running)
+        for worker in alive(running):
+            if worker.pid not in busy:
+                continue
+            os.killpg(worker.pid, signal.SIGSTOP)
+            if worker.pid in at_work(running):
+                running.kill(worker)
+                return
+            os.killpg(worker.pid, signal.SIGCONT)
+        time.sleep(0.02)
+    raise AssertionError(f"no worker held a cell within {timeout_s:.0f} s")
+
+
 def test_killed_workers_lose_nothing(
     servers: SessionServers, tmp_path: Path, calm: set[tuple[str, int, int, str]]
 ) -> None:
     """Given five workers, when one after the other is killed with -9, then the calm run's candidates are there."""
     chance = random.Random(7)
-    with deployment(servers, tmp_path, latency_s=0.3) as running:
-        # Started side by side, and slow at their work: each of the kills finds something under way.
+    with deployment(servers, tmp_path, latency_s=1.0) as running:
         workers = [running.launch_worker(concurrency=1) for _ in range(KILLED + 1)]
         for worker in workers:
             running.await_worker(worker)
         enqueue_all(running)
-        for _ in range(KILLED):
+        kill_at_work(running)
+        for _ in range(KILLED - 1):
             time.sleep(chance.uniform(0.2, 0.6))
-            alive = [worker for worker in running.workers if worker.poll() is None]
-            running.kill(chance.choice(alive))
+            running.kill(chance.choice(alive(running)))
         settle(running)
         assert_each_once(running)
         assert candidates(running) == calm
