@@ -202,7 +202,8 @@ class Gathering:
         with clock.stage("series"):
             near = self._near(search, reading, asked, first.people)
         with clock.stage("browse"):
-            beam, weights = self.settings.beam, self.weights
+            beam = self.settings.llm_beam if asked.mode.asks_a_model else self.settings.beam
+            weights = self.weights
             if asked.mode is Mode.EMBEDDING_PLANNER:
                 text = asked.question.text
                 leaves = browse_each(reading, search, begun, beam, weights, self.kept, text, questions, self.embedder)
@@ -295,7 +296,7 @@ class Gathering:
         most, keys = self.settings.root_limit, []
         best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
         if asked.mode is not Mode.ROOT:
-            most = self.settings.tree_limit
+            most = self.settings.llm_tree_limit if asked.mode.asks_a_model else self.settings.tree_limit
             best = list(dict.fromkeys([*best, *trees_of_hits(first.above, search, hits, self.weights)]))
             keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
         named, found = rows.together(rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]))
