@@ -523,7 +523,7 @@ class RecallSettings(Group):
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
     tree_limit: int = Field(default=4, ge=2)
-    """Trees browsed by scores for one question: those of named people first, then the best roots and those of the hits."""
+    """Trees browsed by scores for one question: those of named people first, then the best roots and the hits'."""
     beam: int = Field(default=4, ge=1)
     """Beam width per tree and level where nodes go by scores: more found no more evidence (docs/evaluation.md)."""
     llm_tree_limit: int = Field(default=12, ge=2)
