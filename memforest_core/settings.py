@@ -522,14 +522,14 @@ class RecallSettings(Group):
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
-    tree_limit: int = Field(default=4, ge=2)
-    """Trees browsed by scores for one question: those of named people first, then the best roots and the hits'."""
-    beam: int = Field(default=4, ge=1)
-    """Beam width per tree and level where nodes go by scores: more found no more evidence (docs/evaluation.md)."""
-    llm_tree_limit: int = Field(default=12, ge=2)
-    """As ``tree_limit``, where a chat model plans or ranks."""
-    llm_beam: int = Field(default=10, ge=1)
-    """As ``beam``, where a chat model plans or ranks (paper)."""
+    tree_limit: int = Field(default=12, ge=2)
+    """Trees browsed for one question: those of named people first, then the best roots and those of the hits."""
+    beam: int = Field(default=10, ge=1)
+    """Beam width per tree and level (paper)."""
+    embedding_tree_limit: int = Field(default=4, ge=2)
+    """``tree_limit`` in mode embedding, where flat hits bring nearly all: more found no more (docs/evaluation.md)."""
+    embedding_beam: int = Field(default=4, ge=1)
+    """``beam`` in mode embedding."""
     lexical_weight: float = Field(default=1.0, ge=0)
     dense_weight: float = Field(default=1.3, ge=0)
     """Words and vectors, in every list."""

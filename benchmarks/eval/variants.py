@@ -35,7 +35,7 @@ VOTES = ("interval", "root", "topic")
 nodes above a turn's facts in entity and scene trees."""
 LEAST_BROWSING = "least-browsing"
 """All levels vote, and as few nodes are browsed as the settings allow."""
-_BROWSED_LEAST: Mapping[str, object] = {"tree_limit": 2, "root_limit": 1, "beam": 1}
+_BROWSED_LEAST: Mapping[str, object] = {"embedding_tree_limit": 2, "root_limit": 1, "embedding_beam": 1}
 _WEIGHT = "_weight"
 
 

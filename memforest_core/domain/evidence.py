@@ -44,11 +44,6 @@ class Mode(StrEnum):
         """Whether a chat model ranks the children of nodes."""
         return self in (Mode.LLM, Mode.PLANNER)
 
-    @property
-    def asks_a_model(self) -> bool:
-        """Whether a chat model takes part in browsing."""
-        return self.plans or self.ranks
-
 
 class EvidenceKind(StrEnum):
     """What a piece of evidence quotes."""

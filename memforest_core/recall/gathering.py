@@ -202,7 +202,7 @@ class Gathering:
         with clock.stage("series"):
             near = self._near(search, reading, asked, first.people)
         with clock.stage("browse"):
-            beam = self.settings.llm_beam if asked.mode.asks_a_model else self.settings.beam
+            beam = self.settings.embedding_beam if asked.mode is Mode.EMBEDDING else self.settings.beam
             weights = self.weights
             if asked.mode is Mode.EMBEDDING_PLANNER:
                 text = asked.question.text
@@ -296,7 +296,8 @@ class Gathering:
         most, keys = self.settings.root_limit, []
         best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
         if asked.mode is not Mode.ROOT:
-            most = self.settings.llm_tree_limit if asked.mode.asks_a_model else self.settings.tree_limit
+            united = asked.mode is Mode.EMBEDDING
+            most = self.settings.embedding_tree_limit if united else self.settings.tree_limit
             best = list(dict.fromkeys([*best, *trees_of_hits(first.above, search, hits, self.weights)]))
             keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
         named, found = rows.together(rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]))

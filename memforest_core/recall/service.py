@@ -115,7 +115,7 @@ class RecallService:
         if asked.sources:
             self._known_sources.check(asked.sources)
         clock = Clock()
-        if asked.mode.asks_a_model and self.chat is None:
+        if (asked.mode.ranks or asked.mode.plans) and self.chat is None:
             raise no_chat_model()
         with clock.stage("places"), self.store.recalling(tenant) as rows:
             readable = self.chat is not None and given is None

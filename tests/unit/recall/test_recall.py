@@ -253,8 +253,23 @@ class TestBrowse:
         result = world.recall(mode="root", k=40)
         assert len({piece.turn_ids for piece in result.evidence}) == 2  # one cell of two turns
 
+    def test_flat_hits_let_the_embedding_mode_browse_less_than_others(self) -> None:
+        """One flat hit each: the other cells that the index is asked for by id, browsing brought."""
+        sizes = {"beam": 3, "embedding_beam": 1}
+
+        def browsed(mode: str) -> int:
+            world = self.long_session(flat_limit=1, fact_limit=1, neighbour_weight=0, **sizes)
+            world.recall(mode=mode, k=1)
+            asked = {id_ for call in world.index.calls for query in call for id_ in query.filter.ids or ()}
+            return len(asked & {named(f"long/{n}") for n in range(20)})
+
+        usual = {mode: browsed(mode) for mode in ("root", "embedding")}
+        sizes["embedding_beam"] = 3
+        assert browsed("root") == usual["root"]
+        assert browsed("embedding") > usual["embedding"]
+
     def test_browsing_unites_with_the_flat_hits(self) -> None:
-        world = self.long_session(flat_limit=1, beam=1)
+        world = self.long_session(flat_limit=1, embedding_beam=1)
         world.forest.session("other", ("Zoe", "Unrelated but found."))
         world.index.points[named("other/0")] = (CELL, 3.0, 0.9)
         found = {piece.session_id for piece in world.recall(k=1000).evidence}
