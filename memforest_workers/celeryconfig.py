@@ -55,4 +55,5 @@ worker_enable_remote_control = True
 # Logging is the process's own: structured lines with ids.
 worker_hijack_root_logger = False
 worker_redirect_stdouts = False
-worker_cancel_long_running_tasks_on_connection_loss = False
+# Concerns late acknowledgement only, of which there is none; unset, each loss of the broker warns of a new default.
+worker_cancel_long_running_tasks_on_connection_loss = True

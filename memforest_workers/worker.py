@@ -34,7 +34,7 @@ START_TIMEOUT_S = 20.0
 STOP_DEADLINE_S = 25.0
 """Calls under way get this long to finish; below the 30 s after which orchestrators usually kill."""
 LOOP_S = 2.0
-"""The loop of a consumer hears that it is to stop within this time, unless its broker is away."""
+"""How often is looked whether a loop that has not heard yet that it is to stop still has its broker."""
 WATCH_S = 0.2
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
@@ -100,7 +100,10 @@ class Consumer:
         return not stopper.is_alive()
 
     def _end(self, worker: WorkController) -> None:
-        """Stop in the thread of the loop: channels that another thread closes while it looks through them break it."""
+        """Stop in the thread of the loop: channels that another thread closes while it looks through them break it.
+
+        A loop that is slow is waited for; one that waits for a broker that is away has no channels, and hears nothing.
+        """
         left = threading.Event()
 
         def leave() -> None:
@@ -109,10 +112,13 @@ class Consumer:
 
         if (hub := getattr(worker, "hub", None)) is not None:
             hub.call_soon(leave)
-            if left.wait(LOOP_S):
+            while not left.wait(LOOP_S):
+                if not self._thread.is_alive() or getattr(worker.consumer, "connection", None) is None:
+                    break
+            else:
                 self._thread.join()
                 return
-        worker.stop()  # it waits for a broker that is away
+        worker.stop()
 
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S
