@@ -93,6 +93,9 @@ class IndexSettings(Group):
     api_key: SecretStr | None = None
     path: Path | None = None
     """Directory of the in-process engine."""
+    graph_from: int = Field(default=5_000, ge=0)
+    """Points of one kind (cells or facts) of one memory, from which on a graph beside the in-process engine finds the
+    nearest vectors; 0 for never. It takes some 1.8 kB of memory a point, up to 300,000 points a process."""
     timeout_s: float = Field(default=10.0, gt=0)
     batch: int = Field(default=128, ge=1, le=1024)
     mark_s: float = Field(default=3_600.0, gt=0)
@@ -520,6 +523,8 @@ class RecallSettings(Group):
     """Cells that words and vectors bring, each (more when more evidence is asked for)."""
     fact_limit: int = Field(default=60, ge=1)
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
+    cells_per_piece: int = Field(default=6, ge=1)
+    """Cells that are read for each piece of evidence wanted: the best by what the search says of them."""
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
     tree_limit: int = Field(default=12, ge=2)

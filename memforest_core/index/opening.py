@@ -83,7 +83,7 @@ def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -
             return ServedIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
         from memforest_core.index.qdrant.edge import EdgeIndex
 
-        return EdgeIndex(path, embedder.model, embedder.dimension)
+        return EdgeIndex(path, embedder.model, embedder.dimension, settings.index.graph_from)
     from memforest_core.index.qdrant.server import QdrantServerIndex
 
     key = settings.index.api_key

@@ -14,6 +14,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.records import Above, CellRef, FactHead, Link, TurnHead, TurnKey
 from memforest_core.recall.rows.reading import RecallRows
+from memforest_core.recall.shortlist import Shortlist
 from memforest_core.store.reads import Read
 
 OCCURRENCES_PER_FACT = 4
@@ -108,9 +109,10 @@ def gather(
     facts: Collection[UUID],
     reads: Reads,
     placed: Sequence[Above] = (),
+    shortlist: Shortlist | None = None,
 ) -> Candidates:
     """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them,
-    as far as it is not among what was read (``placed``) before."""
+    as far as it is not among what was read (``placed``) before; of many cells only those of a ``shortlist``."""
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
     if reads.chains:
         # A state that was found brings its neighbours in the chain, and its score counts for them.
@@ -119,6 +121,10 @@ def gather(
     facts = {*facts, *chains}
     said = rows.links_of_facts(list(facts), OCCURRENCES_PER_FACT, reads.said_until)
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
+    if shortlist is not None and len(wanted) > shortlist.most:
+        wanted = dict.fromkeys(shortlist.of(cells, said))
+        facts = {link.fact_id for link in said if link.cell_id in wanted}
+        placed = [each for each in placed if each.payload in wanted or each.payload in facts]
     known, occurrences, others, heads_of_turns = rows.together(
         rows.cells(forest, list(wanted)),
         rows.links_of_cells(list(wanted), reads.said_until),

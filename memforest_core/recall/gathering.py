@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import partial
 from uuid import UUID
 
+from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
@@ -35,6 +36,7 @@ from memforest_core.recall.records import Above, FoundText, TreeRoot
 from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.series import Nearness, near_facts
+from memforest_core.recall.shortlist import Shortlist
 from memforest_core.recall.sub_questions import browse_each
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
@@ -213,7 +215,11 @@ class Gathering:
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
             facts = hits.facts | leaves.facts | sure | near.keys() | {FactId(fact) for fact in cold.facts}
-            candidates = gather(rows, forest.id, cells, facts, self._reads(asked, place.bounds), first.above)
+            sure_cells = raw.coverage.keys() | cold.coverage.keys()
+            always = sure_cells | sure | near.keys() | cold.facts.keys()
+            shortlist = None if near or leaves.positions else self._shortlist(asked, place.bounds, search, always)
+            reads = self._reads(asked, place.bounds)
+            candidates = gather(rows, forest.id, cells, facts, reads, first.above, shortlist)
         with clock.stage("search"):
             search.score(candidates.voters())
         if search.failure is not None:
@@ -250,6 +256,16 @@ class Gathering:
             said_until=bounds.said_until,
             metadata=asked.metadata,
         )
+
+    def _shortlist(
+        self, asked: Asked, bounds: Bounds, search: IndexSearch, always: Collection[UUID]
+    ) -> Shortlist | None:
+        """What chooses the cells that are read; None for a question for which more may count than what is near it: an
+        order, a time, or turns that are left out afterwards."""
+        others = bounds.limited or asked.filters_after or bounds.between != ALWAYS or bounds.about != ALWAYS
+        if others or order_of(asked.question.text).order is not Order.NONE:
+            return None
+        return Shortlist(self.settings.cells_per_piece * asked.k, search.cells, search.facts, self.weights, always)
 
     def _cold(self, rows: RecallRows, place: Place, asked: Asked) -> Read[ColdText]:
         """The cells and facts of cold topics that hold words of the question."""

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import assert_never
@@ -15,11 +16,13 @@ import numpy as np
 import qdrant_edge as engine
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.known_ids import KNOWN_IDS
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
+from memforest_core.index.qdrant.graphs import GRAPH_FROM, Graphs
 from memforest_core.index.qdrant.ids import point_id, point_ids, rows_asked
-from memforest_core.index.qdrant.kept import KeptVectors
+from memforest_core.index.qdrant.kept import Group, KeptVectors
 from memforest_core.index.qdrant.points import (
     asked_limit,
     batches,
@@ -52,6 +55,10 @@ _FIELD_INDEXES: dict[schema.FieldIndex, engine.PayloadSchemaType | engine.UuidIn
 }
 
 
+PAGE = 2_000
+"""Vectors read at once to build a graph; each page looks through the forest's ids anew."""
+
+
 class EdgeIndex:
     """A shard of the Qdrant engine under ``path``, one directory per model and dimension.
 
@@ -60,7 +67,9 @@ class EdgeIndex:
     optimizer is never run: it would hold the interpreter lock for seconds.
     """
 
-    def __init__(self, path: Path, model: str, dimension: int) -> None:
+    def __init__(self, path: Path, model: str, dimension: int, graph_from: int = GRAPH_FROM) -> None:
+        """``graph_from``: points of one kind in a forest from which on those nearest to a vector are found by a graph
+        beside the engine, which compares it with each of them; 0 for never."""
         self._model = model
         self._dimension = dimension
         self._name = schema.collection_name(model, dimension)
@@ -69,6 +78,7 @@ class EdgeIndex:
         self._closed = False
         self._writing = threading.Lock()
         self._kept = KeptVectors(dimension)
+        self._graphs = Graphs(self, dimension, graph_from)
 
     @property
     def name(self) -> str:
@@ -124,6 +134,8 @@ class EdgeIndex:
                 continue
             if not isinstance(query.vector, SparseVector) and only_named(query):
                 found[at] = self._products(shard, query.filter, query.vector)
+            elif not isinstance(query.vector, SparseVector) and (near := self._near(shard, query, query.vector)):
+                found[at] = near
             else:
                 asked.append((at, rows_asked(query.filter)))
         if not asked:
@@ -175,6 +187,7 @@ class EdgeIndex:
 
     def close(self) -> None:
         """Flush and release the directory; later calls fail with IndexUnavailable."""
+        self._graphs.close()
         with self._writing:
             shard, self._shard, self._closed = self._shard, None, True
             if shard is not None:
@@ -210,6 +223,50 @@ class EdgeIndex:
             yield
         finally:
             self._kept.forget(keys)
+            self._graphs.forget(keys)
+
+    def counted(self, group: Group) -> int:
+        tenant, forest, kind = group
+        wanted = _filter(c.conditions(IndexFilter(tenant, forest, (kind,)), None))
+        with _engine_failures("the vector index refused a count"):
+            return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
+
+    def pages(self, group: Group) -> Iterator[Mapping[UUID, DenseVector]]:
+        tenant, forest, kind = group
+        wanted, at = _filter(c.conditions(IndexFilter(tenant, forest, (kind,)), None)), None
+        while True:
+            request = engine.ScrollRequest(
+                offset=at, limit=PAGE, filter=wanted, with_payload=[schema.ROW], with_vector=[schema.DENSE]
+            )
+            with _engine_failures("the vector index refused a scan"):
+                records, at = self._opened().scroll(request)
+            yield {
+                KNOWN_IDS[str((record.payload or {})[schema.ROW])]: np.array(record.vector[schema.DENSE], np.float32)
+                for record in records
+                if isinstance(record.vector, dict)
+            }
+            if at is None:
+                return
+
+    def named(self, group: Group, rows: Sequence[UUID]) -> Mapping[UUID, DenseVector]:
+        tenant, forest, kind = group
+        return self._read_vectors(self._opened(), IndexFilter(tenant, forest, (kind,)), rows)
+
+    def _near(self, shard: engine.EdgeShard, query: IndexQuery, asked: DenseVector) -> list[Hit] | None:
+        """The best hits among what a graph finds; None when there is none, or it does not know the query's bounds."""
+        wanted = query.filter
+        if len(wanted.kinds) != 1 or wanted != IndexFilter(wanted.tenant, wanted.forest_id, wanted.kinds):
+            return None
+        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        kind = wanted.kinds[0]
+        near = self._graphs.near((wanted.tenant, wanted.forest_id, kind), numbers, asked_limit(query))
+        if near is None:
+            return None
+        hits = [Hit(row, kind, cosine) for row, cosine in near.found]
+        hits += self._products(shard, replace(wanted, ids=tuple(near.changed)), asked)
+        if query.min_score is not None:
+            hits = [hit for hit in hits if hit.score >= query.min_score]
+        return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: query.limit]
 
     def _products(self, shard: engine.EdgeShard, wanted: IndexFilter, asked: DenseVector) -> list[Hit]:
         """The cosines of points that are named by their ids: products with kept vectors; others are read and kept."""

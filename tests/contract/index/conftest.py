@@ -13,6 +13,7 @@ from qdrant_client import QdrantClient
 
 from benchmarks.support.qdrant_http import QdrantHttp
 from benchmarks.support.stack import copy_index
+from memforest_core.index.qdrant import graphs
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.served.client import ServedIndex
@@ -68,13 +69,20 @@ def served(tmp_path: Path) -> Iterator[ServedIndex]:
         owner.close()
 
 
-@pytest.fixture(params=["edge", "edge of another process's node", "server over http", "server on local mode"])
+@pytest.fixture(
+    params=["edge", "edge with graphs", "edge of another process's node", "server over http", "server on local mode"]
+)
 def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Iterator[VectorIndex]:
     """An empty, prepared index; closed at the end."""
     made: VectorIndex
     if request.param == "edge":
         copy_index(prepared / "edge", tmp_path / "edge")
         made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
+    elif request.param == "edge with graphs":
+        # Whenever a graph is there it is asked, however few points there are.
+        request.getfixturevalue("monkeypatch").setattr(graphs, "ASKED_BEFORE", 1)
+        copy_index(prepared / "edge", tmp_path / "edge")
+        made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION, graph_from=1)
     elif request.param == "edge of another process's node":
         copy_index(prepared / "edge", tmp_path / "edge")
         made = request.getfixturevalue("served")
