@@ -164,6 +164,13 @@ def test_what_a_cell_costs_is_measured_with_a_model_over_http() -> None:
     assert row["python_ms_a_cell"] > 0 < row["statements_a_cell"]
 
 
+def test_a_look_for_whose_turn_it_is_names_no_more_tenants_than_a_worker_tries() -> None:
+    rows = reported("benchmarks.whose_turn", "--tenants", "3", "30", "--looks", "10", "--most", "99")["rows"]
+    answered = [(row["tenants"], row["look"], row["answered"]) for row in rows]
+    assert answered == [(3, "all", 3), (3, "next", 3), (30, "all", 30), (30, "next", 4)]
+    assert all(row["p50_ms"] > 0 for row in rows)
+
+
 def test_a_quiet_period_that_grows_saves_calls_and_keeps_to_the_staleness() -> None:
     rows = reported("benchmarks.quiet", "--leaves", "500", "--gaps", "5", "--sessions", "20")["rows"]
     assert [row["configuration"] for row in rows] == ["default", "paper"]
