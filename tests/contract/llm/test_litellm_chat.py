@@ -184,6 +184,15 @@ def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
     assert server.active == 0
 
 
+def test_calls_one_after_the_other_share_a_connection(server: ModelServer) -> None:
+    """Given two clients of the same settings, then they share litellm's pool too: no call opens a connection anew."""
+    for client in (chat(server), chat(server)):
+        for _ in range(3):
+            client.complete(request())
+    assert len(server.requests) == 6
+    assert server.opened == 1
+
+
 def test_a_refused_connection_is_unavailable_at_once(warm: None) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
