@@ -119,10 +119,9 @@ def main() -> None:
 
 
 def grown(rows: Sequence[Row]) -> float:
-    """Pages of the bounded look with the most tenants by those with the fewest that are more than it names."""
+    """Pages of the bounded look with the most tenants by those with the fewest that are more than it names; else 1."""
     known = [row for row in rows if row["look"] == "next" and int(str(row["tenants"])) > TENANTS_TRIED]
-    first, last = (float(str(row["blocks"])) for row in (known[0], known[-1]))
-    return last / first
+    return float(str(known[-1]["blocks"])) / float(str(known[0]["blocks"])) if known else 1.0
 
 
 if __name__ == "__main__":
