@@ -105,6 +105,7 @@ context --sizes 1000 --contexts 60
 scenes --sizes 200,2000
 tokens
 write_path
+whose_turn --tenants 100 1000 --looks 30
 transitions
 languages
 embedders

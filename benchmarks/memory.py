@@ -4,6 +4,7 @@
 their difference does not grow with the work. The worker reads with the offline provider and the built-in embedding, so
 that its own models are in both figures. ``steps``: a worker process, then an embedded node (its own process, without
 Postgres and Valkey), with a chat model over HTTP through litellm; ``steps_mb`` has the size after each 100 sessions.
+Exit code 1 if a process grew by more than ``--most-growth-mb``, or was larger than its ``most_mb``.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ DETAILS = ("kayaks", "lamps", "stamps", "chairs", "kites", "maps", "drums", "bow
 STEP = 100
 CONCURRENCY = 8
 MOST_MB = {"worker with litellm": 350.0, "embedded node with litellm": 450.0}
+MOST_GROWTH_MB = 60.0
+"""From a tenth of the work, or the first hundred sessions, to the end: over 900 sessions 67 kB each."""
 WAIT_TIMEOUT_S = 600.0
 VARIETY = 500
 """Different sentences: equal ones share a vector, so that the time goes into the pipeline and not into the model."""
@@ -159,6 +162,9 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--sessions", type=int, default=5_000, help="sessions of the backfill")
     options.add_argument("--steps", type=int, default=1_000, metavar="N", help="sessions in steps of 100")
     options.add_argument("--only", choices=("work", "steps"), help="one half (default: both)")
+    options.add_argument(
+        "--most-growth-mb", type=float, default=MOST_GROWTH_MB, metavar="MB", help="(default: %(default)s)"
+    )
     chosen = options.parse_args(arguments)
     report = Report(chosen.seed, chosen.json)
     rows: list[Row] = []
@@ -173,7 +179,16 @@ def main(arguments: list[str]) -> None:
             rows.append(worker_in_steps(servers, place, told))
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
                 rows.append(own.submit(embedded_in_steps, Path(directory) / "embedded", told).result())
-    report.end(rows, {"variety": VARIETY})
+    for row in rows:
+        row["within"] = within(row, chosen.most_growth_mb)
+    report.end(rows, {"variety": VARIETY, "most_growth_mb": chosen.most_growth_mb})
+    sys.exit(0 if all(row["within"] for row in rows) else 1)
+
+
+def within(row: Row, most_growth_mb: float) -> bool:
+    """Whether a process grew no more than that, and was never larger than its row's ``most_mb``, if it has one."""
+    growth, peak, most = (float(str(row.get(name, "inf"))) for name in ("growth_mb", "peak_mb", "most_mb"))
+    return growth <= most_growth_mb and peak <= most
 
 
 def of_work(servers: SessionServers, directory: Path, turns: int, sessions_: int) -> list[Row]:

@@ -1,7 +1,7 @@
-"""What a cell costs to write, offline or with a model server of no latency: CPU, WAL, rows, statements.
+"""What a cell costs to write, offline or (``--model``) with a model server of no latency: CPU, WAL, rows, statements.
 
-Several owners' sessions of a made-up life are enqueued and worked off by an embedded node. Only the public interface is
-used, so the same file measures an older checkout: ``PYTHONPATH=<checkout> python <this file>``.
+Several owners' sessions of a made-up life are enqueued and worked off by an embedded node. Offline only the public
+interface is used, so the same file measures an older checkout: ``PYTHONPATH=<checkout> python <this file>``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -203,13 +204,26 @@ def main() -> None:
     options.add_argument("--owners", type=int, default=4, metavar="N")
     options.add_argument("--sessions", type=int, default=10, metavar="N", help="of each owner, 20 turns each")
     options.add_argument("--top", type=int, default=0, metavar="N", help="statements that were sent most often")
+    options.add_argument("--model", action="store_true", help="with a model server of no latency (default: offline)")
     chosen = options.parse_args()
     report = Report(chosen.seed, chosen.json)
+    sizes = chosen.owners, chosen.sessions, chosen.seed
     with tempfile.TemporaryDirectory(prefix="memforest-bench-") as directory:
-        row, cells, sent = measure(Path(directory), chosen.owners, chosen.sessions, chosen.seed)
+        row, cells, sent = (with_model if chosen.model else measure)(Path(directory), *sizes)
     for statement, count in sent.by_kind.most_common(chosen.top):
         say(f"{count / cells:7.2f} a cell: {statement}")
-    report.end([row], {"what": MEASURED})
+    report.end([row], {"what": MEASURED, "model": chosen.model})
+
+
+def with_model(directory: Path, owners: int, sessions: int, seed: int) -> tuple[Row, int, Sent]:
+    """As ``measure``, with a model server in a process of its own; the row also has the calls that it answered."""
+    from benchmarks.support.processes import serving
+
+    with serving("benchmarks.support.model_server", "--port", "0") as url:
+        llm = {"model": "openai/test-model", "api_base": url, "api_key": "test"}
+        row, cells, sent = measure(directory, owners, sessions, seed, llm=llm)
+        asked = httpx.post(url.removesuffix("/v1") + "/control", json={}, timeout=TIMEOUT_S).raise_for_status()
+        return row | {"model_calls": asked.json()["requests"]}, cells, sent
 
 
 if __name__ == "__main__":

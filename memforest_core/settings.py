@@ -149,6 +149,7 @@ class StepOverride(Group):
     parameters: Parameters | None = Field(default=None, repr=False)
     """Added to ``llm.parameters``."""
     input_usd_per_mtok: float | None = None
+    cached_input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
 
 
@@ -169,6 +170,9 @@ class LlmSettings(Group):
     parameters: Parameters = Field(default={}, repr=False)
     """Further parameters of a call as litellm knows them, as a JSON object: {"reasoning_effort": "low"}."""
     input_usd_per_mtok: float | None = None
+    """US dollars for a million prompt tokens, in place of litellm's price list."""
+    cached_input_usd_per_mtok: float | None = None
+    """For a million of those that the provider's cache knew; unset: as the others. Needs ``input_usd_per_mtok``."""
     output_usd_per_mtok: float | None = None
     extract: StepOverride = StepOverride()
     summarize: StepOverride = StepOverride()
@@ -178,6 +182,17 @@ class LlmSettings(Group):
     profile: StepOverride = StepOverride()
     """Profiles, what to forget, and what somebody wants of the memory."""
     judge: StepOverride = StepOverride()
+
+    @model_validator(mode="after")
+    def _cached_beside_uncached(self) -> Self:
+        """Given prices replace the list's as a whole: with this one alone all other tokens would be free."""
+        given: dict[str, LlmSettings | StepOverride] = {"llm": self}
+        given |= {f"llm.{name}": own for name, own in self if isinstance(own, StepOverride)}
+        for name, prices in given.items():
+            uncached = prices.input_usd_per_mtok is not None or self.input_usd_per_mtok is not None
+            if prices.cached_input_usd_per_mtok is not None and not uncached:
+                raise ValueError(f"set {name}.input_usd_per_mtok beside {name}.cached_input_usd_per_mtok")
+        return self
 
 
 class EmbeddingSettings(Group):

@@ -231,7 +231,7 @@ class Runtime:
         deadline = time.monotonic() + self.services.settings.worker.task_budget_s
         done = 0
         while not self._winding_down.is_set():
-            tenants = self.services.jobs.waiting(kind)
+            tenants = self.services.jobs.next_waiting(kind, TENANTS_TRIED)
             if not tenants:
                 return done
             if time.monotonic() >= deadline:
@@ -239,7 +239,7 @@ class Runtime:
                 return done
             if done == 1 and queue is not Queue.REDUCE:
                 self.wake(queue, tenants[0])
-            if not any(self._timed(queue, tenant, unit) for tenant in tenants[:TENANTS_TRIED]):
+            if not any(self._timed(queue, tenant, unit) for tenant in tenants):
                 return done
             done += 1
         return done

@@ -36,15 +36,22 @@ SLACK = 1.25
 MEASURED = (
     "each operation of a scenario at its size and at a tenth; seconds, statements (as the driver sends them) and"
     " resident_mb (the most of this process, which does all the work, with the vector engine) while it lasts, disk_mb"
-    " that database and index grew by. growth: the value at n by that at a tenth, by ten: 0.1 is none, 1 is linear,"
-    " most is n log n with the slack; figures too small to judge are left out. extrapolated: a size did not fit into"
-    " the limit of seconds (filling included), and the growth between the last two sizes that did, up to measured_to,"
-    " was continued. one_forest, many_forests: rows filled in as the pipeline leaves them, then a day's five sessions"
-    " (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of everything."
-    " turns_a_second: of the single writer. workers: short sessions of many owners, from when the processes are up"
-    " until the last fact is in its trees, with a model server on the same machine; processors: shares of all of them;"
-    " slots_in_model: of the workers' slots, those that waited for the model"
+    " and facts that were added. measured, tenth: at measured_to, the largest size that fits into the limit of seconds"
+    " (filling included), and at a tenth of it. growth: the one by the other, by ten: 0.1 is none, 1 is linear, most"
+    " is n log n with the slack; figures too small to judge at n are left out. extrapolated: measured_to is less than"
+    " n, and what n costs continues these two. one_forest, many_forests: rows filled in as the pipeline leaves them,"
+    " then a day's five sessions (enqueue, tree_insert: the reducer's part, refresh), 40 recalls, verify and export of"
+    " everything. turns_a_second, facts_a_second: of the single writer into one forest. workers: short sessions of"
+    " many owners, from when the processes are up until the last fact is in its trees, with a model server on the same"
+    " machine; processors: shares of all of them; slots_in_model: of the workers' slots, those that waited for the"
+    " model"
 )
+
+
+def speed(row: Row) -> Row:
+    """What the single writer does in a second, at the size of its row."""
+    turns, facts, seconds = (float(str(row[name])) for name in ("n", "facts", "seconds"))
+    return {"turns_a_second": round(turns / seconds, 1), "facts_a_second": round(facts / seconds, 1)}
 
 
 def main() -> None:
@@ -70,7 +77,7 @@ def main() -> None:
             found = grown(name, partial(scenario, where), size, chosen.seed, chosen.limit_s)
             for row in rows(name, size, found, chosen.slack):
                 if name == WRITER:
-                    row["turns_a_second"] = round(size / float(str(row["seconds"])), 1)
+                    row |= speed(row)
                 say("  ".join(f"{key}={value}" for key, value in row.items()))
                 made.append(row)
     measured = {"what": MEASURED, "limit_s": chosen.limit_s, "slack": chosen.slack}

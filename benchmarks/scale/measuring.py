@@ -21,8 +21,11 @@ from benchmarks.write_path import counting
 LOOK_S = 0.02
 PROBE = 10
 """The smallest size that is worth measuring below a tenth."""
-FLOORS = {"seconds": 0.25, "resident_mb": 0.0, "disk_mb": 32.0, "statements": 50.0}
-"""Below these a figure is not judged: noise of the machine, a table's first pages, a round more or less."""
+FLOORS = {"seconds": 0.25, "resident_mb": 0.0, "disk_mb": 32.0, "statements": 50.0, "facts": math.inf}
+"""Below these a figure is not judged: noise of the machine, a table's first pages, a round more or less. Facts are what
+was made, not what it cost."""
+STEP = 2
+"""A next size is at least so many times the last one: less is not worth its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Cost:
     disk_mb: float
     """What the database and the index grew by."""
     statements: float
+    facts: float
+    """How many more there were afterwards."""
 
     def values(self) -> Mapping[str, float]:
         """By name."""
@@ -58,13 +63,17 @@ class Meter:
     @contextmanager
     def of(self, operation: str) -> Iterator[None]:
         """Measure what the block does."""
-        before = disk_mb(self.running, self.index)
+        before, facts = disk_mb(self.running, self.index), self._facts()
         with counting() as sent, _peak() as peak:
             started = time.perf_counter()
             yield
             seconds = time.perf_counter() - started
         grown = disk_mb(self.running, self.index) - before
-        self.costs[operation] = Cost(seconds, peak[0] / 1e6, grown, sum(sent.by_kind.values()))
+        made = self._facts() - facts
+        self.costs[operation] = Cost(seconds, peak[0] / 1e6, grown, sum(sent.by_kind.values()), made)
+
+    def _facts(self) -> int:
+        return int(self.running.rows("SELECT count(*) FROM memforest.fact")[0][0])
 
 
 def disk_mb(running: Stack, index: Path) -> float:
@@ -103,18 +112,29 @@ class Grown:
     """The costs of one scenario at the sizes that were run."""
 
     runs: Sequence[tuple[int, Costs]]
-    """Sizes, rising."""
+    """Sizes, rising; a tenth of the largest is one of them."""
 
-    def at(self, size: int, operation: str) -> tuple[Mapping[str, float], bool]:
-        """What an operation costs at a size, and whether that is extrapolated from the last two that were run."""
+    @property
+    def pair(self) -> tuple[tuple[int, Costs], tuple[int, Costs]]:
+        """A tenth of the largest size that was run, and that size: what is judged, and continued to larger sizes."""
+        size, costs = self.runs[-1]
+        return (tenth(size), dict(self.runs)[tenth(size)]), (size, costs)
+
+    def at(self, size: int, operation: str) -> Mapping[str, float]:
+        """What an operation costs at a size; one that was not run is extrapolated from the pair."""
         measured = dict(self.runs)
         if size in measured:
-            return measured[size][operation].values(), False
-        (small, fewer), (large, more) = self.runs[-2:]
+            return measured[size][operation].values()
+        (small, fewer), (large, more) = self.pair
         return {
             name: extrapolated(size, (small, fewer[operation].values()[name]), (large, value))
             for name, value in more[operation].values().items()
-        }, True
+        }
+
+
+def tenth(size: int) -> int:
+    """What a size is compared with: at least one."""
+    return max(1, size // 10)
 
 
 def extrapolated(size: int, fewer: tuple[int, float], more: tuple[int, float]) -> float:
@@ -131,38 +151,59 @@ def extrapolated(size: int, fewer: tuple[int, float], more: tuple[int, float]) -
 
 
 def grown(name: str, scenario: Scenario, size: int, seed: int, limit_s: float) -> Grown:
-    """Run a scenario at a tenth of its size and at its size, while that fits into the limit of seconds.
+    """Run a scenario at its size, or at the largest that fits into the limit of seconds, and at a tenth of that.
 
-    A hundredth is tried first. A size fits if it would still end in time with n log n; where the next one does not, the
-    last one is doubled as often as it fits. Two sizes are always run.
+    It begins with a hundredth (``next_size``). A tenth of the first size is run whatever the limit.
     """
-    runs: list[tuple[int, Costs]] = []
+    runs: dict[int, Costs] = {}
     took: list[tuple[int, float]] = []
 
     def run(next_: int) -> None:
         started = time.monotonic()
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
-            runs.append((next_, own.submit(scenario, next_, seed).result()))
+            runs[next_] = own.submit(scenario, next_, seed).result()
         took.append((next_, time.monotonic() - started))
         say(f"{name}, {next_:,}: {took[-1][1]:.1f} s")
 
-    def fits(next_: int) -> bool:
-        return sum(seconds for _, seconds in took) + expected_s(took, next_) <= limit_s
+    run(size // 100 if size // 100 >= PROBE else tenth(size))
+    while (next_ := next_size(took, size, limit_s)) is not None:
+        run(next_)
+    largest = took[-1][0]
+    if tenth(largest) not in runs:
+        run(tenth(largest))
+    return Grown(sorted(runs.items()))
 
-    for target in (*([size // 100] if size // 100 >= PROBE else []), size // 10, size):
-        while runs and not fits(target):
-            double = 2 * runs[-1][0]
-            if len(runs) > 1 and not fits(double):
-                return Grown(runs)
-            run(min(double, target))
-        if not runs or runs[-1][0] < target:
-            run(target)
-    return Grown(runs)
+
+def next_size(took: Sequence[tuple[int, float]], size: int, limit_s: float) -> int | None:
+    """The largest size that fits into the limit with a tenth of it, at most ``size`` and ten times the last one.
+
+    ``took`` are the sizes that were run, rising, with their seconds. A size fits if it would end in time with n log n.
+    None where that is not well above the last one.
+    """
+    last, done = took[-1][0], {each for each, _ in took}
+
+    def fits(next_: int) -> bool:
+        new = [next_] if tenth(next_) in done else [next_, tenth(next_)]
+        return sum(seconds for _, seconds in took) + sum(expected_s(took, each) for each in new) <= limit_s
+
+    most = min(size, 10 * last)
+    if most > last and fits(most):
+        return most
+    low, high = last, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low if low >= STEP * last else None
 
 
 def expected_s(took: Sequence[tuple[int, float]], size: int) -> float:
-    """What a size will take: n log n from the first (size, seconds), and along the line through the last two."""
+    """What a size will take: n log n from the first (size, seconds), and along the line through the last two.
+
+    A smaller size than the last one takes at most as long.
+    """
     last, seconds = took[-1]
+    if size <= last:
+        return seconds
     if len(took) == 1:
         return seconds * n_log_n(last, size)
     before, fewer = took[-2]
@@ -171,16 +212,19 @@ def expected_s(took: Sequence[tuple[int, float]], size: int) -> float:
 
 
 def rows(name: str, size: int, found: Grown, slack: float) -> list[Row]:
-    """One row for each operation: its cost, that at a tenth, and how much faster than the size it grew."""
-    most = slack * n_log_n(size // 10, size) / 10
+    """One row for each operation: its cost, and how much faster than the size it grew from a tenth of what was run.
+
+    What is judged was measured; only the cost at a size that was not run is extrapolated.
+    """
+    (small, fewer), (large, more) = found.pair
+    most = slack * n_log_n(small, large) * small / large
     made: list[Row] = []
-    for operation in found.runs[0][1]:
-        whole, guessed = found.at(size, operation)
-        tenth, tenth_guessed = found.at(size // 10, operation)
+    for operation, measured in more.items():
+        whole, less = found.at(size, operation), fewer[operation].values()
         growth = {
-            each: round(value / tenth[each] / 10, 3)
-            for each, value in whole.items()
-            if tenth[each] > 0 and value > FLOORS[each]
+            each: round(value / less[each] * small / large, 3)
+            for each, value in measured.values().items()
+            if less[each] > 0 and whole[each] > FLOORS[each]
         }
         made.append(
             {
@@ -188,12 +232,13 @@ def rows(name: str, size: int, found: Grown, slack: float) -> list[Row]:
                 "operation": operation,
                 "n": size,
                 **{each: round(value, 3) for each, value in whole.items()},
-                "tenth": {each: round(value, 3) for each, value in tenth.items()},
+                "measured_to": large,
+                "measured": {each: round(value, 3) for each, value in measured.values().items()},
+                "tenth": {each: round(value, 3) for each, value in less.items()},
                 "growth": growth,
                 "most": round(most, 3),
                 "within": all(each <= most for each in growth.values()),
-                "measured_to": found.runs[-1][0],
-                "extrapolated": guessed or tenth_guessed,
+                "extrapolated": large < size,
             }
         )
     return made

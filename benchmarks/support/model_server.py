@@ -96,6 +96,8 @@ class ModelServer:
         self.active = 0
         self.peak = 0
         """The most calls that were under way at once."""
+        self.opened = 0
+        """Connections that clients have opened."""
         self._address = (host, port)
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
@@ -132,6 +134,7 @@ class ModelServer:
             task = asyncio.current_task()
             assert task is not None
             connections.add(task)
+            self.opened += 1
             try:
                 await self._connection(reader, writer)
             except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):

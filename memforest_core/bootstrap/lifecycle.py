@@ -163,14 +163,9 @@ def _models(process: Process) -> Models:
 
 
 def _prices(settings: Settings) -> ListPrices:
-    given: dict[Step, Price] = {
-        step: (found.input_usd_per_mtok, found.output_usd_per_mtok)
-        for step in (Step.EXTRACT, Step.SUMMARIZE)
-        if (found := step_settings(settings.llm, step))
-    }
-    return ListPrices(
-        given | {Step.EMBED: (settings.embedding.input_usd_per_mtok, None)}, frozenset(BUILT_IN_EMBEDDINGS)
-    )
+    given = {step: step_settings(settings.llm, step).price for step in (Step.EXTRACT, Step.SUMMARIZE)}
+    embedding = Price(prompt=settings.embedding.input_usd_per_mtok)
+    return ListPrices(given | {Step.EMBED: embedding}, frozenset(BUILT_IN_EMBEDDINGS))
 
 
 @contextmanager

@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memforest_core.errors import MemForestError
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.models.litellm_runtime import litellm_module
 
-Price = tuple[float | None, float | None]
-"""Dollars per million prompt and completion tokens; (None, None) where the settings say nothing."""
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per million tokens, as the settings have them; None where they say nothing."""
+
+    prompt: float | None = None
+    completion: float | None = None
+    cached: float | None = None
+    """Of prompt tokens that the provider's cache knew; None: as of the others."""
+
+    @property
+    def given(self) -> bool:
+        """Whether the settings have a price."""
+        return self.prompt is not None or self.completion is not None
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> float:
+        """Dollars for so many tokens, of which the cached ones are prompt tokens; what has no price is free."""
+        prompt = self.prompt or 0.0
+        cached = prompt if self.cached is None else self.cached
+        known = min(cached_tokens, prompt_tokens)
+        fresh = prompt_tokens - known
+        return (fresh * prompt + known * cached + completion_tokens * (self.completion or 0.0)) / 1e6
+
+
+UNPRICED = Price()
+
+
+_LISTED = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
+"""A price's parts in litellm's list, in dollars per token."""
 
 
 class ListPrices:
@@ -21,33 +49,29 @@ class ListPrices:
         self._given = dict(given)
         self._free = free
 
-    def cost_usd(self, step: Step, model: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+    def cost_usd(
+        self, step: Step, model: str, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
+    ) -> float | None:
+        """Dollars for so many tokens of a step and model; None where nobody knows the price."""
         if model in self._free:
             return 0.0
-        prompt, completion = self._given.get(step, (None, None))
-        if prompt is not None or completion is not None:
-            return (prompt_tokens * (prompt or 0.0) + completion_tokens * (completion or 0.0)) / 1e6
+        own = self._given.get(step, UNPRICED)
+        if own.given:
+            return own.cost_usd(prompt_tokens, completion_tokens, cached_tokens)
         listed: Mapping[str, Mapping[str, float]] = litellm_module().model_cost
         known = listed.get(model) or listed.get(model.partition("/")[2])
         if not known or "input_cost_per_token" not in known:
             return None
-        return prompt_tokens * known["input_cost_per_token"] + completion_tokens * known.get(
-            "output_cost_per_token", 0.0
-        )
+        per_token = (known.get(name) for name in _LISTED)
+        listed_price = Price(*(None if price is None else price * 1e6 for price in per_token))
+        return listed_price.cost_usd(prompt_tokens, completion_tokens, cached_tokens)
 
 
-def record_of(
-    step: Step,
-    model: str,
-    ended: Any,
-    latency_ms: float,
-    input_usd_per_mtok: float | None,
-    output_usd_per_mtok: float | None = None,
-) -> CallRecord:
+def record_of(step: Step, model: str, ended: Any, latency_ms: float, price: Price = UNPRICED) -> CallRecord:
     """The record of a call that ended with a litellm response, or with an error of ours: no tokens and no dollars.
 
-    Tokens are as the provider counted them, 0 where it says nothing. Dollars are by the given prices (per million
-    tokens), else by litellm's list, else 0.0.
+    Tokens are as the provider counted them, 0 where it says nothing. Dollars are by the price if it is given, else by
+    litellm's list, else 0.0.
     """
     if isinstance(ended, MemForestError):
         return CallRecord(step, model, 0, 0, 0, 0.0, latency_ms, outcome=ended.code)
@@ -55,8 +79,8 @@ def record_of(
     prompt = getattr(usage, "prompt_tokens", None) or 0
     completion = getattr(usage, "completion_tokens", None) or 0
     cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None) or 0
-    if input_usd_per_mtok is None and output_usd_per_mtok is None:
-        cost_usd = float(ended._hidden_params.get("response_cost") or 0.0)
+    if price.given:
+        cost_usd = price.cost_usd(prompt, completion, cached)
     else:
-        cost_usd = (prompt * (input_usd_per_mtok or 0.0) + completion * (output_usd_per_mtok or 0.0)) / 1e6
+        cost_usd = float(ended._hidden_params.get("response_cost") or 0.0)
     return CallRecord(step, model, prompt, completion, cached, cost_usd, latency_ms, outcome="ok")

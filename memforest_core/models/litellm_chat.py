@@ -63,8 +63,7 @@ class LitellmChat:
             started = time.perf_counter()
             ended = self._ask(request, settings, target, started + settings.timeout_s)
             latency_ms = (time.perf_counter() - started) * 1000.0
-        prices = settings.input_usd_per_mtok, settings.output_usd_per_mtok
-        record = record_of(request.step, settings.model, ended, latency_ms, *prices)
+        record = record_of(request.step, settings.model, ended, latency_ms, settings.price)
         if isinstance(ended, MemForestError):
             ended.call = record
             raise ended

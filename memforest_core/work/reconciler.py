@@ -82,7 +82,7 @@ class Reconciler:
         """
         sent = 0
         for kind in kinds:
-            for tenant in self._jobs.waiting(kind)[:WAKEUPS_PER_ROUND]:
+            for tenant in self._jobs.next_waiting(kind, WAKEUPS_PER_ROUND):
                 if not self._wakeups.send(_QUEUES[kind], tenant, "reconciler"):
                     return sent, True
                 sent += 1

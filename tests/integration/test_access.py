@@ -172,7 +172,7 @@ def test_each_table_of_a_tenant_is_forced_and_each_look_across_returns_ids(pipel
         """SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace
               AND prosecdef AND proretset AND 'tenant_id' = ANY(proargnames)"""
     )
-    assert {"waiting", "lost", "backlog", "tenants"} <= {row.proname for row in functions}
+    assert {"waiting", "next_waiting", "lost", "backlog", "tenants"} <= {row.proname for row in functions}
     for row in functions:
         assert "set_config('memforest.across', 'on', true)" in row.prosrc, row.proname
         assert row.prosrc.rstrip().endswith("PERFORM set_config('memforest.across', '', true);\nEND"), row.proname

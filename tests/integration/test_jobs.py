@@ -23,6 +23,7 @@ from memforest_core.extract.rows import ExtractRows
 from memforest_core.extract.service import window_of
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.rows.jobs import JobStore
 from memforest_core.work.states import TRANSITIONS, WorkState
 from tests.support.builders import candidate, statement
 
@@ -537,6 +538,60 @@ def test_what_waits_is_known_across_tenants_by_id_only(pipeline: Stack) -> None:
             assert set(row) <= {"tenant_id", "lane"}
 
 
+@pytest.fixture
+def importing(pipeline: Stack) -> Stack:
+    """A window of an import waits of each of ten tenants."""
+    for number in range(10):
+        settings = pipeline.settings.model_copy(update={"tenant": f"tenant-{number}"})
+        client = MemForestClient(settings, producer=pipeline.services.producer)
+        client.enqueue("bob", "s1", said("One."), backfill=True)
+    return pipeline
+
+
+def looks_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[list[TenantId]]:
+    """What so many looks name, after the first one of a process, which begins anywhere."""
+    jobs = JobStore(running.services.engine)
+    jobs.next_waiting(kind, most)
+    return [jobs.next_waiting(kind, most) for _ in range(number)]
+
+
+def test_each_of_many_tenants_has_its_turn_and_no_look_names_more_than_asked(importing: Stack) -> None:
+    """Given ten tenants at work, when each look goes on after the one before, then after four looks of three all were
+    named, and one of more than there are names each once."""
+    looks = looks_of(importing, WorkKind.EXTRACT, 3, 4)
+    assert {len(look) for look in looks} == {3}
+    names = {f"tenant-{number}" for number in range(10)}
+    assert {tenant for look in looks for tenant in look} == names
+    assert sorted(importing.services.jobs.next_waiting(WorkKind.EXTRACT, 99)) == sorted(names)
+
+
+def test_the_live_lane_is_named_first_wherever_the_last_look_ended(importing: Stack) -> None:
+    """Given imports of ten tenants, when one of them speaks, then each look names it first, and imports behind it."""
+    importing.execute("UPDATE memforest.cell SET lane = 0 WHERE tenant_id = 'tenant-7'")
+    looks = looks_of(importing, WorkKind.EXTRACT, 3, 6)
+    assert {look[0] for look in looks} == {"tenant-7"}
+    assert all(len(set(look)) == 3 for look in looks)
+    assert len({tenant for look in looks for tenant in look}) == 10
+
+
+def test_what_is_not_due_yet_is_not_named(importing: Stack) -> None:
+    """Given windows that wait for a later try, a live one too, then only the others are named."""
+    later = "UPDATE memforest.cell SET available_at = now() + interval '1 h', lane = :lane WHERE tenant_id = :t"
+    importing.execute(later, lane=0, t="tenant-3")
+    importing.execute(later, lane=1, t="tenant-5")
+    looks = looks_of(importing, WorkKind.EXTRACT, 3, 4)
+    assert {tenant for look in looks for tenant in look} == {f"tenant-{number}" for number in (0, 1, 2, 4, 6, 7, 8, 9)}
+
+
+def test_due_trees_are_named_by_turns_too(two_tenants: Stack) -> None:
+    """Given due trees of two tenants, then looks for one name them in turn; none before it is due."""
+    two_tenants.execute("UPDATE memforest.tree SET due_at = now()")
+    looks = looks_of(two_tenants, WorkKind.REFRESH, 1, 2)
+    assert sorted(tenant for look in looks for tenant in look) == ["default", "other"]
+    two_tenants.execute("UPDATE memforest.tree SET due_at = now() + interval '1 h'")
+    assert looks_of(two_tenants, WorkKind.REFRESH, 1, 1) == [[]]
+
+
 def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
     """Given a role that is no service, then it may not ask across tenants."""
     rights = pipeline.rows(
@@ -553,6 +608,8 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
         ("key_caller", "EXECUTE", "memforest_service"),
         ("lost", "EXECUTE", "memforest_limited"),
         ("lost", "EXECUTE", "memforest_service"),
+        ("next_waiting", "EXECUTE", "memforest_limited"),
+        ("next_waiting", "EXECUTE", "memforest_service"),
         ("tenants", "EXECUTE", "memforest_limited"),
         ("tenants", "EXECUTE", "memforest_service"),
         ("waiting", "EXECUTE", "memforest_limited"),

@@ -581,6 +581,35 @@ def test_another_prompt_extracts_anew_and_costs_what_the_plan_says(
     only_forest(bob, live(bob))
 
 
+def test_a_plan_says_what_the_providers_cache_will_know_by_the_calls_so_far(
+    scripted: tuple[Stack, Scripted, ModelServer],
+) -> None:
+    """Given calls of which the cache knew nothing, then some of which it knew 40 tokens each, then a plan has the share of
+    all calls of its step; those of another model and of another tenant do not count."""
+    bob, _, server = scripted
+    bob.execute("DELETE FROM memforest.extraction_cache")
+    assert rematerializing(bob).plan(bob.tenant, "bob", Options(extract=True)).cached_tokens == 0
+    server.cached_tokens = 40
+    bob.memory.client.enqueue("bob", "more", said("I bought a red kettle.", "I play chess.", start=1_701_000_000))
+    bob.drive()
+    bob.execute("DELETE FROM memforest.extraction_cache")
+    known = bob.rows(
+        "SELECT sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached FROM memforest.llm_call"
+        " WHERE step = 'extract' AND outcome = 'ok'"
+    )[0]
+    bob.execute(
+        "INSERT INTO memforest.llm_call (tenant_id, step, model, prompt_tokens, completion_tokens, cached_tokens,"
+        " cost_usd, latency_ms, outcome) SELECT tenant, 'extract', model, 1000, 0, 1000, 0, 1, 'ok'"
+        " FROM (VALUES (:tenant, 'openai/other'), ('somebody-else', 'openai/scripted')) AS others (tenant, model)",
+        tenant=bob.tenant,
+    )
+
+    plan = rematerializing(bob).plan(bob.tenant, "bob", Options(extract=True))
+
+    assert (plan.extraction_calls > 0, plan.summary_calls) == (True, 0)
+    assert plan.cached_tokens == round(plan.prompt_tokens * int(known.cached) / int(known.prompt)) > 0
+
+
 def test_another_branching_pays_for_the_summaries_of_the_plan(
     scripted: tuple[Stack, Scripted, ModelServer], counting: Counting
 ) -> None:

@@ -35,8 +35,8 @@ TRIGGERS = sa.text(
 SOURCES = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace"
 
 WEBHOOKS = {"tell_webhooks", "tell_of_cell", "tell_of_node", "tell_of_operation"}
-CHANGED_LATER = {"waiting", "busy", "key_caller", "lost", "backlog", *WEBHOOKS}
-"""By revisions 0019 to 0022: the files have them as they are now."""
+CHANGED_LATER = {"waiting", "next_waiting", "busy", "key_caller", "lost", "backlog", *WEBHOOKS}
+"""By revisions 0019 to 0023: the files have them as they are now."""
 
 Found = list[tuple[str, str, str, str | None]]
 

@@ -7,6 +7,9 @@ import json
 import pytest
 
 from memforest_core.errors import InvalidSettings
+from memforest_core.models.accounting import Price
+from memforest_core.models.calls import Step
+from memforest_core.models.opening import step_settings
 from memforest_core.settings import RefreshSettings, load_settings, nearest_variable, unknown_variables
 
 
@@ -94,6 +97,20 @@ def test_a_source_that_can_not_be_meant_is_refused(changed: dict[str, object], m
     monkeypatch.setenv("MEMFOREST_RECALL__SOURCES", json.dumps({"notes": NOTES | changed}))
     with pytest.raises(InvalidSettings, match=r"Set MEMFOREST_RECALL__SOURCES to a valid value: notes\.\w+: "):
         load_settings()
+
+
+@pytest.mark.parametrize("llm", [{"input_usd_per_mtok": 2.0}, {"extract": {"input_usd_per_mtok": 2.0}}])
+def test_cached_tokens_have_a_price_beside_that_of_the_others(llm: dict[str, object]) -> None:
+    extract = {"cached_input_usd_per_mtok": 0.5, **llm.get("extract", {})}  # type: ignore[dict-item]
+    found = step_settings(load_settings(llm=llm | {"extract": extract}).llm, Step.EXTRACT)
+    assert found.price == Price(prompt=2.0, cached=0.5)
+
+
+@pytest.mark.parametrize("llm", [{"cached_input_usd_per_mtok": 0.5}, {"judge": {"cached_input_usd_per_mtok": 0.5}}])
+def test_a_price_of_cached_tokens_alone_would_make_the_others_free(llm: dict[str, object]) -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        load_settings(llm=llm)
+    assert "input_usd_per_mtok beside" in refused.value.message
 
 
 def test_the_quiet_period_grows_with_each_doubling_of_a_large_tree() -> None:

@@ -850,6 +850,7 @@ export type Plan = {
     texts_to_embed: number;
     embedding_calls: number;
     prompt_tokens: number;
+    cached_tokens: number | null;
     completion_tokens: number;
     embedding_tokens: number;
     cost_usd: number | null;

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from memforest_core.errors import MemForestError, ModelRejected
-from memforest_core.models.accounting import record_of
+from memforest_core.models.accounting import Price, record_of
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.litellm_failures import Target, failure
@@ -36,7 +36,7 @@ class LitellmEmbedder:
         self._target = Target(model, api_base, timeout_s, _SETTINGS)
         self._requests = LitellmRequests(self._target, api_key, "embedding")
         self._batch_size = batch_size
-        self._price = input_usd_per_mtok
+        self._price = Price(prompt=input_usd_per_mtok)
         self._probe_lock = threading.Lock()
         self._dimension: int | None = None
 

@@ -43,13 +43,13 @@ class LitellmReranker:
         )
         if done.error is not None:
             error = failure(done.error, self._target)
-            error.call = record_of(Step.RERANK, self.model, error, latency_ms, None)
+            error.call = record_of(Step.RERANK, self.model, error, latency_ms)
             raise error
         scores = _scores(done.value, count, self._target)
         if isinstance(scores, ModelRejected):
-            scores.call = record_of(Step.RERANK, self.model, scores, latency_ms, None)
+            scores.call = record_of(Step.RERANK, self.model, scores, latency_ms)
             raise scores
-        record = record_of(Step.RERANK, self.model, done.value, latency_ms, None)
+        record = record_of(Step.RERANK, self.model, done.value, latency_ms)
         return Reranked(scores, replace(record, prompt_tokens=_tokens(done.value)))
 
 

@@ -144,6 +144,66 @@ BEGIN
     PERFORM set_config('memforest.across', '', true);
 END $$;
 
+-- At most so many of the tenants that memforest.waiting() names of 'extract' or 'refresh', by a few probes for each of them,
+-- however many others have work: the live lane first, then any; in each those after a given tenant in the order of ids, then
+-- from the first one on. Tenants whose rows are not due yet cost probes too.
+-- Its owner is bound by row-level security too: the setting memforest.across lifts that for these queries.
+CREATE OR REPLACE FUNCTION memforest.next_waiting(wanted text, after text, most integer)
+RETURNS TABLE (tenant_id text, lane smallint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    own text[] := CASE WHEN pg_has_role(session_user, 'memforest_limited', 'MEMBER')
+                        AND NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = session_user)
+                       THEN memforest.granted_tenants() END;
+    named text[] := '{}';
+    live_only boolean;
+    wrapped boolean;
+    reached text;
+    due smallint;
+BEGIN
+    PERFORM set_config('memforest.across', 'on', true);
+    FOREACH live_only IN ARRAY CASE wanted WHEN 'extract' THEN ARRAY[true, false] WHEN 'refresh' THEN ARRAY[false] END LOOP
+        FOREACH wrapped IN ARRAY ARRAY[false, true] LOOP
+            reached := CASE WHEN wrapped THEN '' ELSE after END;
+            WHILE cardinality(named) < most LOOP
+                reached := CASE
+                    WHEN wanted = 'refresh' THEN
+                        (SELECT min(r.tenant_id) FROM tree r WHERE r.due_at IS NOT NULL AND r.tenant_id > reached)
+                    WHEN live_only THEN
+                        (SELECT min(c.tenant_id) FROM cell c
+                          WHERE c.state = 'ready' AND c.ordinal = c.window_ordinal AND c.lane = 0
+                            AND c.tenant_id > reached)
+                    ELSE
+                        (SELECT min(c.tenant_id) FROM cell c
+                          WHERE c.state = 'ready' AND c.ordinal = c.window_ordinal AND c.tenant_id > reached)
+                END;
+                EXIT WHEN reached IS NULL OR (wrapped AND reached > after);
+                CONTINUE WHEN reached = ANY(named) OR NOT (own IS NULL OR reached = ANY(own));
+                due := CASE
+                    WHEN wanted = 'refresh' THEN
+                        (SELECT 0::smallint FROM tree r
+                          WHERE r.tenant_id = reached AND r.due_at <= clock_timestamp() LIMIT 1)
+                    WHEN live_only THEN
+                        (SELECT c.lane FROM cell c
+                          WHERE c.tenant_id = reached AND c.state = 'ready' AND c.ordinal = c.window_ordinal
+                            AND c.lane = 0 AND c.available_at <= clock_timestamp() LIMIT 1)
+                    ELSE
+                        (SELECT c.lane FROM cell c
+                          WHERE c.tenant_id = reached AND c.state = 'ready' AND c.ordinal = c.window_ordinal
+                            AND c.available_at <= clock_timestamp() ORDER BY c.lane, c.available_at LIMIT 1)
+                END;
+                CONTINUE WHEN due IS NULL;
+                named := named || reached;
+                RETURN QUERY SELECT reached, due;
+            END LOOP;
+        END LOOP;
+    END LOOP;
+    PERFORM set_config('memforest.across', '', true);
+END $$;
+REVOKE ALL ON FUNCTION memforest.next_waiting(text, text, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.next_waiting(text, text, integer) TO memforest_service, memforest_limited;
+
 -- The tenants with expired leases: past their deadline, or of a worker without a heartbeat.
 -- Its owner is bound by row-level security too: the setting memforest.across lifts that for this one query.
 CREATE OR REPLACE FUNCTION memforest.lost(dead_after interval)

@@ -25,13 +25,19 @@ class Plan:
     embedding_calls: int
     """About: texts are sent in batches, whose sizes depend on how work comes in."""
     prompt_tokens: int
+    cached_tokens: int | None
+    """Of the prompt tokens: what the provider's cache will know if it knows as large a share as of the tenant's calls
+    so far, by step and model. None where there were none of a step that will be called."""
     completion_tokens: int
     embedding_tokens: int
     cost_usd: float | None
     """None when the price of one of the models is unknown."""
 
     def numbers(self) -> dict[str, str | int]:
-        """As a task's progress; dollars in millionths, -1 when they are unknown."""
+        """As a task's progress; dollars in millionths. What is unknown is -1."""
         shown: dict[str, str | int] = asdict(self)
         del shown["cost_usd"]
-        return shown | {"cost_microusd": -1 if self.cost_usd is None else round(self.cost_usd * 1e6)}
+        return shown | {
+            "cached_tokens": -1 if self.cached_tokens is None else self.cached_tokens,
+            "cost_microusd": -1 if self.cost_usd is None else round(self.cost_usd * 1e6),
+        }

@@ -177,6 +177,7 @@ class Planner:
             texts_to_embed=texts,
             embedding_calls=batches + (extracted.calls if fresh else 0),
             prompt_tokens=tokens[Step.EXTRACT][0] + tokens[Step.SUMMARIZE][0],
+            cached_tokens=_cached_of({step: tokens[step][0] for step in (Step.EXTRACT, Step.SUMMARIZE)}, history),
             completion_tokens=tokens[Step.EXTRACT][1] + tokens[Step.SUMMARIZE][1],
             embedding_tokens=tokens[Step.EMBED][0],
             cost_usd=self._cost(tokens, history),
@@ -193,7 +194,7 @@ class Planner:
             if seen and spent.cost_usd > 0.0:
                 total += spent.cost_usd / seen * (prompt + completion)
                 continue
-            listed = self._prices.cost_usd(step, model, prompt, completion)
+            listed = self._prices.cost_usd(step, model, prompt, completion, _cached(prompt, spent) or 0)
             if listed is None:
                 return None
             total += listed
@@ -203,6 +204,17 @@ class Planner:
 def _usual(spent: Spent, otherwise: int) -> int:
     """Tokens that a call's answer has."""
     return round(spent.completion_tokens / spent.calls) if spent.calls else otherwise
+
+
+def _cached(prompt_tokens: int, spent: Spent) -> int | None:
+    """Of so many prompt tokens, those that the provider's cache knows, by the share of the calls so far."""
+    return round(prompt_tokens * spent.cached_tokens / spent.prompt_tokens) if spent.prompt_tokens else None
+
+
+def _cached_of(prompt_tokens: dict[Step, int], history: dict[Step, Spent]) -> int | None:
+    """The same over all steps; None as soon as one will be called of which no call is known."""
+    known = [_cached(tokens, history[step]) for step, tokens in prompt_tokens.items() if tokens]
+    return None if None in known else sum(each or 0 for each in known)
 
 
 def planned(plan: Plan) -> Numbers:

@@ -71,6 +71,8 @@ class Spent:
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float
+    cached_tokens: int = 0
+    """Of the prompt tokens: those that the provider's cache knew."""
 
 
 @dataclass(frozen=True, slots=True)

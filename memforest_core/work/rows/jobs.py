@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
+from operator import itemgetter
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -149,11 +151,19 @@ class JobRows(TenantRows):
         return self._db.execute(change).rowcount
 
 
+_BY_TURNS = frozenset({WorkKind.EXTRACT, WorkKind.REFRESH})
+"""What thousands of tenants may have at once. Of the others little waits for long: ``waiting`` finds it by itself."""
+
+_NEXT_WAITING = sa.text("SELECT tenant_id, lane FROM memforest.next_waiting(:kind, :after, :most)")
+
+
 class JobStore:
     """Upkeep, within a tenant and across tenants (ids only)."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
+        self._named: dict[WorkKind, TenantId] = {}
+        """The tenant after which the next look goes on."""
         self.upkeep = partial(JobRows.opened, engine)
         """One transaction of a tenant."""
 
@@ -162,6 +172,27 @@ class JobStore:
         with transaction(self._engine) as connection:
             rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
             return [TenantId(row) for row in rows]
+
+    def next_waiting(self, kind: WorkKind, most: int) -> list[TenantId]:
+        """At most so many tenants of ``waiting``: the live lane first, else at random.
+
+        For extraction and refresh a look costs the same however many tenants have work; each goes on after the tenants
+        of the one before it, so that every tenant has its turn. A process begins at a random tenant.
+        """
+        if kind not in _BY_TURNS:
+            return self.waiting(kind)[:most]
+        if kind not in self._named:
+            found = self.waiting(kind)[:most]
+            if found:
+                self._named[kind] = found[-1]
+            return found
+        asked = {"kind": kind.value, "after": self._named[kind], "most": most}
+        with transaction(self._engine) as connection:
+            named = [(row.lane, TenantId(row.tenant_id)) for row in connection.execute(_NEXT_WAITING, asked)]
+        if named:
+            self._named[kind] = named[-1][1]
+        random.shuffle(named)
+        return [tenant for _, tenant in sorted(named, key=itemgetter(0))]
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
         """Tenants that have leases which ended without a finish."""

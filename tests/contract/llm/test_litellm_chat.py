@@ -72,6 +72,17 @@ def test_an_answer_comes_back_with_what_it_cost(server: ModelServer) -> None:
     assert 50 <= record.latency_ms < 2000
 
 
+def test_cached_tokens_cost_their_own_price_and_else_as_the_others(server: ModelServer) -> None:
+    """Given an answer whose 12 prompt tokens came from the cache, all or 3 of them."""
+    own = chat(server, input_usd_per_mtok=2.0, cached_input_usd_per_mtok=0.5, output_usd_per_mtok=10.0)
+    record = own.complete(request()).record
+    assert record.cached_tokens == 3
+    assert record.cost_usd == pytest.approx((9 * 2.0 + 3 * 0.5 + 3 * 10.0) / 1e6)
+    server.cached_tokens = 12
+    assert own.complete(request()).record.cost_usd == pytest.approx((12 * 0.5 + 3 * 10.0) / 1e6)
+    assert chat(server, input_usd_per_mtok=2.0).complete(request()).record.cost_usd == pytest.approx(12 * 2.0 / 1e6)
+
+
 def test_a_model_without_a_known_price_costs_nothing(server: ModelServer) -> None:
     assert chat(server).complete(request()).record.cost_usd == 0.0
 
@@ -171,6 +182,15 @@ def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
     while server.active and time.monotonic() < deadline:
         time.sleep(0.02)
     assert server.active == 0
+
+
+def test_calls_one_after_the_other_share_a_connection(server: ModelServer) -> None:
+    """Given two clients of the same settings, then they share litellm's pool too: no call opens a connection anew."""
+    for client in (chat(server), chat(server)):
+        for _ in range(3):
+            client.complete(request())
+    assert len(server.requests) == 6
+    assert server.opened == 1
 
 
 def test_a_refused_connection_is_unavailable_at_once(warm: None) -> None:

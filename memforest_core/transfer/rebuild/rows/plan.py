@@ -84,7 +84,7 @@ _TREES = sa.text("""
 
 _SPENT = sa.text("""
     SELECT count(*) AS calls, coalesce(sum(prompt_tokens), 0) AS prompt, coalesce(sum(completion_tokens), 0) AS written,
-           coalesce(sum(cost_usd), 0) AS cost
+           coalesce(sum(cost_usd), 0) AS cost, coalesce(sum(cached_tokens), 0) AS cached
       FROM memforest.llm_call WHERE tenant_id = :t AND step = :step AND model = :model AND outcome = 'ok'
     """)
 
@@ -169,7 +169,7 @@ class PlanRows(TenantRows):
     def spent(self, step: Step, model: str) -> Spent:
         """What the tenant's successful calls of a step and model have cost."""
         row = self._run(_SPENT, step=step.value, model=model).one()
-        return Spent(row.calls, int(row.prompt), int(row.written), float(row.cost))
+        return Spent(row.calls, int(row.prompt), int(row.written), float(row.cost), int(row.cached))
 
 
 def _window(cells: Sequence[sa.Row[Any]], turns: Sequence[Turn]) -> ClaimedWindow:

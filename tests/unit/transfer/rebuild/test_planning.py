@@ -13,7 +13,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.extract.prompt import SYSTEM, input_hash, render_window
 from memforest_core.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.extract.service import window_of
-from memforest_core.models.accounting import ListPrices
+from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Step
 from memforest_core.settings import RefreshSettings, Settings
 from memforest_core.transfer.rebuild.plan import Plan
@@ -82,7 +82,7 @@ def plan(rows: PlanRows, options: Options, models: Models = MODELS, prices: List
     def reading(_: TenantId) -> Iterator[PlanRows]:
         yield rows
 
-    known = prices or ListPrices({step: (1.0, 2.0) for step in Step}, frozenset())
+    known = prices or ListPrices({step: Price(1.0, 2.0) for step in Step}, frozenset())
     return Planner(reading, Settings(refresh=SMALL), models, known).plan(TenantId("t"), SOURCE, options)
 
 
@@ -108,13 +108,46 @@ def test_the_price_is_what_was_paid_before() -> None:
 
 
 def free_embedder() -> ListPrices:
-    return ListPrices({step: (1.0, 2.0) for step in Step}, frozenset({"embedder"}))
+    return ListPrices({step: Price(1.0, 2.0) for step in Step}, frozenset({"embedder"}))
 
 
 def test_the_price_is_by_list_where_nothing_was_paid() -> None:
     """Given a price in the settings and no calls yet, when a plan is made, then it counts both kinds of tokens."""
     found = plan(Rows({}), Options(), Models(None, "some/writer", "embedder"), free_embedder())
     assert found.cost_usd == pytest.approx((found.prompt_tokens + 2 * found.completion_tokens) / 1e6)
+
+
+def test_cached_tokens_are_the_share_that_calls_so_far_had() -> None:
+    """Given calls of both steps of which 60 % and 20 % of the prompt were cached, then so is the plan's prompt."""
+    history = {Step.EXTRACT: Spent(10, 1_000, 100, 0.0, 600), Step.SUMMARIZE: Spent(5, 500, 50, 0.0, 100)}
+    read = plan(Rows(history), Options(extract=True), Models("some/extractor", None, "embedder"))
+    written = plan(Rows(history), Options(), Models(None, "some/writer", "embedder"))
+    both = plan(Rows(history), Options(extract=True))
+    assert (read.cached_tokens, written.cached_tokens) == (
+        round(0.6 * read.prompt_tokens),
+        round(0.2 * written.prompt_tokens),
+    )
+    assert both.cached_tokens == read.cached_tokens + written.cached_tokens
+    assert planned(both)["cached_tokens"] == both.cached_tokens
+
+
+def test_without_calls_nothing_is_said_of_cached_tokens() -> None:
+    """Given a step that was never called, then its share is unknown; where nothing is called, none is cached."""
+    history = {Step.EXTRACT: Spent(10, 1_000, 100, 0.0, 600)}
+    found = plan(Rows(history), Options(extract=True))
+    assert found.summary_calls == 1
+    assert (found.cached_tokens, planned(found)["cached_tokens"]) == (None, -1)
+    assert plan(Rows(history), Options(), Models(None, None, "embedder")).cached_tokens == 0
+
+
+def test_cached_tokens_have_their_own_price() -> None:
+    """Given calls that cost nothing so far, half of their prompt cached, then half of the plan's is at the lower price."""
+    before = {Step.SUMMARIZE: Spent(5, 500, 50, 0.0, 250)}
+    prices = ListPrices({Step.SUMMARIZE: Price(4.0, 8.0, 1.0)}, frozenset({"embedder"}))
+    found = plan(Rows(before), Options(), Models(None, "some/writer", "embedder"), prices)
+    assert found.cached_tokens == round(found.prompt_tokens / 2)
+    fresh = found.prompt_tokens - found.cached_tokens
+    assert found.cost_usd == pytest.approx((4 * fresh + found.cached_tokens + 8 * found.completion_tokens) / 1e6)
 
 
 def test_an_unknown_price_is_said_to_be_unknown() -> None:
