@@ -53,7 +53,7 @@ _COUNTS = sa.text("""
       FROM memforest.node_summary WHERE tenant_id = :t AND vector_model <> :model
     """)
 
-# For each fact of a scene first the candidate that most likely worded it, by whose routing text it went there.
+# For each fact of a scene first the candidate that most likely worded it, by whose routing vector it went there.
 _MEMBERS = sa.text("""
     WITH scenes AS (
         SELECT tree_id, forest_id FROM memforest.tree
