@@ -15,7 +15,7 @@ LABEL_WEIGHT = 0.4
 """Of a label's vector in routing, beside 1 of the sentence's. With it cosines have the scale that they had when origin,
 label and sentence were embedded as one text, and the thresholds of scenes hold (docs/adr/0023-scenes.md)."""
 MAX_LABELS = 1_024
-"""Labels whose vectors a process remembers: 1.5 MB of the built-in model's. A memory has some dozen."""
+"""Labels whose vectors a process remembers: 1.5 MB of the built-in model's. The offline rules have 11."""
 
 Parts = Mapping[str, tuple[str, str]]
 """Routing texts, with the sentence and the label that each is made of."""
