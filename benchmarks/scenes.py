@@ -22,11 +22,14 @@ from benchmarks.harness import Report, Row, made_fact, made_leaf, minute, parser
 from benchmarks.support.servers import session_servers
 from benchmarks.support.stack import Stack, make_template, stack
 from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TreeId, tree_id
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.recall.calibration.service import built_in_sample
 from memforest_core.reduce.records import Member, ScopeDraft
 from memforest_core.reduce.routing.scenes import SceneFact, SceneMap, SceneRules
@@ -223,11 +226,13 @@ def purity(seed: int) -> Row:
     numbers = iter(range(len(texts)))
     scenes = SceneMap([], SceneRules(), lambda: TreeId(UUID(int=next(numbers))))
     inside: dict[TreeId, list[str]] = defaultdict(list)
-    vectors = open_embedder(EmbeddingSettings()).embed(texts).vectors
-    for number, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
-        known = scene_of(text, "").partition("/")[0]
-        for scene in scenes.route(SceneFact(FactId(UUID(int=number)), vector, known, 0, 0)):
-            inside[scene.id].append(labelled[text].partition("/")[0])
+    at = minute(0)
+    said = [Statement(text, UNKNOWN_TIME, at, "", "", scene=scene_of(text, "")) for text in texts]
+    routing = [each.routing_text for each in said]
+    vectors = StatementEmbedder(open_embedder(EmbeddingSettings())).embed(routing, parts_of(said)).vectors
+    for number, (statement, vector) in enumerate(zip(said, vectors, strict=True)):
+        for scene in scenes.route(SceneFact(FactId(UUID(int=number)), vector, statement.domain, 0, 0)):
+            inside[scene.id].append(labelled[statement.text].partition("/")[0])
     together = [Counter(labels) for labels in inside.values() if len(labels) > 1]
     most = sum(max(labels.values()) for labels in together)
     all_ = sum(labels.total() for labels in together)

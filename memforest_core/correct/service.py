@@ -19,6 +19,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
+from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.reduce.identity import identify
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef, known
@@ -107,7 +108,8 @@ class Correction:
             _check(stored, new.id)
             with correcting(self.engine, tenant) as rows:
                 return _ask(rows, forest, asked | {DRY_RUN: 1}, actor)
-        embedded = self.embedder.embed(texts := list(dict.fromkeys((statement.text, statement.routing_text))))
+        texts = list(dict.fromkeys((statement.text, statement.routing_text)))
+        embedded = StatementEmbedder(self.embedder).embed(texts, parts_of([statement]))
         with correcting(self.engine, tenant) as rows:
             _lock(rows, forest)
             _, stored = _found(rows, owner, stored.id)

@@ -53,7 +53,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:
-    """A pair with the cosines of its statements' texts (``near``) and of their routing texts (``routing``)."""
+    """A pair with the cosines of its statements' texts (``near``) and of their routing (``routing``)."""
 
     label: Label
     near: float

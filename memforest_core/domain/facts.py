@@ -90,12 +90,17 @@ class Statement:
         return self.scene.partition("/")[0].strip().casefold()
 
     @property
+    def routing_label(self) -> str:
+        """What scene routing compares beside the text: origin and scene label (artifact); empty without one."""
+        return f"{self.origin.value} | {self.scene}" if self.scene else ""
+
+    @property
     def routing_text(self) -> str:
-        """What scene routing compares: origin, scene label and text (artifact).
+        """The name of what scene routing compares: the label and the text, whose vectors make its vector.
 
         Without a scene label it is the text alone, whose vector is there already.
         """
-        return f"{self.origin.value} | {self.scene} | {self.text}" if self.scene else self.text
+        return f"{self.routing_label} | {self.text}" if self.scene else self.text
 
 
 @dataclass(frozen=True, slots=True)

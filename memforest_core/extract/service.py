@@ -24,6 +24,7 @@ from memforest_core.extract.readings import Readings
 from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
+from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
@@ -95,8 +96,8 @@ def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) 
     return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
 
 
-def _embedded_texts(candidates: Sequence[Candidate]) -> set[str]:
-    """The texts of candidates that need vectors."""
+def _compared_texts(candidates: Sequence[Candidate]) -> set[str]:
+    """The texts of candidates that have vectors."""
     return {text for each in candidates for text in (each.statement.text, each.statement.routing_text)}
 
 
@@ -115,6 +116,7 @@ class ExtractionService:
         self._engine = engine
         self._proposer = proposer
         self._embedder = embedder
+        self._statements = StatementEmbedder(embedder)
         self._settings = settings
         self._rng = rng
         self._telemetry = telemetry
@@ -244,7 +246,7 @@ class ExtractionService:
 
     def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
         """Texts that have vectors. Only looked up for a cached answer: texts of a new answer rarely have one."""
-        texts = {OwnText(forest, text) for text in _embedded_texts(candidates)}
+        texts = {OwnText(forest, text) for text in _compared_texts(candidates)}
         with ExtractRows.opened(self._engine, tenant) as rows:
             return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
 
@@ -261,10 +263,10 @@ class ExtractionService:
         by_cell: dict[CellId, list[Candidate]] = {cell: [] for cell in cells.values()}
         for candidate in candidates:
             by_cell[candidate.cell_id].append(candidate)
-        missing = sorted(_embedded_texts(candidates) - known)
+        missing = sorted(_compared_texts(candidates) - known)
         vectors: dict[str, Vectors] = {}
         if missing:
-            embedded = self._embedder.embed(missing)
+            embedded = self._statements.embed(missing, parts_of(each.statement for each in candidates))
             calls.append(embedded.record)
             vectors = dict(zip(missing, embedded.vectors, strict=True))
         return WindowResult(

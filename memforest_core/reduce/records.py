@@ -25,7 +25,7 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class WaitingCandidate:
-    """A candidate with the vectors of its text and of its routing text.
+    """A candidate with the vectors of its text and of its routing (``models/statement_vectors.py``).
 
     None for one that is missing: something with the same text was erased while it was extracted. It is embedded again.
     """

@@ -14,6 +14,7 @@ from memforest_core.errors import MemForestError, PermanentError, RetryableError
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.reduce.judged_scenes import JudgedScenes, Pair
 from memforest_core.reduce.judging import Judge
 from memforest_core.reduce.nearness import Near, Nearness
@@ -83,7 +84,7 @@ class ReductionService:
         self._judge = judge
         self._nearness = Nearness(engine, index, embedder.model, telemetry, judge)
         self._engine = engine
-        self._embedder = embedder
+        self._statements = StatementEmbedder(embedder)
         self._model = embedder.model
         self._settings = settings
         self._telemetry = telemetry
@@ -165,16 +166,15 @@ class ReductionService:
         An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
         """
         lacking = [
-            text
+            waiting.candidate.statement
             for cell in batch.cells
             for waiting in cell.candidates
             if waiting.vector is None or waiting.routing_vector is None
-            for text in (waiting.candidate.statement.text, waiting.candidate.statement.routing_text)
         ]
         if not lacking:
             return batch, None
-        texts = list(dict.fromkeys(lacking))
-        embedded = self._embedder.embed(texts)
+        texts = list(dict.fromkeys(text for said in lacking for text in (said.text, said.routing_text)))
+        embedded = self._statements.embed(texts, parts_of(lacking))
         vectors: Mapping[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
 
         def complete(waiting: WaitingCandidate) -> WaitingCandidate:

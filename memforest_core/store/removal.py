@@ -38,7 +38,7 @@ class Retired:
     leaves: dict[TreeId, list[NodeId]]
 
 
-# For each fact first the candidate that most likely made it, by whose routing text it went to its scenes.
+# For each fact first the candidate that most likely made it, by whose routing vector it went to its scenes.
 _SUPERSEDED = sa.text("""
     SELECT o.fact_id, k.routing_hash FROM memforest.occurrence o
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
@@ -128,7 +128,7 @@ class RemovalRows(TreeRows):
     def take_out(self, facts: Mapping[FactId, bytes], model: str) -> dict[TreeId, list[NodeId]]:
         """Drop facts that have no occurrence any more, with their placements and points; the leaves they leave behind.
 
-        ``facts`` gives for each the hash of the routing text by which it went to its scenes.
+        ``facts`` gives for each the hash of the routing vector with which it went to its scenes.
         """
         if not facts:
             return {}

@@ -15,13 +15,14 @@ from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
 from memforest_core.memtree import Node, TreeHead, delete
-from memforest_core.models.calls import CallRecord
+from memforest_core.models.calls import CallRecord, Vectors
 from memforest_core.reduce.removing import retire
 from memforest_core.reduce.rows import ReduceRows
 from memforest_core.refresh.records import ReadyNode
 from memforest_core.store.removal import Retired
+from memforest_core.store.statements import from_document
 from memforest_core.store.trees import node_of
-from memforest_core.store.vectors import from_bytes
+from memforest_core.store.vectors import from_bytes, text_hash, to_bytes, to_half
 from memforest_core.verify.service import open_verification
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.integration.test_refresh import CountingSummarizer, service
@@ -253,19 +254,60 @@ def test_a_scene_forgets_where_its_facts_stood_and_when_they_were(lamps: Stack) 
     )
     assert scenes
     for scene in scenes:
-        vectors = lamps.rows(
-            """SELECT v.vector FROM memforest.placement p
-                 JOIN memforest.occurrence o ON o.tenant_id = p.tenant_id AND o.fact_id = p.payload_id
-                 JOIN memforest.candidate k ON k.tenant_id = o.tenant_id AND k.cell_id = o.cell_id AND k.item = o.item
-                 JOIN memforest.tree r ON r.tenant_id = p.tenant_id AND r.tree_id = p.tree_id
-                 JOIN memforest.vector v ON v.tenant_id = k.tenant_id AND v.forest_id = r.forest_id
-                  AND v.text_hash = k.routing_hash
-                WHERE p.tree_id = :t""",
-            t=scene.tree_id,
-        )
-        total = np.sum([from_bytes(row.vector) for row in vectors], axis=0)
-        assert np.allclose(from_bytes(scene.centroid), total, atol=1e-4)
+        assert np.allclose(from_bytes(scene.centroid), sum_of_facts(lamps, scene.tree_id), atol=1e-4)
         assert (scene.time_start, scene.time_end) == (scene.first, scene.last)
+
+
+def sum_of_facts(pipeline: Stack, scene: UUID) -> Vectors:
+    """The sum of the stored routing vectors of a scene's facts."""
+    vectors = pipeline.rows(
+        """SELECT v.vector FROM memforest.placement p
+             JOIN memforest.occurrence o ON o.tenant_id = p.tenant_id AND o.fact_id = p.payload_id
+             JOIN memforest.candidate k ON k.tenant_id = o.tenant_id AND k.cell_id = o.cell_id AND k.item = o.item
+             JOIN memforest.tree r ON r.tenant_id = p.tenant_id AND r.tree_id = p.tree_id
+             JOIN memforest.vector v ON v.tenant_id = k.tenant_id AND v.forest_id = r.forest_id
+              AND v.text_hash = k.routing_hash
+            WHERE p.tree_id = :t""",
+        t=scene,
+    )
+    total: Vectors = np.sum([from_bytes(row.vector) for row in vectors], axis=0)
+    return total
+
+
+SCENES = """SELECT tree_id, centroid FROM memforest.tree WHERE kind = 'scene' AND state <> 'merged' ORDER BY tree_id"""
+
+
+def as_embedded_whole(pipeline: Stack) -> None:
+    """Routing vectors and centroids as versions made them that embedded origin, label and sentence as one text."""
+    statements = [from_document(row.statement) for row in pipeline.rows("SELECT statement FROM memforest.candidate")]
+    whole = sorted({each.routing_text for each in statements if each.routing_label})
+    for text, vector in zip(whole, pipeline.services.embedder.embed(whole).vectors, strict=True):
+        pipeline.execute(
+            "UPDATE memforest.vector SET vector = :v WHERE text_hash = :h", v=to_half(vector), h=text_hash(text)
+        )
+    for scene in pipeline.rows(SCENES):
+        total = to_bytes(sum_of_facts(pipeline, scene.tree_id))
+        pipeline.execute("UPDATE memforest.tree SET centroid = :c WHERE tree_id = :t", c=total, t=scene.tree_id)
+
+
+def test_scenes_of_an_earlier_version_take_facts_and_lose_them(lamps: Stack) -> None:
+    """Given routing vectors that were embedded whole, when another lamp is bought and some old ones are forgotten, then
+    it joins the lamps' scene, and the centroid is the sum of the vectors of the facts that stayed, old and new."""
+    before = {scene.tree_id: scene.centroid for scene in lamps.rows(SCENES)}
+    as_embedded_whole(lamps)
+    assert {scene.tree_id: scene.centroid for scene in lamps.rows(SCENES)} != before
+
+    lamps.memory.ingest("bob", "more", said("I paid 40 dollars for a brass lamp numbered 40.", start=1_700_100_000))
+    lamps.drive()
+    chosen = cells(lamps, "lamps")[:3]
+    supersede(lamps, chosen)
+    retire_cells(lamps, chosen)
+
+    scenes = lamps.rows(SCENES)
+    assert {scene.tree_id for scene in scenes} == before.keys()
+    for scene in scenes:
+        assert np.allclose(from_bytes(scene.centroid), sum_of_facts(lamps, scene.tree_id), atol=1e-4)
+    assert_verified(lamps)
 
 
 def test_a_summary_read_before_the_removal_is_never_saved(lamps: Stack) -> None:

@@ -33,6 +33,7 @@ from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan
 from memforest_core.errors import InvalidInput
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.models.calls import Embedder
+from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ReduceSettings
 
 BUILT_IN_SAMPLE = "pairs.jsonl"
@@ -135,13 +136,13 @@ def calibrate(
 
 
 def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) -> list[ScoredPair]:
-    """Cosines of the texts that the pipeline embeds: of each statement, and of its routing."""
+    """Cosines of what the pipeline compares: of statements, and of their routing."""
     sides = [
         (pair, _candidate(pair.a, pair.scene_a, labelled), _candidate(pair.b, pair.scene_b, labelled)) for pair in pairs
     ]
     said = [side.statement for _, a, b in sides for side in (a, b)]
     texts = sorted({text for statement in said for text in (statement.text, statement.routing_text)})
-    vectors = dict(zip(texts, embedder.embed(texts).vectors, strict=True))
+    vectors = dict(zip(texts, StatementEmbedder(embedder).embed(texts, parts_of(said)).vectors, strict=True))
 
     def cosine(one: str, other: str) -> float:
         return float(vectors[one] @ vectors[other])

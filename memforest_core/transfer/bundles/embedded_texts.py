@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
+from memforest_core.models.statement_vectors import Parts, parts_of
 from memforest_core.store.vectors import text_hash
 from memforest_core.transfer.bundles.checking import statement_of
 from memforest_core.transfer.bundles.records import CANDIDATE, CELL, FACT, BundleTable, Row
@@ -31,6 +32,11 @@ def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
             said = statement_of(CANDIDATE, row)
             yield said.text
             yield said.routing_text
+
+
+def routing_parts(table: BundleTable, rows: Sequence[Row]) -> Parts:
+    """What the routing texts among ``texts_of`` are made of. Raises InvalidInput."""
+    return parts_of(statement_of(CANDIDATE, row) for row in rows) if table is CANDIDATE else {}
 
 
 def hashes_of(table: BundleTable, row: Row) -> tuple[bytes, ...]:

@@ -14,11 +14,12 @@ from memforest_core.errors import CallerError, InvalidInput, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText, Vectors
+from memforest_core.models.statement_vectors import Parts, StatementEmbedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.transfer.bundles.checking import damaged
-from memforest_core.transfer.bundles.embedded_texts import WITH_TEXTS, texts_of
+from memforest_core.transfer.bundles.embedded_texts import WITH_TEXTS, routing_parts, texts_of
 from memforest_core.transfer.bundles.inspecting import Seen, rename
 from memforest_core.transfer.bundles.prepared_rows import PreparedRows
 from memforest_core.transfer.bundles.records import TABLES, BundleTable, Row
@@ -66,6 +67,7 @@ class Import:
         seen: Seen,
     ) -> None:
         self._parts = parts
+        self._statements = StatementEmbedder(parts.embedder)
         self._tenant = tenant
         self._owner = owner
         self._task = task
@@ -124,18 +126,19 @@ class Import:
         if self._seen.to_embed == 0:
             return "settle"
         for table, page, place in self._unread(WITH_TEXTS, EMBEDDED):
-            self._embed(list(dict.fromkeys(texts_of(table, page))), table.name, place)
+            texts = list(dict.fromkeys(texts_of(table, page)))
+            self._embed(texts, routing_parts(table, page), table.name, place)
         head = self._seen.reader.head
         same = (head.embedding_model, head.dimension) == (self._parts.embedder.model, self._parts.embedder.dimension)
         return "settle" if same else "scenes"
 
-    def _embed(self, texts: list[str], table: str, place: int) -> None:
+    def _embed(self, texts: list[str], parts: Parts, table: str, place: int) -> None:
         own = [OwnText(self._forest, text) for text in texts]
         model = self._parts.embedder.model
         with self._opened() as rows:
             known = rows.vectors.known_vectors(model, own)
         missing = [each for each in own if each not in known]
-        embedded = self._parts.embedder.embed([each.text for each in missing]) if missing else None
+        embedded = self._statements.embed([each.text for each in missing], parts) if missing else None
         with self._opened() as rows:
             if embedded is not None:
                 rows.vectors.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))

@@ -15,6 +15,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
+from memforest_core.models.statement_vectors import Parts, StatementEmbedder, embedded_for
 from memforest_core.store.engine import Engine
 from memforest_core.transfer.rebuild.records import NewVectors, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.reembedding import DatabaseRows, ReembedRows
@@ -49,6 +50,15 @@ class EmbeddingPlan:
     """None when the price of the model is unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """So many texts, those of them that have no vector, and what the routing texts among them are made of."""
+
+    size: int
+    missing: list[OwnText]
+    parts: Parts
+
+
 class Reembedding:
     """Changes the embedding model of a database. Holds the new embedder and the new collection; for one thread."""
 
@@ -68,6 +78,7 @@ class Reembedding:
         self._rows = rows
         self._tenants = tenants
         self._embedder = embedder
+        self._statements = StatementEmbedder(embedder)
         self._index = index
         self._indexing = indexing
         self._prices = prices
@@ -80,9 +91,12 @@ class Reembedding:
         model, tenants = self._embedder.model, self._tenants()
         for tenant in tenants:
             looked: set[OwnText] = set()
-            for missing in (missing for kind in TextKind for _, missing in self._pages(tenant, kind) if missing):
-                distinct = {each.text for each in missing if each not in looked}
+            labels: set[str] = set()
+            pages = (page for kind in TextKind for page in self._pages(tenant, kind) if page.missing)
+            for missing, parts in ((page.missing, page.parts) for page in pages):
+                distinct = set(embedded_for((each.text for each in missing if each not in looked), parts)) - labels
                 looked.update(missing)
+                labels.update(label for _, label in parts.values())
                 total.update(texts=len(distinct), chars=sum(map(len, distinct)), calls=1)
             with ReembedRows.opened(self._engine, tenant) as rows:
                 nodes, written, chars, scenes = rows.counts(model)
@@ -131,30 +145,30 @@ class Reembedding:
             self._fill(tenant, watch)
         self._database.switch(self._index.name, self._embedder.model, self._embedder.dimension)
 
-    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[tuple[int, list[OwnText]]]:
-        """Pages of texts: how many texts each has, and those that have no vector, in the order of embedding."""
+    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[_Page]:
+        """Pages of texts in the order of embedding."""
         after: UUID | None = None
         while True:
             with ReembedRows.opened(self._engine, tenant) as rows:
-                texts, after = rows.texts_after(kind, after, BATCH)
+                texts, parts, after = rows.texts_after(kind, after, BATCH)
                 known = rows.known_vectors(self._embedder.model, texts)
             if after is None:
                 return
-            yield len(texts), [text for text in dict.fromkeys(texts) if text not in known]
+            yield _Page(len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts)
 
     def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
         done = 0
-        for size, missing in self._pages(tenant, kind):
-            self._vectors(tenant, missing)
-            done += size
+        for page in self._pages(tenant, kind):
+            self._vectors(tenant, page.missing, page.parts)
+            done += page.size
             watch(kind.value, done)
 
-    def _vectors(self, tenant: TenantId, missing: Sequence[OwnText]) -> None:
+    def _vectors(self, tenant: TenantId, missing: Sequence[OwnText], parts: Parts) -> None:
         """Embed texts and commit their vectors."""
         if not missing:
             return
         texts = list(dict.fromkeys(each.text for each in missing))
-        embedded = self._embedder.embed(texts)
+        embedded = self._statements.embed(texts, parts)
         vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
         with ReembedRows.opened(self._engine, tenant) as rows:
             rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})

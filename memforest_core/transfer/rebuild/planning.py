@@ -147,9 +147,9 @@ class Planner:
         settings, per_window = self._settings, counts.candidate_chars // max(1, extracted.windows)
         extracted_tokens = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
         summary_tokens = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
-        # Each new candidate's text is embedded, and what routing compares, which is longer by its label.
+        # Each new candidate's text is embedded; labels are few.
         reread = extracted.windows if self._models.extract is None else extracted.calls
-        fresh = round(2 * counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
+        fresh = round(counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
         summarized = written.calls + written.reused
         texts = counts.unembedded + fresh + summarized
         chars = (

@@ -42,21 +42,16 @@ _COUNTS = sa.text("""
      WHERE s.tenant_id = :t AND s.forest_id = :source
     """)
 
+# Labels, which routing vectors are made with, are few: they are not counted.
 _UNEMBEDDED = sa.text("""
     SELECT count(*) AS texts, coalesce(sum(chars), 0) AS chars FROM (
-        SELECT k.hash, max(k.chars) AS chars
-          FROM memforest.cell c
-         CROSS JOIN LATERAL (
-               SELECT text_hash AS hash, length(statement ->> 'text') AS chars FROM memforest.candidate
-                WHERE tenant_id = :t AND cell_id = c.cell_id AND item >= 0
-                UNION ALL
-               SELECT routing_hash, length(statement ->> 'text') FROM memforest.candidate
-                WHERE tenant_id = :t AND cell_id = c.cell_id AND item >= 0) k
+        SELECT k.text_hash, max(length(k.statement ->> 'text')) AS chars
+          FROM memforest.cell c JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0
          WHERE c.tenant_id = :t AND c.forest_id = :source
-         GROUP BY k.hash) texts
+         GROUP BY k.text_hash) texts
      WHERE NOT EXISTS (SELECT 1 FROM memforest.vector v
                         WHERE v.tenant_id = :t AND v.forest_id = :source AND v.model = :model
-                          AND v.text_hash = texts.hash)
+                          AND v.text_hash = texts.text_hash)
     """)
 
 _CELL_TEXTS = sa.text("SELECT text, time_start FROM memforest.cell WHERE tenant_id = :t AND forest_id = :source")

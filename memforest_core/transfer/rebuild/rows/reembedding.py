@@ -16,6 +16,7 @@ from memforest_core.domain.indexed import cell_text
 from memforest_core.errors import InvariantViolated
 from memforest_core.index.collection_rows import switch_collection
 from memforest_core.models.calls import CallRecord, OwnText, Step
+from memforest_core.models.statement_vectors import Parts, parts_of
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import RefreshRows
 from memforest_core.store import tables as m
@@ -23,18 +24,18 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import change_rows, columns_of
 from memforest_core.store.engine import transaction
 from memforest_core.store.rows import FIRST
+from memforest_core.store.statements import from_document
 from memforest_core.store.trees import set_centroids
 from memforest_core.store.vectors import Key, VectorRows, pooled_half, to_half
 from memforest_core.transfer.rebuild.records import NewVectors, Spent, StoredSummary, TextKind
 from memforest_core.transfer.rebuild.rows.plan import PlanRows
 
-# A candidate is compared by its sentence, and in routing by that under its origin and scene.
+# A candidate is compared by its sentence, and in routing by that with its origin and scene.
 _CANDIDATES = sa.text("""
     WITH cells AS (
         SELECT cell_id, forest_id FROM memforest.cell
          WHERE tenant_id = :t AND cell_id > :after ORDER BY cell_id LIMIT :n)
-    SELECT c.cell_id, c.forest_id, k.statement ->> 'text' AS text, k.statement ->> 'scene' AS scene,
-           k.statement ->> 'origin' AS origin
+    SELECT c.cell_id, c.forest_id, k.statement
       FROM cells c LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
      ORDER BY c.cell_id, k.item
     """)
@@ -52,7 +53,7 @@ _COUNTS = sa.text("""
       FROM memforest.node_summary WHERE tenant_id = :t AND vector_model <> :model
     """)
 
-# For each fact of a scene first the candidate that most likely worded it, by whose routing text it went there.
+# For each fact of a scene first the candidate that most likely worded it, by whose routing vector it went there.
 _MEMBERS = sa.text("""
     WITH scenes AS (
         SELECT tree_id, forest_id FROM memforest.tree
@@ -75,8 +76,9 @@ _WORKERS = sa.text(
 class ReembedRows(VectorRows):
     """Rows of one transaction of a tenant."""
 
-    def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> tuple[list[OwnText], UUID | None]:
-        """Texts of the next rows in the order of ids, and the last of these rows; None after the last page."""
+    def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> tuple[list[OwnText], Parts, UUID | None]:
+        """Texts of the next rows in the order of ids, what routing texts among them are made of, and the last of these
+        rows; None after the last page."""
         if kind is TextKind.CANDIDATE:
             return self._candidates(after or FIRST, limit)
         table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
@@ -94,14 +96,14 @@ class ReembedRows(VectorRows):
             )
             for row in rows
         ]
-        return texts, rows[-1].id if rows else None
+        return texts, {}, rows[-1].id if rows else None
 
-    def _candidates(self, after: UUID, limit: int) -> tuple[list[OwnText], UUID | None]:
+    def _candidates(self, after: UUID, limit: int) -> tuple[list[OwnText], Parts, UUID | None]:
         rows = self._run(_CANDIDATES, after=after, n=limit).all()
-        said = [(ForestId(row.forest_id), row) for row in rows if row.text is not None]
-        texts = [OwnText(forest, row.text) for forest, row in said]
-        texts += [OwnText(forest, f"{row.origin} | {row.scene} | {row.text}") for forest, row in said if row.scene]
-        return texts, rows[-1].cell_id if rows else None
+        said = [(ForestId(row.forest_id), from_document(row.statement)) for row in rows if row.statement is not None]
+        texts = [OwnText(forest, statement.text) for forest, statement in said]
+        texts += [OwnText(forest, statement.routing_text) for forest, statement in said if statement.routing_label]
+        return texts, parts_of(statement for _, statement in said), rows[-1].cell_id if rows else None
 
     def levels(self) -> int:
         """The height of the highest tree."""
