@@ -538,7 +538,7 @@ class RecallSettings(Group):
     """Cells that words and vectors bring, each (more when more evidence is asked for)."""
     fact_limit: int = Field(default=60, ge=1)
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
-    cells_per_piece: int = Field(default=6, ge=1)
+    cells_per_piece: int = Field(default=8, ge=1)
     """Cells that are read for each piece of evidence wanted: the best by what the search says of them."""
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
