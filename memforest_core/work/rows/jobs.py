@@ -12,7 +12,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.store import tables as m
-from memforest_core.store.engine import transaction
+from memforest_core.store.engine import NO_TENANT, transaction
+from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -20,6 +21,7 @@ from memforest_core.work.rows.operations import OperationRows, free_tasks, lost_
 from memforest_core.work.states import WorkState
 
 _RECONCILE_LOCK = 0x6D667263
+_WAITING = sa.text("SELECT tenant_id FROM memforest.waiting(:kind)")
 VERSION = version("memforest")
 
 _ALIVE = """SELECT worker_id FROM memforest.worker
@@ -149,6 +151,10 @@ class JobRows(TenantRows):
         return self._db.execute(change).rowcount
 
 
+def _tenants(rows: Rows) -> list[TenantId]:
+    return [TenantId(tenant) for (tenant,) in rows]
+
+
 class JobStore:
     """Upkeep, within a tenant and across tenants (ids only)."""
 
@@ -159,9 +165,7 @@ class JobStore:
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
         """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
-        with transaction(self._engine) as connection:
-            rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
-            return [TenantId(row) for row in rows]
+        return Reader(self._engine, NO_TENANT).one(Read(_WAITING, {"kind": kind.value}, _tenants))
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
         """Tenants that have leases which ended without a finish."""
