@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from itertools import product
 
 from benchmarks.chaos.ground import ground
 from benchmarks.harness import Report, Row, parser
 from benchmarks.lives import FIRST_DAY
 from benchmarks.one_session import session
 from benchmarks.scale.workers import CONCURRENCY, PROCESSES, one_deployment
-from benchmarks.support.hashing_worker import LAUNCHER, SETTINGS
+from benchmarks.support.hashing_worker import DIMENSION, LAUNCHER, MODEL, SETTINGS
 from memforest_core.cli.logs import configure_logs
 from memforest_core.domain.chat_messages import TurnInput
 
@@ -27,10 +28,12 @@ LEAST = 200.0
 MEASURED = (
     "sessions of 20 cells, four of an owner, all enqueued before the workers start; from when these are ready until the"
     " last fact is in its trees. A model server over HTTP on the same machine answers at once; texts are embedded by"
-    " their words, which stands for vectors that are at hand. processors: shares of all, of the machine, the workers"
-    " and Postgres; the rest is the model server, the index server (a process of Python) and this program. Workers have"
-    " the default settings. Refreshing runs meanwhile"
+    " their words, which stands for vectors that are at hand. processors: shares of all, of the machine, the workers,"
+    " Postgres and the index's process (all of Python); the rest is the model server and this program. The index is a"
+    " Qdrant server over HTTP, or owned by one process that serves it over a socket. Workers have the default settings."
+    " Refreshing runs meanwhile"
 )
+INDEXES: dict[str, tuple[str, int] | None] = {"server": None, "owned": (MODEL, DIMENSION)}
 
 
 def told(sessions: int, seed: int) -> list[tuple[str, str, list[TurnInput]]]:
@@ -54,16 +57,19 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--sessions", type=int, default=SESSIONS, metavar="N", help="(default: %(default)s)")
     options.add_argument("--processes", type=int, nargs="+", default=PROCESSES, metavar="N", help="of workers")
+    options.add_argument("--index", choices=INDEXES, nargs="+", default=list(INDEXES), help="(default: both)")
     options.add_argument("--least", type=float, default=LEAST, metavar="N", help="cells a second with the most of them")
     chosen = options.parse_args()
     configure_logs(logging.ERROR)
     report = Report(chosen.seed, chosen.json)
     rows: list[Row] = []
     with ground([], chosen.seed) as place:
-        for processes in chosen.processes:
-            with place.scene(f"throughput-{processes}", latency_s=0.0, settings=SETTINGS, measured=True) as scene:
+        for index, processes in product(chosen.index, chosen.processes):
+            with place.scene(
+                f"{index}-{processes}", latency_s=0.0, settings=SETTINGS, measured=True, owned_index=INDEXES[index]
+            ) as scene:
                 made = one_deployment(scene, processes, told(chosen.sessions, chosen.seed), 0.0, LAUNCHER)
-                rows.append(made | {"scenario": "throughput", "seed": chosen.seed})
+                rows.append(made | {"scenario": "throughput", "index": index, "seed": chosen.seed})
     report.end(rows, {"what": MEASURED, "concurrency": CONCURRENCY, "least": chosen.least})
     sys.exit(0 if float(str(rows[-1]["cells_a_second"])) >= chosen.least else 1)
 

@@ -62,9 +62,10 @@ class Ground:
         settings: Mapping[str, str] | None = None,
         latency_s: float = LATENCY_S,
         measured: bool = False,
+        owned_index: tuple[str, int] | None = None,
     ) -> Iterator[Scene]:
         """A deployment on an empty database, without workers yet; ``settings`` are environment variables. Where time is
-        ``measured``, workers have the defaults beside them."""
+        ``measured``, workers have the defaults beside them. ``owned_index``: as in ``deployment``."""
         directory = self.directory / name
         directory.mkdir()
         with deployment(
@@ -75,6 +76,7 @@ class Ground:
             seed=self.seed,
             index_away=index_away,
             measured=measured,
+            owned_index=owned_index,
             settings=({} if measured else SETTINGS) | dict(settings or {}),
         ) as running:
             client = running.client()

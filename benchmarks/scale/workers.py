@@ -26,37 +26,42 @@ FULL = 0.85
 """Share of all processors, or of the slots, above which there are none left."""
 WAITING = 0.2
 """Share of Postgres' busy sessions that wait for a lock, above which locks are what stops more."""
+PARTS = ("workers", "postgres", "index")
+"""Whose processors' time is told apart."""
 _LEFT = "SELECT count(*) FROM memforest.cell WHERE NOT placed"
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Seconds until now: of the wall, of all processors, of the workers' processes, and of Postgres."""
+    """Seconds until now: of the wall, and of the processors for all, the workers, Postgres and the index's server."""
 
     wall: float
     machine: float
     workers: float
     postgres: float
+    index: float
 
     @classmethod
     def read(cls, scene: Scene, url: str) -> Clock:
         """Now."""
         times = psutil.cpu_times()
-        workers = [psutil.Process(pid).cpu_times() for pid in scene.running.worker_pids()]
         return cls(
             time.perf_counter(),
             times.user + times.system + times.nice,
-            sum(each.user + each.system for each in workers),
+            sum(map(_seconds, scene.running.worker_pids())),
             reading(url).postgres_s,
+            _seconds(scene.running.index.pid),
         )
 
     def shares_since(self, before: Clock) -> dict[str, float]:
         """Of all processors, 0 to 1."""
         whole = (self.wall - before.wall) * (psutil.cpu_count() or 1)
-        return {
-            name: round((getattr(self, name) - getattr(before, name)) / whole, 2)
-            for name in ("machine", "workers", "postgres")
-        }
+        return {name: round((getattr(self, name) - getattr(before, name)) / whole, 2) for name in ("machine", *PARTS)}
+
+
+def _seconds(pid: int) -> float:
+    used = psutil.Process(pid).cpu_times()
+    return float(used.user + used.system)
 
 
 def one_deployment(
@@ -99,8 +104,7 @@ def one_deployment(
         "resident_mb": round(most[0]),
         "processors": shares,
         "cpu_ms_a_cell": {
-            name: round(1_000 * shares[name] * seconds * (psutil.cpu_count() or 1) / waiting, 1)
-            for name in ("workers", "postgres")
+            name: round(1_000 * (getattr(after, name) - getattr(before, name)) / waiting, 1) for name in PARTS
         },
         "lock_waits": round(looks.share, 3),
         "model_calls": model["requests"] - calls,

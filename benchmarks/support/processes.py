@@ -70,16 +70,23 @@ class IndexServer:
         """Where it is, or will be."""
         return f"http://127.0.0.1:{self._port}"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The variables with which workers find it."""
+        return {"MEMFOREST_INDEX__KIND": "qdrant", "MEMFOREST_INDEX__URL": self.url}
+
     def start(self) -> None:
         """Serve; returns when it listens."""
-        module, port = "benchmarks.support.qdrant_http", str(self._port)
+        self._run("benchmarks.support.qdrant_http", "--port", str(self._port), *self._more)
+
+    def _run(self, module: str, *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, "--path", str(self._directory), "--port", port, *self._more],
+            [sys.executable, "-m", module, "--path", str(self._directory), *arguments],
             stdout=subprocess.PIPE,
             text=True,
         )
         assert self._process.stdout is not None
-        assert self._process.stdout.readline().strip() == port, "the index server did not start"
+        assert self._process.stdout.readline().strip(), "the index server did not start"
 
     @property
     def pid(self) -> int:
@@ -93,6 +100,25 @@ class IndexServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+class OwnedIndex(IndexServer):
+    """The engine in a process that serves it over a Unix domain socket: workers of one machine without a Qdrant
+    server."""
+
+    def __init__(self, directory: Path, model: str, dimension: int) -> None:
+        super().__init__(directory)
+        self._embedding = (model, dimension)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The variables with which workers find it."""
+        return {"MEMFOREST_INDEX__KIND": "qdrant_edge", "MEMFOREST_INDEX__PATH": str(self._directory)}
+
+    def start(self) -> None:
+        """Serve; returns when it listens."""
+        model, dimension = self._embedding
+        self._run("benchmarks.support.index_owner", "--model", model, "--dimension", str(dimension))
 
 
 @dataclass
@@ -229,6 +255,7 @@ def deployment(
     offline: bool = False,
     index_away: bool = False,
     measured: bool = False,
+    owned_index: tuple[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Iterator[Deployment]:
@@ -236,13 +263,16 @@ def deployment(
 
     ``settings`` and ``variables`` are environment variables of the workers.
     Leases and rounds are short, so that what is lost is found within seconds; not where time is ``measured``: there
-    workers have the defaults, and the index server does not check requests against Qdrant's description.
+    workers have the defaults, and the index server does not check requests against Qdrant's description. With
+    ``owned_index``, the embedding model's name and dimension, one process has the engine and serves it over a socket.
     """
     with ExitStack() as stack:
         address = stack.enter_context(database(servers))
         guard = Guard()
         stack.callback(guard.close)
         index = IndexServer(directory / "qdrant", checked=not measured)
+        if owned_index is not None:
+            index = OwnedIndex(directory / "qdrant", *owned_index)
         stack.callback(index.kill)
         if not index_away:
             index.start()
@@ -252,8 +282,7 @@ def deployment(
             "MEMFOREST_DATABASE__URL": address.url.get_secret_value(),
             "MEMFOREST_DATABASE__MIGRATION_URL": address.migration_url.get_secret_value(),
             "MEMFOREST_BROKER__URL": servers.broker_url,
-            "MEMFOREST_INDEX__KIND": "qdrant",
-            "MEMFOREST_INDEX__URL": index.url,
+            **index.settings,
             **({} if measured else SHORT),
         }
         model = None

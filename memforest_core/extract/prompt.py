@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import SELF_QUOTED_CHARS, ExtractionAnswer
+from memforest_core.models.answers import bare_schema
 from memforest_core.models.prompts import told
 from memforest_core.settings import ExtractSettings
 
@@ -100,27 +100,9 @@ def fixed_part(settings: ExtractSettings, own: str | None = None) -> str:
     return "".join(parts)
 
 
-_SHAPE = frozenset({"type", "properties", "items", "enum", "required", "anyOf", "const"})
-
-
 def schema() -> dict[str, object]:
-    """The JSON schema of the answer: its shape only, since providers count every word. Limits are checked later."""
-    document = ExtractionAnswer.model_json_schema()
-    shape: dict[str, object] = _shape(document, document["$defs"])
-    return shape
-
-
-def _shape(part: Any, named: Mapping[str, Any]) -> Any:
-    if isinstance(part, list):
-        return [_shape(each, named) for each in part]
-    if not isinstance(part, dict):
-        return part
-    if "$ref" in part:
-        return _shape(named[part["$ref"].rpartition("/")[2]], named)
-    shape = {key: _shape(value, named) for key, value in part.items() if key in _SHAPE - {"properties"}}
-    if "properties" in part:
-        shape["properties"] = {name: _shape(each, named) for name, each in part["properties"].items()}
-    return shape
+    """The JSON schema of the answer: its shape only. Limits are checked later."""
+    return bare_schema(ExtractionAnswer)
 
 
 def shown_people(window: Window) -> list[str]:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.types import TypeEngine
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
@@ -16,8 +17,9 @@ from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, Wi
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
+from memforest_core.store.copying import adding, given_rows, given_to, in_columns
 from memforest_core.store.people import people_of
-from memforest_core.store.rows import seconds_from_now
+from memforest_core.store.rows import among, seconds_from_now
 from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
@@ -63,6 +65,10 @@ _CLAIM = sa.text("""
     RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
               c.attempts, c.outcome, c.lane
     """)
+
+
+_TOLD: dict[str, TypeEngine[Any]] = {"cell_id": sa.Uuid(), "outcome": sa.Text(), "summary": sa.Text()}
+"""What a window's answer says of each of its cells."""
 
 
 def _again_at(again: Again) -> sa.ColumnElement[Any]:
@@ -140,7 +146,7 @@ class ExtractRows(VectorRows):
         ``code`` and ``text`` tell the error that the try ended with, if it failed.
         """
         c = m.Cell
-        mine = (c.lease_token == window.token, c.cell_id.in_([cell.id for cell in window.cells]))
+        mine = (c.lease_token == window.token, among(c.cell_id, [cell.id for cell in window.cells]))
         held = sa.select(c.cell_id).where(c.tenant_id == self._tenant, *mine, c.state == WorkState.RUNNING)
         leased = held.order_by(c.cell_id).with_for_update().cte("leased")
         whole = sa.select(sa.func.count()).select_from(leased).scalar_subquery() == len(window.cells)
@@ -158,7 +164,16 @@ class ExtractRows(VectorRows):
         if not self.hold_forests([window.forest_id]):
             return False
         verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
-        later = m.Cell.cell_id.in_(verbatim)
+        later = among(m.Cell.cell_id, verbatim)
+        told = given_rows(
+            _TOLD,
+            {
+                "cell_id": [cell.cell_id for cell in result.cells],
+                "outcome": [cell.outcome.value for cell in result.cells],
+                "summary": [cell.summary for cell in result.cells],
+            },
+        )
+        of_cell = told.c.cell_id == m.Cell.cell_id
         ended = self._end(
             window,
             None,
@@ -168,8 +183,8 @@ class ExtractRows(VectorRows):
             extracted_at=sa.func.clock_timestamp(),
             again_at=sa.case((later, _again_at(again))),
             agains=sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
-            outcome=sa.case({cell.cell_id: cell.outcome.value for cell in result.cells}, value=m.Cell.cell_id),
-            summary=sa.case({cell.cell_id: cell.summary for cell in result.cells}, value=m.Cell.cell_id),
+            outcome=sa.select(told.c.outcome).where(of_cell).scalar_subquery(),
+            summary=sa.select(told.c.summary).where(of_cell).scalar_subquery(),
         )
         if not ended:
             return False
@@ -177,7 +192,6 @@ class ExtractRows(VectorRows):
         forgotten = self._make_way(ids)
         rows = [
             {
-                "tenant_id": self._tenant,
                 "cell_id": new.cell_id,
                 "item": new.item,
                 "turn_ordinals": list(new.turn_ordinals),
@@ -190,7 +204,8 @@ class ExtractRows(VectorRows):
             for new in cell.candidates
         ]
         if rows:
-            self._db.execute(sa.insert(m.CandidateRow), rows)
+            new = in_columns(rows)
+            self._db.execute(adding("candidate", tuple(new)), given_to("candidate", self._tenant, {}, new))
         # Late: whoever stores a vector of the same text meanwhile waits for the end.
         own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
         self.put_vectors(model, own)
@@ -217,7 +232,7 @@ class ExtractRows(VectorRows):
         foreign key. Corrected candidates stay: a correction overrides extraction.
         """
         k, o = m.CandidateRow, m.OccurrenceRow
-        old = (k.tenant_id == self._tenant, k.cell_id.in_(cells), k.item.between(0, CORRECTED_ITEM - 1))
+        old = (k.tenant_id == self._tenant, among(k.cell_id, cells), k.item.between(0, CORRECTED_ITEM - 1))
         placed = sa.exists().where(o.tenant_id == self._tenant, o.cell_id == k.cell_id, o.item == k.item)
         deleted = self._db.execute(sa.delete(k).where(*old, ~placed).returning(k.text_hash, k.routing_hash))
         hashes = {bytes(key) for row in deleted for key in row}

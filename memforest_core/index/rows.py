@@ -36,6 +36,9 @@ UNSURE = f"""(
                 WHERE k.tenant_id = :t AND k.kind = '{OperationKind.PARITY.value}'
                   AND k.state IN ('held', 'ready', 'running')))"""  # noqa: S608 - constants of this package
 
+_UNDER = "tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[])) AND lease_token = :token"
+"""Those of some rows that are under a lease, which no index knows."""
+
 # No index has a column that a claim changes: Postgres then writes the row anew in its page, and nothing to the indexes.
 _CLAIM = sa.text(f"""
     WITH behind AS (
@@ -75,6 +78,19 @@ _FORGET = sa.text("""
      WHERE i.tenant_id = :t AND i.point_id = u.id AND i.lease_token = :token AND i.deleted AND i.version = u.version
     RETURNING i.point_id
     """)
+
+# A writer of the forest that has locked a row is about to take the lease off it. Waiting for that writer while holding
+# other rows could deadlock, so rows that are locked are left out, and waited for one by one.
+_HOLD_FREE = sa.text(f"""
+    SELECT point_id, forest_id, version, deleted FROM memforest.index_row
+     WHERE {_UNDER} ORDER BY point_id FOR UPDATE SKIP LOCKED
+    """)  # noqa: S608 - a constant of this module
+
+_HOLD_ONE = sa.text(f"SELECT point_id FROM memforest.index_row WHERE {_UNDER} FOR UPDATE")  # noqa: S608 - as above
+
+_MADE = sa.text(f"""
+    SELECT point_id, forest_id, kind, version, deleted, cold, indexed_version FROM memforest.index_row WHERE {_UNDER}
+    """)  # noqa: S608 - a constant of this module
 
 _GIVE_BACK = sa.text(f"""
     UPDATE memforest.index_row SET state = 'ready', attempts = greatest(attempts - 1, 0), {_FREE}
@@ -163,9 +179,7 @@ class IndexRows(VectorRows):
         """
         claimed: list[sa.Row[*tuple[Any, ...]]] = []
         if lease.points:
-            r = m.IndexRow
-            own = sa.select(r.point_id, r.forest_id, r.kind, r.version, r.deleted, r.cold, r.indexed_version)
-            claimed += self._db.execute(own.where(*self._under(lease.token, list(lease.points))))
+            claimed += self._run(_MADE, token=lease.token, ids=list(lease.points))
         claimed += self._db.execute(
             _CLAIM,
             {
@@ -194,7 +208,7 @@ class IndexRows(VectorRows):
         ids = list(versions)
         forests = self._db.scalars(sa.select(m.IndexRow.forest_id).where(*self._under(token, ids)).distinct())
         alive = self.hold_forests([ForestId(forest) for forest in forests])
-        rows = self._db.execute(self._free_rows(token, ids)).all()
+        rows = self._free_rows(token, ids).all()
         gone = [row.point_id for row in rows if row.forest_id not in alive and not row.deleted]
         if gone:
             self._db.execute(_BURY, {"t": self._tenant, "token": token, "ids": gone})
@@ -225,10 +239,10 @@ class IndexRows(VectorRows):
         lost, or it was buried while the lease held.
         """
         mine = {"t": self._tenant, "token": token}
-        point = m.IndexRow.point_id
-        under = sa.select(point).where(*self._under(token, claimed))
-        waiting = under.where(point == alone).with_for_update()
-        held = self._db.scalars(self._free_rows(token, claimed) if alone is None else waiting).all()
+        if alone is None:
+            held = self._free_rows(token, claimed).scalars().all()
+        else:
+            held = self._run(_HOLD_ONE, token=token, ids=[alone]).scalars().all()
         ended: set[UUID] = set()
         for statement, points in ((_FORGET, dropped), (_FINISH, written)):
             ids = [id_ for id_ in held if id_ in points]
@@ -238,11 +252,12 @@ class IndexRows(VectorRows):
             ended.update(self._db.scalars(_GIVE_BACK, mine | {"ids": rest}))
         if len(held) == len(claimed):
             return frozenset(ended), frozenset()
-        return frozenset(ended), frozenset(self._db.scalars(under)) - frozenset(held)
+        under = self._run(_MADE, token=token, ids=list(claimed)).scalars()
+        return frozenset(ended), frozenset(under) - frozenset(held)
 
     def release_points(self, lease: PointLease) -> None:
         """Give rows back that were made under a lease: somebody else claims them later."""
-        held = self._db.scalars(self._free_rows(lease.token, list(lease.points))).all()
+        held = self._free_rows(lease.token, list(lease.points)).scalars().all()
         self._db.execute(_GIVE_BACK, {"t": self._tenant, "token": lease.token, "ids": held})
 
     def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
@@ -271,7 +286,7 @@ class IndexRows(VectorRows):
         if delay_s is not None:
             later = sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
             values = {"available_at": later}
-        held = self._db.scalars(self._free_rows(token, claimed)).all()
+        held = self._free_rows(token, claimed).scalars().all()
         free = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
         own = sa.update(m.IndexRow).where(*self._under(token, held))
         self._db.execute(own.values(**free, **values, error_code=code, error_text=text))
@@ -281,15 +296,9 @@ class IndexRows(VectorRows):
         row = m.IndexRow
         return row.tenant_id == self._tenant, among(row.point_id, ids), row.lease_token == token
 
-    def _free_rows(self, token: LeaseToken, ids: Sequence[UUID]) -> sa.Select[UUID, UUID, int, bool]:
-        """Those of these rows under a lease that nobody else has locked, locked in the order of ids.
-
-        A writer of the forest that has locked a row is about to take the lease off it. Waiting for that writer while
-        holding other rows could deadlock, so rows that are locked are left out, and waited for one by one.
-        """
-        row = m.IndexRow
-        rows = sa.select(row.point_id, row.forest_id, row.version, row.deleted).where(*self._under(token, ids))
-        return rows.order_by(row.point_id).with_for_update(skip_locked=True)
+    def _free_rows(self, token: LeaseToken, ids: Sequence[UUID]) -> sa.CursorResult[*tuple[Any, ...]]:
+        """Those of these rows under a lease that nobody else has locked, locked in the order of ids."""
+        return self._run(_HOLD_FREE, token=token, ids=list(ids))
 
     def behind(self, forest: ForestId, limit: int) -> int:
         """How many of a forest's points are not in the index as they should be; ``limit`` stands for that many or more.

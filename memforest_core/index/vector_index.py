@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,11 +18,14 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 
 
 def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
-    """How a vector goes over a wire: as a list of numbers."""
+    """How a vector goes over a wire: its float32 numbers, little-endian, in base64. As decimal numbers they are four
+    times as long and take most of a call's time."""
     return core_schema.no_info_after_validator_function(
-        lambda numbers: np.array(numbers, dtype=np.float32),
-        core_schema.list_schema(core_schema.float_schema()),
-        serialization=core_schema.plain_serializer_function_ser_schema(lambda vector: vector.astype(float).tolist()),
+        lambda text: np.frombuffer(b64decode(text, validate=True), dtype="<f4"),
+        core_schema.str_schema(),
+        serialization=core_schema.plain_serializer_function_ser_schema(
+            lambda vector: b64encode(np.ascontiguousarray(vector, dtype="<f4").tobytes()).decode()
+        ),
     )
 
 

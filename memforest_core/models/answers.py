@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -37,8 +37,29 @@ _WORDS = {
 }
 
 
+_SHAPE = frozenset({"type", "properties", "items", "enum", "required", "anyOf", "const"})
 _MAX_REPLY_CHARS = 20_000
 _MAX_ERROR_CHARS = 1_500
+
+
+def bare_schema(shape: type[BaseModel]) -> dict[str, object]:
+    """The JSON schema of an answer without words about it, for calls that are made often: providers count every one."""
+    document = shape.model_json_schema()
+    bare: dict[str, object] = _bare(document, document.get("$defs", {}))
+    return bare
+
+
+def _bare(part: Any, named: Mapping[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_bare(each, named) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _bare(named[part["$ref"].rpartition("/")[2]], named)
+    bare = {key: _bare(value, named) for key, value in part.items() if key in _SHAPE - {"properties"}}
+    if "properties" in part:
+        bare["properties"] = {name: _bare(each, named) for name, each in part["properties"].items()}
+    return bare
 
 
 def request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,7 +11,7 @@ from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.titles import TITLE_CHARS, title_from_terms
 from memforest_core.errors import ContentFault, ContentRefused, ContextTooLong
-from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, parsed, repaired, request
+from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, bare_schema, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
 from memforest_core.refresh.records import ReadyNode, Title, TitleSource
 
@@ -21,10 +21,9 @@ SHOWN_CHARS = 100
 """Of each of them."""
 
 _SYSTEM = f"""\
-You name a topic of somebody's memory. The user message is a JSON document: the topic's "domain", if known, and "texts",
-its facts or summaries of them, in the order of time. "title" of your answer is two to six words, at most {TITLE_CHARS}
-characters, in the language of the texts: what tells it from other topics of the same person. No quotation marks, no
-full stop; invent nothing.
+You name a topic of somebody's memory. The user message is JSON: the topic's "domain", if known, and "texts", its facts
+in the order of time. "title": two to six words, at most {TITLE_CHARS} characters, in the language of the texts, that
+tell it from the same person's other topics; no quotation marks, no full stop, nothing invented.
 """
 
 
@@ -89,6 +88,7 @@ def _asked(chat: ChatModel, node: ReadyNode, texts: Sequence[str], calls: list[C
     every = max(1, -(-len(texts) // SHOWN_TEXTS))
     document = {"domain": node.label, "texts": [clipped(text, SHOWN_CHARS) for text in texts[::every]]}
     first = request(Step.SUMMARIZE, _SYSTEM + DATA_ONLY, document, TitleAnswer, "title", temperature=0.0)
+    first = replace(first, schema=bare_schema(TitleAnswer))
     return repaired(chat, first, lambda text: _checked(parsed(text, TitleAnswer)), calls)[0]
 
 

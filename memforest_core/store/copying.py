@@ -111,18 +111,23 @@ def given_rows(
     values = given_values(types, columns) if columns is not None else {}
     arrays = []
     for name, type_ in types.items():
-        key, sent = f"given_{name}", sa.Text() if isinstance(type_, _LITERAL) else ARRAY(type_)
+        key, item = f"given_{name}", sa.Text() if isinstance(type_, sa.ARRAY) else type_
+        sent = sa.Text() if isinstance(type_, _LITERAL) else ARRAY(item)
         value = sa.bindparam(key, values.get(key), type_=sent, required=columns is None)
-        arrays.append(sa.cast(value, ARRAY(type_)))
+        arrays.append(sa.cast(value, ARRAY(item)))
     return sa.func.unnest(*arrays).table_valued(*types, with_ordinality="place").render_derived(name="given")
 
 
 def given_values(types: Mapping[str, TypeEngine[Any]], columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The parameters of ``given_rows``: columns of equal length."""
-    return {
-        f"given_{name}": literal(columns[name]) if isinstance(type_, _LITERAL) else list(columns[name])
-        for name, type_ in types.items()
-    }
+    """The parameters of ``given_rows``: columns of equal length. A row's array of numbers goes as a text, because
+    ``unnest`` takes arrays of arrays apart."""
+    return {f"given_{name}": _sent(type_, columns[name]) for name, type_ in types.items()}
+
+
+def _sent(type_: TypeEngine[Any], values: Sequence[Any]) -> str | list[Any]:
+    if isinstance(type_, _LITERAL):
+        return literal(values)
+    return list(map(literal, values)) if isinstance(type_, sa.ARRAY) else list(values)
 
 
 def columns_of(records: Collection[object], *names: str) -> dict[str, list[Any]]:
@@ -199,8 +204,10 @@ def change_rows(
 @cache
 def adding(name: str, new: tuple[str, ...]) -> Insert:
     """As ``add_rows``, in the order of the rows, made once for these columns; ``given_to`` makes its parameters."""
-    rows = given_rows(_types(name, (), new))
-    selected = sa.select(sa.bindparam("tenant", type_=sa.Text()), *map(given, new)).select_from(rows)
+    types = _types(name, (), new)
+    values = [sa.cast(given(each), of) if isinstance(of, sa.ARRAY) else given(each) for each, of in types.items()]
+    rows = given_rows(types)
+    selected = sa.select(sa.bindparam("tenant", type_=sa.Text()), *values).select_from(rows)
     return insert(stored_table(name)).from_select(["tenant_id", *new], selected.order_by(given("place")))
 
 

@@ -14,7 +14,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.store import tables as m
-from memforest_core.store.engine import transaction
+from memforest_core.store.engine import NO_TENANT, transaction
+from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -22,6 +23,8 @@ from memforest_core.work.rows.operations import OperationRows, free_tasks, lost_
 from memforest_core.work.states import WorkState
 
 _RECONCILE_LOCK = 0x6D667263
+_WAITING = sa.text("SELECT tenant_id FROM memforest.waiting(:kind)")
+_NEXT_WAITING = sa.text("SELECT tenant_id, lane FROM memforest.next_waiting(:kind, :after, :most)")
 VERSION = version("memforest")
 
 _ALIVE = """SELECT worker_id FROM memforest.worker
@@ -154,7 +157,9 @@ class JobRows(TenantRows):
 _BY_TURNS = frozenset({WorkKind.EXTRACT, WorkKind.REFRESH})
 """What thousands of tenants may have at once. Of the others little waits for long: ``waiting`` finds it by itself."""
 
-_NEXT_WAITING = sa.text("SELECT tenant_id, lane FROM memforest.next_waiting(:kind, :after, :most)")
+
+def _tenants(rows: Rows) -> list[TenantId]:
+    return [TenantId(tenant) for (tenant,) in rows]
 
 
 class JobStore:
@@ -169,9 +174,7 @@ class JobStore:
 
     def waiting(self, kind: WorkKind) -> list[TenantId]:
         """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
-        with transaction(self._engine) as connection:
-            rows = connection.scalars(sa.text("SELECT tenant_id FROM memforest.waiting(:kind)"), {"kind": kind.value})
-            return [TenantId(row) for row in rows]
+        return Reader(self._engine, NO_TENANT).one(Read(_WAITING, {"kind": kind.value}, _tenants))
 
     def next_waiting(self, kind: WorkKind, most: int) -> list[TenantId]:
         """At most so many tenants of ``waiting``: the live lane first, else at random.
@@ -187,12 +190,11 @@ class JobStore:
                 self._named[kind] = found[-1]
             return found
         asked = {"kind": kind.value, "after": self._named[kind], "most": most}
-        with transaction(self._engine) as connection:
-            named = [(row.lane, TenantId(row.tenant_id)) for row in connection.execute(_NEXT_WAITING, asked)]
+        named = Reader(self._engine, NO_TENANT).one(Read(_NEXT_WAITING, asked, list))
         if named:
-            self._named[kind] = named[-1][1]
+            self._named[kind] = TenantId(named[-1][0])
         random.shuffle(named)
-        return [tenant for _, tenant in sorted(named, key=itemgetter(0))]
+        return [TenantId(tenant) for tenant, _ in sorted(named, key=itemgetter(1))]
 
     def lost(self, limits: LeaseLimits) -> list[TenantId]:
         """Tenants that have leases which ended without a finish."""

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.array import ListDumper
+from psycopg.types.json import Jsonb
 
 from memforest_core.store.lists import PlainLists
 
@@ -25,6 +26,22 @@ def dumped(kind: type[ListDumper], value: list[Any]) -> tuple[bytes, int]:
         [UUID(int=0), UUID(int=2**128 - 1), uuid5(UUID(int=7), "x")],
         [0, -1, 2**40],
         ["a", 'quoted "text"', "null", ""],
+        [
+            "Null",
+            "nullify",
+            "a,b",
+            "{a}",
+            "a b",
+            "a\tb",
+            "line\nline",
+            "back\\slash",
+            '\\"',
+            "é 漢字 \u00a0 \u2003",
+            "ü\u00a0x",
+        ],
+        ["a", None, "NULL"],
+        [Jsonb({"text": 'she said "no" \\', "n": [1, None], "é": "漢\0"}), Jsonb(None), Jsonb([])],
+        [None],
         [UUID(int=1), None],
         [[1, 2], [3, 4]],
         [True, False],
@@ -41,3 +58,8 @@ def test_bytes_are_sent_in_hexadecimal() -> None:
     """Without a connection the driver itself would write an older notation."""
     given = [b"", b"\\x", b'"{,}', b"\x00\xff"]
     assert dumped(PlainLists, given)[0] == rb'{"\\x","\\x5c78","\\x227b2c7d","\\x00ff"}'
+
+
+def test_a_text_with_a_nul_is_refused_as_the_driver_refuses_it() -> None:
+    with pytest.raises(psycopg.DataError, match="NUL"):
+        dumped(PlainLists, ["a", "b\0c"])
