@@ -20,6 +20,7 @@ from benchmarks.eval.losses import loss_table
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
 from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
+from benchmarks.eval.swapping import swapped
 from benchmarks.eval.tables import WrongTable
 from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
@@ -59,6 +60,7 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--path", type=Path, help="file or directory; own, documents and the lives bring theirs")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
+    made.add_argument("--swap-speakers", action="store_true", help="exchange the two speakers of each dialogue")
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
     made.add_argument("--out", type=Path, help="write records.jsonl, run.json and result.json here")
     made.add_argument("--resume", action="store_true", help="go on with the records in --out")
@@ -96,6 +98,7 @@ def load(arguments: argparse.Namespace) -> Dataset:
         data = locomo.load(arguments.path, captions=arguments.captions)
     else:
         data = LOADERS[arguments.dataset](arguments.path)
+    data = swapped(data) if arguments.swap_speakers else data
     return transformed(data, arguments.seed) if arguments.transform else data
 
 
@@ -107,6 +110,7 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
         "content": content,
         "captions": arguments.captions,
         "transform": arguments.seed if arguments.transform else None,
+        "swap_speakers": arguments.swap_speakers,
         "limit": arguments.limit,
         "conversations": arguments.conversations,
         "seed": arguments.seed,
