@@ -7,7 +7,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from benchmarks.eval import beam, lives, locomo, longmemeval, realtalk
@@ -17,6 +17,7 @@ from benchmarks.eval.baselines import DEPTH
 from benchmarks.eval.dataset import Dataset, WrongFile, fingerprint, limited
 from benchmarks.eval.ingesting import Memory, remembered
 from benchmarks.eval.losses import loss_table
+from benchmarks.eval.peer_rows import present
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
 from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
@@ -26,6 +27,7 @@ from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
 from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
 from benchmarks.harness import Report, Row, parser, say
+from benchmarks.peers.systems import PeerAway
 from memforest_core.cli.logs import configure_logs
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
@@ -110,7 +112,7 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
         "content": content,
         "captions": arguments.captions,
         "transform": arguments.seed if arguments.transform else None,
-        "swap_speakers": arguments.swap_speakers,
+        "swap_speakers": arguments.swap_speakers or None,
         "limit": arguments.limit,
         "conversations": arguments.conversations,
         "seed": arguments.seed,
@@ -125,7 +127,10 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Ingest, ask, report. Raises WrongFile, WrongRun, WrongTable, UnknownMethod and what the memory raises."""
+    """Ingest, ask, report.
+
+    Raises WrongFile, WrongRun, WrongTable, UnknownMethod, PeerAway and what the memory raises.
+    """
     if arguments.answers and arguments.dataset == LOCKED:
         raise WrongFile(
             "Leave out --answers: the locked half gives figures only, and answers would show its questions."
@@ -135,7 +140,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
             "Set MEMFOREST_LLM__MODEL to a chat model for --answers: offline, nothing answers or judges."
         )
     report = Report(arguments.seed, arguments.json)
-    wanted = chosen(settings, arguments.variants, arguments.methods)
+    wanted = present(chosen(settings, arguments.variants, arguments.methods))
     data = load(arguments)
     # Conversations are left out before ingestion, questions after it: another --limit finds the same memory.
     data = limited(data, arguments.conversations, None, arguments.seed)
@@ -149,7 +154,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
             RecordFile(out, described, resume=arguments.resume, again=again, gold=arguments.dataset != LOCKED)
         )
         memory = stack.enter_context(remembered(data, settings, arguments.home))
-        work = Run.of(memory.memory.services, asked, wanted)
+        work = stack.enter_context(closing(Run.of(memory.memory.services, asked, wanted)))
         work.go(records, arguments.jobs)
         if arguments.answers:
             answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
@@ -217,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logs(logging.WARNING)
     try:
         run(arguments, load_settings())
-    except (WrongFile, WrongRun, WrongTable, UnknownMethod, MemForestError) as error:
+    except (WrongFile, WrongRun, WrongTable, UnknownMethod, PeerAway, MemForestError) as error:
         say(str(error))
         return 2
     return 0
