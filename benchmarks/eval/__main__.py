@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from benchmarks import languages
 from benchmarks.eval import beam, lives, locomo, longmemeval, realtalk
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
 from benchmarks.eval.baseline_rows import BASELINES
@@ -23,20 +24,23 @@ from benchmarks.eval.running import Run, UnknownMethod, chosen
 from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
 from benchmarks.eval.swapping import swapped
 from benchmarks.eval.tables import WrongTable
+from benchmarks.eval.timing import times
 from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
-from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
+from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, PARTS, is_variant, recallings, variants
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.peers.systems import PeerAway
+from memforest_core.bootstrap.service import Services
 from memforest_core.cli.logs import configure_logs
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
+LANGUAGES = "languages"
 OWN = Path(__file__).parent / "data" / "own.json"
 DOCUMENTS = OWN.with_name("documents.json")
 LIVES, LOCKED = "lives", "lives-locked"
-SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED}
+SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED, LANGUAGES: languages.DATA}
 """Data sets whose file is part of this repository."""
 LOADERS = {"longmemeval": longmemeval.load, "realtalk": realtalk.load, "beam": beam.load}
 MEASURED = (
@@ -70,6 +74,13 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
     made.add_argument("--variants", choices=GROUPS, default="none", help="rows beside memforest itself (default: none)")
     made.add_argument(
+        "--time-parts",
+        type=int,
+        metavar="N",
+        help="at the end, time recalls without each of the rows of --variants parts, in turn, on N questions of each"
+        " conversation",
+    )
+    made.add_argument(
         "--answers",
         type=int,
         default=0,
@@ -86,7 +97,7 @@ def options() -> argparse.ArgumentParser:
 
 def load(arguments: argparse.Namespace) -> Dataset:
     """The data set that the command line names. Raises WrongFile."""
-    if arguments.dataset in (LIVES, LOCKED) and arguments.path is not None:
+    if arguments.dataset in (LIVES, LOCKED, LANGUAGES) and arguments.path is not None:
         raise WrongFile(f"Leave out --path: {arguments.dataset} brings its own file.")
     if arguments.dataset in ("own", "documents"):
         data = locomo.load(arguments.path or SHIPPED[arguments.dataset])
@@ -94,6 +105,8 @@ def load(arguments: argparse.Namespace) -> Dataset:
         data = lives.load()
     elif arguments.dataset == LOCKED:
         data = lives.load(locked=lives.LOCKED)
+    elif arguments.dataset == LANGUAGES:
+        data = languages.conversations()
     elif arguments.path is None:
         raise WrongFile(f"Give the file of {arguments.dataset} with --path: it is not part of this repository.")
     elif arguments.dataset == "locomo":
@@ -159,9 +172,18 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         if arguments.answers:
             answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
         rows, found = summed(asked, wanted, records, memory, arguments.seed)
+        if arguments.time_parts:
+            found["times"] = timed_parts(
+                memory.memory.services, limited(asked, None, arguments.time_parts, arguments.seed)
+            )
         everything = {"what": MEASURED, **described, **found}
         records.end({"rows": rows, "seed": arguments.seed, "measured": everything})
         report.end(rows, everything)
+
+
+def timed_parts(services: Services, data: Dataset) -> dict[str, Row]:
+    """What a recall costs with all parts and without each, by the name of the row."""
+    return times(recallings(services, variants(PARTS, services.settings.llm), keep=False), data)
 
 
 def answering_models(settings: Settings) -> str | None:
@@ -215,8 +237,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error("Give with --out the directory for the table of --answers.")
     if arguments.answers < 0:
         made.error("Set --answers to 1 or more.")
-    for name in ("limit", "conversations", "jobs"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+    for name in ("limit", "conversations", "jobs", "time-parts"):
+        given = getattr(arguments, name.replace("-", "_"))
+        if given is not None and given < 1:
             made.error(f"Set --{name} to 1 or more.")
     # On stderr; a node that starts and stops says so at a lower level.
     configure_logs(logging.WARNING)
