@@ -7,9 +7,10 @@ import logging
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+from benchmarks import languages
 from benchmarks.eval import beam, lives, locomo, longmemeval, realtalk
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
 from benchmarks.eval.baseline_rows import BASELINES
@@ -17,23 +18,29 @@ from benchmarks.eval.baselines import DEPTH
 from benchmarks.eval.dataset import Dataset, WrongFile, fingerprint, limited
 from benchmarks.eval.ingesting import Memory, remembered
 from benchmarks.eval.losses import loss_table
+from benchmarks.eval.peer_rows import present
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
 from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
+from benchmarks.eval.swapping import swapped
 from benchmarks.eval.tables import WrongTable
+from benchmarks.eval.timing import times
 from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
-from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
+from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, PARTS, is_variant, recallings, variants
 from benchmarks.harness import Report, Row, parser, say
+from benchmarks.peers.systems import PeerAway
+from memforest_core.bootstrap.service import Services
 from memforest_core.cli.logs import configure_logs
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
 
+LANGUAGES = "languages"
 OWN = Path(__file__).parent / "data" / "own.json"
 DOCUMENTS = OWN.with_name("documents.json")
 LIVES, LOCKED = "lives", "lives-locked"
-SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED}
+SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED, LANGUAGES: languages.DATA}
 """Data sets whose file is part of this repository."""
 LOADERS = {"longmemeval": longmemeval.load, "realtalk": realtalk.load, "beam": beam.load}
 MEASURED = (
@@ -59,12 +66,20 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--path", type=Path, help="file or directory; own, documents and the lives bring theirs")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
+    made.add_argument("--swap-speakers", action="store_true", help="exchange the two speakers of each dialogue")
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
     made.add_argument("--out", type=Path, help="write records.jsonl, run.json and result.json here")
     made.add_argument("--resume", action="store_true", help="go on with the records in --out")
     made.add_argument("--again", default="", help="with --resume: rows, with commas between them, to measure anew")
     made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
     made.add_argument("--variants", choices=GROUPS, default="none", help="rows beside memforest itself (default: none)")
+    made.add_argument(
+        "--time-parts",
+        type=int,
+        metavar="N",
+        help="at the end, time recalls without each of the rows of --variants parts, in turn, on N questions of each"
+        " conversation",
+    )
     made.add_argument(
         "--answers",
         type=int,
@@ -82,7 +97,7 @@ def options() -> argparse.ArgumentParser:
 
 def load(arguments: argparse.Namespace) -> Dataset:
     """The data set that the command line names. Raises WrongFile."""
-    if arguments.dataset in (LIVES, LOCKED) and arguments.path is not None:
+    if arguments.dataset in (LIVES, LOCKED, LANGUAGES) and arguments.path is not None:
         raise WrongFile(f"Leave out --path: {arguments.dataset} brings its own file.")
     if arguments.dataset in ("own", "documents"):
         data = locomo.load(arguments.path or SHIPPED[arguments.dataset])
@@ -90,12 +105,15 @@ def load(arguments: argparse.Namespace) -> Dataset:
         data = lives.load()
     elif arguments.dataset == LOCKED:
         data = lives.load(locked=lives.LOCKED)
+    elif arguments.dataset == LANGUAGES:
+        data = languages.conversations()
     elif arguments.path is None:
         raise WrongFile(f"Give the file of {arguments.dataset} with --path: it is not part of this repository.")
     elif arguments.dataset == "locomo":
         data = locomo.load(arguments.path, captions=arguments.captions)
     else:
         data = LOADERS[arguments.dataset](arguments.path)
+    data = swapped(data) if arguments.swap_speakers else data
     return transformed(data, arguments.seed) if arguments.transform else data
 
 
@@ -107,6 +125,7 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
         "content": content,
         "captions": arguments.captions,
         "transform": arguments.seed if arguments.transform else None,
+        "swap_speakers": arguments.swap_speakers or None,
         "limit": arguments.limit,
         "conversations": arguments.conversations,
         "seed": arguments.seed,
@@ -121,7 +140,10 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Ingest, ask, report. Raises WrongFile, WrongRun, WrongTable, UnknownMethod and what the memory raises."""
+    """Ingest, ask, report.
+
+    Raises WrongFile, WrongRun, WrongTable, UnknownMethod, PeerAway and what the memory raises.
+    """
     if arguments.answers and arguments.dataset == LOCKED:
         raise WrongFile(
             "Leave out --answers: the locked half gives figures only, and answers would show its questions."
@@ -131,7 +153,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
             "Set MEMFOREST_LLM__MODEL to a chat model for --answers: offline, nothing answers or judges."
         )
     report = Report(arguments.seed, arguments.json)
-    wanted = chosen(settings, arguments.variants, arguments.methods)
+    wanted = present(chosen(settings, arguments.variants, arguments.methods))
     data = load(arguments)
     # Conversations are left out before ingestion, questions after it: another --limit finds the same memory.
     data = limited(data, arguments.conversations, None, arguments.seed)
@@ -145,14 +167,23 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
             RecordFile(out, described, resume=arguments.resume, again=again, gold=arguments.dataset != LOCKED)
         )
         memory = stack.enter_context(remembered(data, settings, arguments.home))
-        work = Run.of(memory.memory.services, asked, wanted)
+        work = stack.enter_context(closing(Run.of(memory.memory.services, asked, wanted)))
         work.go(records, arguments.jobs)
         if arguments.answers:
             answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
         rows, found = summed(asked, wanted, records, memory, arguments.seed)
+        if arguments.time_parts:
+            found["times"] = timed_parts(
+                memory.memory.services, limited(asked, None, arguments.time_parts, arguments.seed)
+            )
         everything = {"what": MEASURED, **described, **found}
         records.end({"rows": rows, "seed": arguments.seed, "measured": everything})
         report.end(rows, everything)
+
+
+def timed_parts(services: Services, data: Dataset) -> dict[str, Row]:
+    """What a recall costs with all parts and without each, by the name of the row."""
+    return times(recallings(services, variants(PARTS, services.settings.llm), keep=False), data)
 
 
 def answering_models(settings: Settings) -> str | None:
@@ -206,14 +237,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error("Give with --out the directory for the table of --answers.")
     if arguments.answers < 0:
         made.error("Set --answers to 1 or more.")
-    for name in ("limit", "conversations", "jobs"):
-        if getattr(arguments, name) is not None and getattr(arguments, name) < 1:
+    for name in ("limit", "conversations", "jobs", "time-parts"):
+        given = getattr(arguments, name.replace("-", "_"))
+        if given is not None and given < 1:
             made.error(f"Set --{name} to 1 or more.")
     # On stderr; a node that starts and stops says so at a lower level.
     configure_logs(logging.WARNING)
     try:
         run(arguments, load_settings())
-    except (WrongFile, WrongRun, WrongTable, UnknownMethod, MemForestError) as error:
+    except (WrongFile, WrongRun, WrongTable, UnknownMethod, PeerAway, MemForestError) as error:
         say(str(error))
         return 2
     return 0

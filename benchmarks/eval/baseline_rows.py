@@ -6,6 +6,7 @@ from benchmarks.eval.baselines import Baseline, Method, Search
 from benchmarks.eval.blending import Convex, Scales
 from benchmarks.eval.corpora import Corpora, Cut
 from benchmarks.eval.dataset import Dataset
+from benchmarks.eval.peer_rows import PEERS, peers
 
 SEARCHES = {
     "bm25_turns": (Search.BM25, Cut.TURNS),
@@ -21,16 +22,16 @@ SEARCHES = {
 """All texts carry their date and speakers; words are stemmed."""
 TUNED = {"convex_turns": Cut.TURNS, "convex_chunks": Cut.CHUNKS}
 SCALES = "zsum_turns"
-BASELINES = (*SEARCHES, *TUNED, SCALES)
+BASELINES = (*SEARCHES, *TUNED, SCALES, *PEERS)
 OURS = frozenset({"flat_facts"})
 """Search over facts that MemForest extracted: nobody has it without MemForest."""
 
 
 def baselines(corpora: Corpora, data: Dataset) -> list[Method]:
-    """All of them, over the same corpora."""
+    """All of them, over the same corpora. Those of peers start processes when they are first asked: close them."""
     plain = [Baseline(name, search, cut, corpora) for name, (search, cut) in SEARCHES.items()]
     tuned = [Convex(name, cut, corpora, data) for name, cut in TUNED.items()]
-    return [*plain, *tuned, Scales(SCALES, corpora)]
+    return [*plain, *tuned, Scales(SCALES, corpora), *peers(corpora)]
 
 
 def shown(name: str) -> str:

@@ -29,6 +29,7 @@ MEASURED = (
     "dataset",
     "file",
     "transform",
+    "swap_speakers",
     "limit",
     "conversations",
     "seed",

@@ -20,6 +20,7 @@ from benchmarks.eval.corpora import Corpora, Searched, facts_of
 from benchmarks.eval.dataset import Conversation, Dataset, Question
 from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
 from benchmarks.eval.measuring import BUDGETS, Item, delivered, found, mean, packed, ranked, shares
+from benchmarks.eval.peer_rows import Peer
 from benchmarks.eval.records import Record, RecordFile
 from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
@@ -80,7 +81,7 @@ class Run:
         """Ask what is not recorded yet; one conversation after the other, so that each cut is made once.
 
         With more ``jobs`` as many processes ask, each over connections of its own; the records of one task are written
-        together then.
+        together then. Peers are asked by this process in any case: each has one memory. Raises PeerAway.
         """
         open_ = self._open(records)
         if jobs == 1:
@@ -95,13 +96,24 @@ class Run:
                 stack.enter_context(ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=given))
                 for _ in range(jobs)
             ]
-            pending = [pools[process].submit(_asked, task) for process, task in self.shared(open_, jobs)]
+            apart = [one for one in open_ if not isinstance(self.methods[one[1]], Peer)]
+            pending = [pools[process].submit(_asked, task) for process, task in self.shared(apart, jobs)]
             # When one fails, the others are not begun.
             stack.callback(lambda: [each.cancel() for each in pending])
             # In the order of the tasks, so that rows come in their own.
             for done in pending:
                 for record in done.result():
                     records.add(record)
+            for one in open_:
+                if one not in apart:
+                    for record in self.asked(one):
+                        records.add(record)
+
+    def close(self) -> None:
+        """Stop the peers that were asked."""
+        for method in self.methods:
+            if isinstance(method, Peer):
+                method.close()
 
     def shared(self, open_: Sequence[Task], jobs: int) -> Iterator[tuple[int, Task]]:
         """Each task with the process that does it, from 0.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import calendar
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -121,12 +121,20 @@ def _renaming(one: Conversation, rng: random.Random) -> Callable[[str], str]:
     old = sorted(speakers | spoken.intersection(GIVEN_NAMES))
     free = [name for name in GIVEN_NAMES if name not in spoken and name not in speakers]
     new = dict(zip(old, rng.sample(free, len(old)), strict=True))
+    return replacing(new, {name.lower() for name in speakers})
+
+
+def replacing(new: Mapping[str, str], small: Collection[str]) -> Callable[[str], str]:
+    """Puts other names in the place of those that stand in a text as a word, also in upper case.
+
+    Those that are ``small`` when written in lower case are replaced in lower case too.
+    """
     if not new:
         return lambda text: text
     forms = dict(new)
     for name, other in new.items():
         forms[name.upper()] = other.upper()
-        if name in speakers:
+        if name.lower() in small:
             forms[name.lower()] = other.lower()
     pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(forms, key=len, reverse=True))) + r")\b")
     return lambda text: pattern.sub(lambda found: forms[found.group()], text)

@@ -11,6 +11,7 @@ from benchmarks.eval.baselines import DEPTH, Answered
 from benchmarks.eval.dataset import Conversation, Question
 from benchmarks.eval.keeping import Kept
 from benchmarks.eval.kept_recall import gathering, kept_service
+from benchmarks.eval.parts import SETTINGS, Part, without
 from memforest_core.bootstrap.service import Services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
@@ -19,7 +20,9 @@ from memforest_core.settings import OFFLINE, LlmSettings, RecallSettings
 
 MEMFOREST = "memforest"
 DEFAULT_MODE = "embedding"
-GROUPS = ("none", "modes", "signals", "trees", "all")
+PARTS = "parts"
+"""The parts that were added one after the other; their rows are timed in turn too."""
+GROUPS = ("none", "modes", "signals", "trees", PARTS, "all")
 TREES: Mapping[str, tuple[str, ...]] = {
     "session": ("session",),
     "entity": ("entity",),
@@ -47,6 +50,13 @@ class Variant:
     mode: str = DEFAULT_MODE
     recall: Mapping[str, object] | None = None
     """Settings of recall that are not the configured ones."""
+    without: Part | None = None
+    """A part that is missing and has no setting."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it finds kept what others asked, and is not timed: it lacks a setting or a part, and has no mode."""
+        return self.recall is not None or self.without is not None
 
 
 def variants(group: str, llm: LlmSettings) -> list[Variant]:
@@ -62,6 +72,11 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
     if group in {"signals", "all"}:
         signals = [name.removesuffix(_WEIGHT) for name in RecallSettings.model_fields if name.endswith(_WEIGHT)]
         chosen += [Variant(f"{MEMFOREST}:no-{name}", recall={f"{name}{_WEIGHT}": 0.0}) for name in signals]
+    if group in {PARTS, "all"}:
+        given = {one.name for one in chosen}
+        parts = [Variant(f"{MEMFOREST}:no-{name}", recall=settings) for name, settings in SETTINGS.items()]
+        parts += [Variant(f"{MEMFOREST}:no-{part}", without=part) for part in Part]
+        chosen += [one for one in parts if one.name not in given]
     if group in {"trees", "all"}:
         chosen += [Variant(f"{MEMFOREST}:trees={name}", recall={"trees": trees}) for name, trees in TREES.items()]
         chosen.append(Variant(f"{MEMFOREST}:{NO_VOTES}", recall={f"{name}{_WEIGHT}": 0.0 for name in VOTES}))
@@ -88,6 +103,8 @@ class Recalling:
     tenant: TenantId
     kept: Kept | None = None
     """The answers that the service keeps; None for a row that is timed, and asks everything for real."""
+    without: Part | None = None
+    """The part that is missing while it asks."""
 
     @property
     def timed(self) -> bool:
@@ -115,7 +132,8 @@ class Recalling:
     def recall(self, conversation: Conversation, question: Question, k: int | None) -> RecallResult:
         """``k`` pieces, asked when the question was, else when the last session began."""
         asked_at = question.asked_at or conversation.sessions[-1].started_at
-        return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
+        with without(self.without):
+            return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
 
 
 def recallings(services: Services, chosen: list[Variant], *, keep: bool = True) -> list[Recalling]:
@@ -128,10 +146,11 @@ def recallings(services: Services, chosen: list[Variant], *, keep: bool = True) 
     gathered = Counter(gathering(own) for one, own in zip(chosen, settings, strict=True) if one.recall is not None)
     made = []
     for one, own in zip(chosen, settings, strict=True):
-        keeps = keep and one.recall is not None
+        keeps = keep and one.keeps
         service = replace(services, settings=services.settings.model_copy(update={"recall": own})).recall
         if keeps:
-            service = kept_service(service, services.engine, kept, alike=gathered[gathering(own)] > 1)
+            alike = one.without is None and gathered[gathering(own)] > 1
+            service = kept_service(service, services.engine, kept, alike=alike)
         tenant = TenantId(services.settings.tenant)
-        made.append(Recalling(one.name, one.mode, service, tenant, kept if keeps else None))
+        made.append(Recalling(one.name, one.mode, service, tenant, kept if keeps else None, one.without))
     return made

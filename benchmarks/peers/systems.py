@@ -18,7 +18,7 @@ from benchmarks.peers.sessions import Session
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / ".venv-peers"
-"""Where ``make peers`` installs the peers, each in an environment of its own: their dependencies conflict."""
+"""Where make installs the peers, each in an environment of its own: their dependencies conflict."""
 ANSWER_TIMEOUT_S = 1_800.0
 
 
@@ -60,7 +60,8 @@ def environment_of(peer: str) -> Path:
     """The programs of a peer's environment. Raises PeerAway."""
     environment = ENVIRONMENTS / peer
     if not (environment / ".installed").exists():
-        raise PeerAway(f"{peer} is not installed in {ENVIRONMENTS.name}/{peer}: make peers does that, or says why not.")
+        place = f"{ENVIRONMENTS.name}/{peer}"
+        raise PeerAway(f"{peer} is not installed in {place}: make {place}/.installed does that, or says why not.")
     return environment / "bin"
 
 
@@ -185,6 +186,24 @@ def mem0(directory: Path, model_url: str, postgres_url: str, infer: bool) -> Chi
         directory / "log",
         MEM0_TELEMETRY="false",
         MEM0_DIR=str(directory / "mem0"),
+    )
+
+
+def mempalace(directory: Path, model_url: str) -> ChildSystem:
+    """MemPalace with its default store, and the model server's embeddings in place of a model from a hub.
+
+    Raises PeerAway.
+    """
+    return ChildSystem(
+        str(environment_of("mempalace") / "python"),
+        "benchmarks.peers.mempalace_child",
+        [str(directory)],
+        directory / "log",
+        MEMPALACE_CONFIG_DIR=str(directory / "config"),
+        MEMPALACE_EMBEDDING_MODEL="openai-compat",
+        MEMPALACE_EMBEDDING_API_URL=model_url,
+        MEMPALACE_EMBEDDING_API_MODEL="all-minilm",
+        ANONYMIZED_TELEMETRY="False",
     )
 
 

@@ -1,0 +1,115 @@
+"""Parts are switched off for a while and one at a time, and timed in turn."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from benchmarks.eval import timing
+from benchmarks.eval.baselines import DEPTH
+from benchmarks.eval.dataset import Conversation, Question, Session, Turn
+from benchmarks.eval.parts import SETTINGS, Part, without
+from benchmarks.eval.variants import GROUPS, MEMFOREST, variants
+from memforest_core.domain.scoring import ENOUGH, Item, Scores, Weights, floor_of, lifted, vote
+from memforest_core.domain.words import words_of
+from memforest_core.settings import LlmSettings, RecallSettings
+
+SESSION = UUID(int=1)
+GERMAN = "Wo wohnt sie jetzt, und seit wann ist sie dort?"
+
+
+def turn(ordinal: int) -> Item:
+    return Item((SESSION, ordinal, 0), UUID(int=ordinal + 10), ())
+
+
+def test_without_the_turn_next_but_one_the_turn_beside_still_lifts() -> None:
+    """Given a good turn, the one beside it and the one next but one, when the part is off, then the second is not lifted."""
+    three, own = [turn(0), turn(1), turn(2)], [1.0, 0.0, 0.0]
+    with without(Part.NEXT_BUT_ONE):
+        assert lifted(three, own, 0.2) == [0.0, 0.2, 0.0]
+    assert lifted(three, own, 0.2) == [0.0, 0.2, 0.1]
+
+
+def test_without_the_floor_cosines_in_a_narrow_band_are_nearly_alike() -> None:
+    """Given cosines from 0.80 to 0.90, when the floor is off, then votes no longer tell them apart as they did."""
+    weights = Weights(**dict.fromkeys(Weights.__dataclass_fields__, 0.0) | {"dense": 1.0, "cell": 1.0})
+    several = [turn(number) for number in range(ENOUGH + 1)]
+    cells = Scores(dense={one.cell: 0.80 + 0.005 * at for at, one in enumerate(several)})
+
+    def spread() -> float:
+        scores = [one.score for one in vote(several, cells, Scores(), Scores(), weights)]
+        return max(scores) - min(scores)
+
+    with without(Part.FLOOR):
+        assert spread() == pytest.approx(0.1 / 0.9)
+    assert floor_of(list(cells.dense.values())) == pytest.approx(0.8)
+    assert spread() == pytest.approx(1.0)
+
+
+def test_without_word_lists_questions_are_read_by_english() -> None:
+    with without(Part.WORD_LISTS):
+        assert [one.language for one in words_of(GERMAN)] == ["english"]
+    assert [one.language for one in words_of(GERMAN)] == ["german"]
+
+
+def test_a_failure_leaves_no_part_switched_off() -> None:
+    with pytest.raises(ZeroDivisionError), without(Part.WORD_LISTS):
+        _ = 1 / 0
+    assert [one.language for one in words_of(GERMAN)] == ["german"]
+
+
+def test_each_part_is_a_row_and_every_setting_is_the_products() -> None:
+    """Given the group of parts, when rows are made, then each differs from the default in one part that is on there."""
+    rows = variants("parts", LlmSettings())
+    assert [one.name for one in rows] == [
+        MEMFOREST,
+        *(f"{MEMFOREST}:no-{name}" for name in SETTINGS),
+        *(f"{MEMFOREST}:no-{part}" for part in Part),
+    ]
+    usual = RecallSettings()
+    for changed in SETTINGS.values():
+        assert all(getattr(usual, name) > 0 for name in changed)
+    assert [one.keeps for one in rows] == [False] + [True] * (len(rows) - 1)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_group_has_a_row_twice(group: str) -> None:
+    names = [one.name for one in variants(group, LlmSettings())]
+    assert len(set(names)) == len(names)
+
+
+class Noting:
+    """A row that notes who was asked what, and takes a known time for the second of two recalls."""
+
+    def __init__(self, name: str, log: list[tuple[str, str]], clock: list[float], seconds: float) -> None:
+        self.name = name
+        self._log = log
+        self._clock = clock
+        self._seconds = seconds
+
+    def recall(self, conversation: Conversation, question: Question, k: int) -> None:
+        assert k == DEPTH
+        first = self._log[-1:] != [(self.name, question.id)]
+        self._log.append((self.name, question.id))
+        self._clock[0] += 10.0 if first else self._seconds
+
+
+def test_methods_take_turns_and_the_second_recall_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given two rows and two questions, when timed, then each question begins with another row, and warm recalls count."""
+    log: list[tuple[str, str]] = []
+    clock = [0.0]
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(timing.time, "process_time", lambda: clock[0] / 2)
+    questions = tuple(Question(id_, "?", "any", gold, "") for id_, gold in (("q1", ("t",)), ("no", ()), ("q2", ("t",))))
+    session = Session("s", datetime(2024, 1, 1, tzinfo=UTC), (Turn("t", "Ada", "Hm."),))
+    rows = [Noting("on", log, clock, 0.2), Noting("off", log, clock, 0.1)]
+
+    found = timing.times(rows, (Conversation("c", (session,), questions),))  # type: ignore[arg-type]
+
+    assert log[::2] == [("on", "q1"), ("off", "q1"), ("off", "q2"), ("on", "q2")] == log[1::2]
+    assert found == {
+        "on": {"n": 2, "ms_p50": 200.0, "cpu_ms_p50": 100.0},
+        "off": {"n": 2, "ms_p50": 100.0, "cpu_ms_p50": 50.0},
+    }
