@@ -153,8 +153,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
             "Set MEMFOREST_LLM__MODEL to a chat model for --answers: offline, nothing answers or judges."
         )
     report = Report(arguments.seed, arguments.json)
-    wanted = present(chosen(settings, arguments.variants, arguments.methods))
+    named = chosen(settings, arguments.variants, arguments.methods)
     data = load(arguments)
+    wanted = present(named)
     # Conversations are left out before ingestion, questions after it: another --limit finds the same memory.
     data = limited(data, arguments.conversations, None, arguments.seed)
     content = fingerprint(data)

@@ -5,6 +5,7 @@ Needs the standard library only, because it also runs in environments that have 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -39,6 +40,8 @@ def obey(library: Library) -> None:
     # What a library prints is no answer.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     lock = threading.Lock()
 
     def say(**answer: Any) -> None:

@@ -148,13 +148,14 @@ class RefreshService:
                 rows.record_calls(calls, nodes[0].forest_id, None)
             self._give_back(tenant, token, nodes, error)
             return
+        # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, with their titles.
+        if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
+            for alone in self._put_titles(tenant, titled):
+                self._put_titles(tenant, [alone])
         # What was paid for is stored; nodes that were locked are saved one by one.
         for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls, lease):
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], (), lease)
         self._telemetry.called(tenant, calls)
-        if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
-            for alone in self._put_titles(tenant, titled):
-                self._put_titles(tenant, [alone])
         for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
             self._telemetry.reached("summaries", tenant, seconds)
 
