@@ -148,7 +148,7 @@ class RefreshService:
                 rows.record_calls(calls, nodes[0].forest_id, None)
             self._give_back(tenant, token, nodes, error)
             return
-        # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, with their titles.
+        # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, and titled.
         if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
             for alone in self._put_titles(tenant, titled):
                 self._put_titles(tenant, [alone])
