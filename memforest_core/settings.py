@@ -539,7 +539,8 @@ class RecallSettings(Group):
     fact_limit: int = Field(default=60, ge=1)
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
     cells_per_piece: int = Field(default=8, ge=1)
-    """Cells that are read for each piece of evidence wanted: the best by what the search says of them."""
+    """Cells that are read for each piece of evidence that is wanted, or ranked again: the best by what the search says
+    of them."""
     root_limit: int = Field(default=10, ge=1)
     """Paper 4.3: root recall top 10."""
     tree_limit: int = Field(default=12, ge=2)

@@ -215,8 +215,7 @@ class Gathering:
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
             facts = hits.facts | leaves.facts | sure | near.keys() | {FactId(fact) for fact in cold.facts}
-            sure_cells = raw.coverage.keys() | cold.coverage.keys()
-            always = sure_cells | sure | near.keys() | cold.facts.keys()
+            always = {*raw.coverage, *cold.coverage, *cold.facts, *sure}
             shortlist = None if near or leaves.positions else self._shortlist(asked, place.bounds, search, always)
             reads = self._reads(asked, place.bounds)
             candidates = gather(rows, forest.id, cells, facts, reads, first.above, shortlist)
@@ -261,11 +260,13 @@ class Gathering:
         self, asked: Asked, bounds: Bounds, search: IndexSearch, always: Collection[UUID]
     ) -> Shortlist | None:
         """What chooses the cells that are read; None for a question for which more may count than what is near it: an
-        order, a time, or turns that are left out afterwards."""
+        order, a time, the priority of topics, or turns that are left out afterwards."""
         others = bounds.limited or asked.filters_after or bounds.between != ALWAYS or bounds.about != ALWAYS
-        if others or order_of(asked.question.text).order is not Order.NONE:
+        if others or self.settings.priority_weight > 0 or order_of(asked.question.text).order is not Order.NONE:
             return None
-        return Shortlist(self.settings.cells_per_piece * asked.k, search.cells, search.facts, self.weights, always)
+        rerank = self.settings.rerank
+        pieces = asked.k if rerank.model is None and rerank.path is None else max(asked.k, rerank.first)
+        return Shortlist(self.settings.cells_per_piece * pieces, search.cells, search.facts, self.weights, always)
 
     def _cold(self, rows: RecallRows, place: Place, asked: Asked) -> Read[ColdText]:
         """The cells and facts of cold topics that hold words of the question."""

@@ -132,12 +132,11 @@ class EdgeIndex:
         for at, query in enumerate(queries):
             if not can_match(query):
                 continue
-            if not isinstance(query.vector, SparseVector) and only_named(query):
-                found[at] = self._products(shard, query.filter, query.vector)
-            elif not isinstance(query.vector, SparseVector) and (near := self._near(shard, query, query.vector)):
-                found[at] = near
-            else:
+            hits = self._beside(shard, query)
+            if hits is None:
                 asked.append((at, rows_asked(query.filter)))
+            else:
+                found[at] = hits
         if not asked:
             return found
         batch = engine.QueryBatchRequest([self._request(queries[at], rows) for at, rows in asked])
@@ -251,6 +250,14 @@ class EdgeIndex:
     def named(self, group: Group, rows: Sequence[UUID]) -> Mapping[UUID, DenseVector]:
         tenant, forest, kind = group
         return self._read_vectors(self._opened(), IndexFilter(tenant, forest, (kind,)), rows)
+
+    def _beside(self, shard: engine.EdgeShard, query: IndexQuery) -> list[Hit] | None:
+        """Hits without a search of the engine: among kept vectors, or by a graph. None when it has to search."""
+        if isinstance(query.vector, SparseVector):
+            return None
+        if only_named(query):
+            return self._products(shard, query.filter, query.vector)
+        return self._near(shard, query, query.vector)
 
     def _near(self, shard: engine.EdgeShard, query: IndexQuery, asked: DenseVector) -> list[Hit] | None:
         """The best hits among what a graph finds; None when there is none, or it does not know the query's bounds."""

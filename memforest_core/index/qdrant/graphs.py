@@ -27,6 +27,8 @@ ASKED_BEFORE = 20
 """Searches of a forest before its graph is built, so that a process that asks once builds none."""
 MOST_POINTS = 300_000
 """In all graphs of a process, some 530 MB: vectors in half precision, their links, and the ids of rows."""
+MOST_KNOWN = 10_000
+"""Forests and kinds whose searches are counted; those that were searched longest ago are forgotten."""
 MOST_CHANGED = 1_000
 """Changed rows that a search scores by themselves; with more the engine is asked until the graph has taken them in."""
 PORTION = 64
@@ -88,6 +90,8 @@ class Graphs:
         with self._lock:
             known = self._known.setdefault(group, _Known())
             self._known.move_to_end(group)
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
             known.asked += 1
             graph, changed = known.graph, set(known.changed)
             if not known.tended and (changed if graph is not None else known.asked >= ASKED_BEFORE):

@@ -83,3 +83,11 @@ def test_a_change_is_seen_at_once(index: EdgeIndex) -> None:
         assert changed not in nearest(index, VECTORS[10])
         assert deleted not in nearest(index, VECTORS[20])
         settled(index)
+
+
+def test_a_least_score_cuts_what_a_graph_finds(index: EdgeIndex) -> None:
+    """Given a graph, when no vector is as near as is asked, then nothing is found; one that is, is found alone."""
+    settled(index)
+    query = IndexQuery(VECTORS[5], FACTS, LIMIT, min_score=0.999)
+    assert [hit.id for hit in index.search([query])[0]] == [ROWS[5]]
+    assert index.search([replace(query, min_score=1.5)]) == [[]]

@@ -175,6 +175,16 @@ def test_the_forest_that_was_not_asked_for_longest_loses_its_graph(monkeypatch: 
     assert graphs.near(FACTS, unit(1), 3) is None
 
 
+def test_searches_of_endless_forests_are_not_counted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KNOWN", 3)
+    graphs = Graphs(Engine(), DIMENSION, least=10)
+    for number in range(10):
+        graphs.near((ACME, ForestId(UUID(int=100 + number)), PointKind.FACT), unit(1), 3)
+    assert len(graphs._known) == 3
+    asked_often(graphs)
+    assert graphs.near(FACTS, unit(1), 3) is not None
+
+
 def test_an_engine_that_fails_is_asked_again_later(caplog: pytest.LogCaptureFixture) -> None:
     failing = True
 
