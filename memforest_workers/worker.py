@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
 from celery import Celery
+from celery.bootsteps import RUN
 from celery.concurrency.thread import TaskPool
 from celery.exceptions import WorkerShutdown
 from celery.worker import WorkController
+from celery.worker.consumer import Consumer as CeleryConsumer
+from kombu.asynchronous import set_event_loop
 
 from memforest_core.bootstrap.service import Services, open_services
 from memforest_core.errors import BrokerUnavailable, InvalidSettings, MemForestError
@@ -33,8 +38,8 @@ log = structlog.get_logger(__name__)
 START_TIMEOUT_S = 20.0
 STOP_DEADLINE_S = 25.0
 """Calls under way get this long to finish; below the 30 s after which orchestrators usually kill."""
-LOOP_S = 2.0
-"""How often is looked whether a loop that has not heard yet that it is to stop still has its broker."""
+WAKE_S = 1.0
+"""Between two wake-ups of a worker that is to stop and has not."""
 WATCH_S = 0.2
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
@@ -60,6 +65,31 @@ class AppThreads(TaskPool):  # type: ignore[misc]
             self.limit, thread_name_prefix="memforest-task", initializer=self.app.set_current
         )
 
+
+class PatientConsumer(CeleryConsumer):  # type: ignore[misc]
+    """Waits for a broker that is away as long as it takes, or until the worker is to stop."""
+
+    def __init__(self, *args: Any, stopping: threading.Event, **kwargs: Any) -> None:
+        self._stopping = stopping
+        super().__init__(*args, **kwargs)
+
+    def ensure_connected(self, conn: Any) -> Any:
+        """Connect. Raises WorkerShutdown once the worker is to stop."""
+
+        def away(error: Exception, again_in_s: float) -> None:
+            log.warning("broker_away", broker=conn.as_uri(), error=type(error).__name__, again_in_s=again_in_s)
+
+        def leave() -> None:
+            if self._stopping.is_set():
+                raise WorkerShutdown(0)
+
+        connected = conn.ensure_connection(away, callback=leave)
+        self.first_connection_attempt = False
+        return connected
+
+
+_MAKING = threading.Lock()
+"""Of the workers of this process."""
 
 NAME = "embedded"
 """Of the worker inside an embedded node."""
@@ -90,50 +120,38 @@ class Consumer:
         return self._thread.is_alive()
 
     def stop(self, deadline_s: float) -> bool:
-        """Stop consuming and wait for running calls; whether they ended within ``deadline_s`` seconds."""
-        self._stopping.set()
-        if self._worker is None:
-            return True
-        stopper = threading.Thread(target=self._end, args=(self._worker,), name="memforest-stop", daemon=True)
-        stopper.start()
-        stopper.join(deadline_s)
-        return not stopper.is_alive()
+        """Stop consuming and wait for running calls; whether they ended within ``deadline_s`` seconds.
 
-    def _end(self, worker: WorkController) -> None:
-        """Stop in the thread of the loop: channels that another thread closes while it looks through them break it.
-
-        A loop that is slow is waited for; one that waits for a broker that is away has no channels, and hears nothing.
+        The worker stops in its own thread: channels that another thread closes while the loop looks through them break
+        it.
         """
-        left = threading.Event()
+        self._stopping.set()
+        end = time.monotonic() + deadline_s
+        while self._thread.is_alive():
+            self._wake()
+            if (left := end - time.monotonic()) <= 0:
+                return False
+            self._thread.join(min(left, WAKE_S))
+        return True
+
+    def _wake(self) -> None:
+        """Let the loop of a worker that consumes see that it is to stop. What was asked of a loop that then lost its
+        broker may be forgotten, so this is repeated."""
+        worker = self._worker
+        if worker is None or (hub := worker.hub) is None:
+            return
 
         def leave() -> None:
-            left.set()
-            raise WorkerShutdown(0)
+            # A hub that closes calls what waits in it once more.
+            if worker.blueprint.state == RUN:
+                raise WorkerShutdown(0)
 
-        if (hub := getattr(worker, "hub", None)) is not None:
-            hub.call_soon(leave)
-            while not left.wait(LOOP_S):
-                if not self._thread.is_alive() or getattr(worker.consumer, "connection", None) is None:
-                    break
-            else:
-                self._thread.join()
-                return
-        worker.stop()
+        hub.call_soon(leave)
 
     def _run(self) -> None:
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
-            # On threads: calls to models wait, and threads wait cheaply.
-            worker = self._worker = self._app.WorkController(
-                app=self._app,
-                hostname=self._name,
-                pool_cls=AppThreads,
-                concurrency=self._concurrency,
-                queues=list(self._queues),
-                without_gossip=True,
-                without_mingle=True,
-                ready_callback=self._consuming,
-            )
+            worker = self._worker = self._new_worker()
             worker.start()
             if self._stopping.is_set() or not worker.exitcode:
                 return
@@ -141,6 +159,23 @@ class Consumer:
             log.error("consumer_failed", again_in_s=pause_s)
             self._stopping.wait(pause_s)
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _new_worker(self) -> WorkController:
+        with _MAKING:
+            # Celery would give all workers of a process the same loop: one would end another's.
+            set_event_loop(None)
+            # On threads: calls to models wait, and threads wait cheaply.
+            return self._app.WorkController(
+                app=self._app,
+                hostname=self._name,
+                pool_cls=AppThreads,
+                consumer_cls=partial(PatientConsumer, stopping=self._stopping),
+                concurrency=self._concurrency,
+                queues=list(self._queues),
+                without_gossip=True,
+                without_mingle=True,
+                ready_callback=self._consuming,
+            )
 
     def _consuming(self, _consumer: object) -> None:
         self._runtime.deaf.clear()
@@ -168,7 +203,7 @@ class BackgroundWorker:
         The caller owns the data directory alone: an earlier worker of it is dead, and its leases end now.
         """
         with ExitStack() as undo:
-            undo.callback(self.stop, 0.0)
+            undo.callback(self.stop, STOP_DEADLINE_S)
             self._runtime.services.jobs.strike_off_name(NAME)
             self._runtime.start()
             self._consumer.start()

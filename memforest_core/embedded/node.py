@@ -56,7 +56,7 @@ class EmbeddedNode:
             services.check_models((Step.EXTRACT, Step.SUMMARIZE))
             worker = BackgroundWorker(services, servers.broker_url, concurrency)
             worker.start()
-            undo.callback(worker.stop, 0.0)
+            undo.callback(worker.stop, CLOSE_DEADLINE_S)
             index_server = IndexServer(services.index, servers.directory.index_socket)
             undo.callback(index_server.close)
             watching.serve(services.engine, lambda: worker.upkept)

@@ -146,6 +146,9 @@ class CallLimits:
         self._left: deque[tuple[str, str]] = deque(maxlen=MOST_LEFT)
         self._looks: dict[str, tuple[float, float]] = {}
         self._closing = threading.Event()
+        self._asking = threading.Condition()
+        self._asked = 0
+        """Questions to Redis under way."""
         self._rng = random.Random()  # noqa: S311 - jitter
 
     def acquire(self, model: str, tokens: int, wait_s: float, *, hold_s: float) -> CallPermit:
@@ -166,12 +169,12 @@ class CallLimits:
                     f"The model {model} {_WHY[admission.reason]}; it is tried again in {admission.wait_s:.1f} s.",
                     retry_after=admission.wait_s,
                 )
-            if left <= 0 or admission.wait_s > left or self._closing.is_set():
+            nap_s = min(left, max(admission.wait_s, nap) * self._rng.uniform(1.0, 1.5))
+            if left <= 0 or admission.wait_s > left or self._closing.wait(nap_s):
                 raise ModelRateLimited(
                     f"The calls allowed to {model} are used up ({admission.verdict}; see MEMFOREST_LIMITS).",
                     retry_after=max(admission.wait_s, LONGEST_NAP_S),
                 )
-            self._closing.wait(min(left, max(admission.wait_s, nap) * self._rng.uniform(1.0, 1.5)))
             nap = min(LONGEST_NAP_S, nap * 1.5)
 
     def _try(self, model: str, name: str, tokens: int, hold_s: float) -> tuple[Admission, CallPermit | None]:
@@ -210,7 +213,7 @@ class CallLimits:
 
     def _ask(self, question: Callable[[RedisLedger], T], *, permit: tuple[str, str] | None = None) -> T | None:
         """Redis's answer, None while it is away; a question that it does not answer may leave ``permit`` behind."""
-        if self._shared is None or not self._presence.may_try():
+        if self._shared is None or not self._begin():
             return None
         try:
             self._give_back(self._shared)
@@ -220,8 +223,23 @@ class CallLimits:
             if permit is not None:
                 self._left.append(permit)
             return None
+        finally:
+            self._end()
         self._presence.worked()
         return answer
+
+    def _begin(self) -> bool:
+        """Whether to ask Redis; ``_end`` follows when True."""
+        with self._asking:
+            if self._closing.is_set() or not self._presence.may_try():
+                return False
+            self._asked += 1
+            return True
+
+    def _end(self) -> None:
+        with self._asking:
+            self._asked -= 1
+            self._asking.notify_all()
 
     def _give_back(self, ledger: RedisLedger) -> None:
         """After an outage: end the permits that calls left behind, which would block others until they expire."""
@@ -235,7 +253,12 @@ class CallLimits:
                     raise
 
     def close(self) -> None:
-        """Release connections; a caller that still waits for a permit gives up."""
-        self._closing.set()
+        """Release connections; a caller that still waits for a permit gives up.
+
+        Waits for answers of Redis that are under way, a second at most: a connection closed beside its reader breaks.
+        """
+        with self._asking:
+            self._closing.set()
+            self._asking.wait_for(lambda: not self._asked)
         if self._client is not None:
             self._client.close()

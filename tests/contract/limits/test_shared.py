@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from redis import Redis
 from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelPaused
-from memforest_core.models.limits.redis_ledger import PREFIX
+from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger
 from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
 from tests.support.timing import within
 
@@ -179,6 +180,29 @@ class TestPermits:
         with pytest.raises(ModelRateLimited):
             call(limits, wait_s=20.0)
         assert time.monotonic() - started < 5.0
+
+    def test_a_closing_worker_lets_a_question_to_redis_be_answered(
+        self, opened: Opened, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Given a caller that asks Redis at this moment, when the worker closes, then its connection is not closed
+        beside it."""
+        limits = opened(limits_of(concurrent_calls=1))
+        ask, asks, answered = RedisLedger._run, threading.Event(), threading.Event()
+
+        def slowly(ledger: RedisLedger, *arguments: Any) -> Any:
+            asks.set()
+            time.sleep(0.3)
+            answer = ask(ledger, *arguments)
+            answered.set()
+            return answer
+
+        monkeypatch.setattr(RedisLedger, "_run", slowly)
+        with ThreadPoolExecutor(1) as threads:
+            asking = threads.submit(limits.acquire, MODEL, 1, 0.0, hold_s=0.5)
+            assert asks.wait(5.0)
+            limits.close()
+            assert answered.is_set()
+            asking.result()
 
     def test_a_permit_held_too_long_ends(self, opened: Opened) -> None:
         one, other = opened(limits_of(concurrent_calls=1)), opened(limits_of(concurrent_calls=1))
