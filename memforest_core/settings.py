@@ -534,6 +534,8 @@ class RecallSettings(Group):
     mode: Literal["auto", "flat", "root", "embedding", "llm", "planner", "embedding+planner"] = "embedding"
     trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
     """Families of trees that are browsed and vote."""
+    embedding_trees: tuple[Literal["session", "entity", "scene"], ...] = ("session",)
+    """The same in mode embedding, where the others found nothing more and cost a fifth of the time (ADR 38)."""
     flat_limit: int = Field(default=60, ge=1)
     """Cells that words and vectors bring, each (more when more evidence is asked for)."""
     fact_limit: int = Field(default=60, ge=1)
@@ -568,7 +570,10 @@ class RecallSettings(Group):
     chain_weight: float = Field(default=0.5, ge=0)
     """When a question asks what came before or after: for the states next to a found one of the same subject."""
     neighbour_weight: float = Field(default=0.2, ge=0)
-    """Share of the distance by which a turn is lifted towards a better one beside it; half of it next but one."""
+    """Share of the distance by which a turn is lifted towards a better one beside it."""
+    next_but_one_weight: float = Field(default=0.2, ge=0)
+    """The same of a better turn next but one to it, which in a dialogue is the same speaker's; 0 for a question that
+    asks for a place in an order ("before", "between"), whose answer stands between tellings of other states."""
     answer_weight: float = Field(default=0.15, ge=0)
     """For a turn that answers a question of somebody else: times what the turn has that asks."""
     speaker_weight: float = Field(default=0.3, ge=0)

@@ -13,8 +13,6 @@ from memforest_core.domain import scoring, words
 class Part(StrEnum):
     """A part that has no setting: nobody would switch it off but to see what it adds."""
 
-    NEXT_BUT_ONE = "next-but-one"
-    """What a turn next but one lifts; the one beside it still does."""
     FLOOR = "floor"
     """The floor that cosines in a narrow band count from."""
     WORD_LISTS = "word-lists"
@@ -29,6 +27,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "unread": {"unread_weight": 0.0},
     "enough-words": {"enough_words": 0.0},
     "neighbour": {"neighbour_weight": 0.0},
+    "next-but-one": {"next_but_one_weight": 0.0},
     "current": {"current_weight": 0.0},
 }
 """The parts that a setting switches off, with what it is set to."""
@@ -40,9 +39,6 @@ def without(part: Part | None) -> Iterator[None]:
     match part:
         case None:
             yield
-        case Part.NEXT_BUT_ONE:
-            with _replaced(scoring, "NEXT_BUT_ONE", 0.0):
-                yield
         case Part.FLOOR:
             with _replaced(scoring, "floor_of", lambda _: 0.0):
                 yield

@@ -24,7 +24,7 @@ PARTS = "parts"
 """The parts that were added one after the other; their rows are timed in turn too."""
 GROUPS = ("none", "modes", "signals", "trees", PARTS, "all")
 TREES: Mapping[str, tuple[str, ...]] = {
-    "session": ("session",),
+    "all": ("session", "entity", "scene"),
     "entity": ("entity",),
     "scene": ("scene",),
     "session+entity": ("session", "entity"),
@@ -71,14 +71,18 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
         chosen += [Variant(f"{MEMFOREST}:{mode}", mode=mode) for mode in modes]
     if group in {"signals", "all"}:
         signals = [name.removesuffix(_WEIGHT) for name in RecallSettings.model_fields if name.endswith(_WEIGHT)]
-        chosen += [Variant(f"{MEMFOREST}:no-{name}", recall={f"{name}{_WEIGHT}": 0.0}) for name in signals]
+        chosen += [
+            Variant(f"{MEMFOREST}:no-{name.replace('_', '-')}", recall={f"{name}{_WEIGHT}": 0.0}) for name in signals
+        ]
     if group in {PARTS, "all"}:
         given = {one.name for one in chosen}
         parts = [Variant(f"{MEMFOREST}:no-{name}", recall=settings) for name, settings in SETTINGS.items()]
         parts += [Variant(f"{MEMFOREST}:no-{part}", without=part) for part in Part]
         chosen += [one for one in parts if one.name not in given]
     if group in {"trees", "all"}:
-        chosen += [Variant(f"{MEMFOREST}:trees={name}", recall={"trees": trees}) for name, trees in TREES.items()]
+        chosen += [
+            Variant(f"{MEMFOREST}:trees={name}", recall={"embedding_trees": trees}) for name, trees in TREES.items()
+        ]
         chosen.append(Variant(f"{MEMFOREST}:{NO_VOTES}", recall={f"{name}{_WEIGHT}": 0.0 for name in VOTES}))
         chosen.append(Variant(f"{MEMFOREST}:{LEAST_BROWSING}", recall=_BROWSED_LEAST))
     return chosen

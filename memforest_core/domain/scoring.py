@@ -12,11 +12,6 @@ from uuid import UUID
 
 ENOUGH = 20
 """Cosines whose median tells in which band a model's cosines lie."""
-NEXT_BUT_ONE = 0.5
-"""What a turn next but one lifts, of what one beside it would: the same speaker's in a dialogue, and further away.
-
-Counted in full and added to the turn beside it, more evidence is found in conversations (docs/evaluation.md), but
-turns that hold the answer to what lies between two states fall behind those near both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +28,7 @@ class Weights:
     topic: float
     chain: float
     neighbour: float
+    next_but_one: float
     answer: float
     speaker: float
     time: float
@@ -160,7 +156,7 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
         }
         added.append({name: value for name, value in signals.items() if value > 0.0})
     own = [sum(signals.values()) for signals in added]
-    lifts = lifted(items, own, weights.neighbour)
+    lifts = lifted(items, own, weights.neighbour, weights.next_but_one)
     answers = answered(items, added, weights.answer)
     voted = []
     for item, signals, score, lift, answer in zip(items, added, own, lifts, answers, strict=True):
@@ -177,11 +173,10 @@ def _unread(item: Item, cells: Mapping[UUID, float], facts: Mapping[UUID, float]
     return max(0.0, weights.unread * cells.get(item.cell, 0.0) - weights.fact * _best(facts, item.facts))
 
 
-def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[float]:
-    """What neighbours add: a share of how much better a turn beside is, or half of that for one next but one.
+def lifted(items: Sequence[Item], own: Sequence[float], weight: float, next_but_one: float) -> list[float]:
+    """What neighbours add: a share of how much better the better turn beside is, and of the better one next but one.
 
-    Of all that could lift a turn the largest does. Only what stands near something better is lifted, so that good pairs
-    do not push single hits down.
+    Only what stands near something better is lifted, so that good pairs do not push single hits down.
     """
     sessions: dict[UUID, dict[int, float]] = defaultdict(dict)
     # The turns of each item's session, so that a session is looked up once for each item.
@@ -194,7 +189,7 @@ def lifted(items: Sequence[Item], own: Sequence[float], weight: float) -> list[f
         ordinal = item.place[1]
         beside = max(at.get(ordinal - 1, 0.0), at.get(ordinal + 1, 0.0)) - score
         further = max(at.get(ordinal - 2, 0.0), at.get(ordinal + 2, 0.0)) - score
-        lifts.append(weight * max(0.0, beside, NEXT_BUT_ONE * further))
+        lifts.append(weight * max(0.0, beside) + next_but_one * max(0.0, further))
     return lifts
 
 

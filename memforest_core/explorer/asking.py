@@ -15,7 +15,10 @@ K = 10
 FREE = (Mode.FLAT, Mode.ROOT, Mode.EMBEDDING)
 """Modes that call no chat model: they are compared without being asked for."""
 MAX_TOKENS = 100_000
-SIGNALS = ("fact", "cell", "interval", "session", "topic", "chain", "speaker", "time", "neighbour", "order", "ranked")
+SIGNALS = (
+    *("fact", "cell", "related", "interval", "session", "topic", "chain"),
+    *("speaker", "time", "neighbour", "order", "ranked"),
+)
 """Signals whose colours are the same for every question."""
 COLOURS = 12
 
@@ -57,7 +60,7 @@ def ask(visit: Visit) -> Outcome:
         known(owner, visit.memory.sessions(owner, limit=1))
         return Shown("ask.html", values)
     # Looking counts as no visit: it changes neither what is important nor what policies keep.
-    service, tenant = replace(visit.memory.services.recall, visits=None), visit.caller.tenant
+    service, tenant = replace(visit.memory.services.recall, visits=None, explains=True), visit.caller.tenant
     result: RecallResult = known(owner, service.recall(tenant, owner, question, K, mode))
     others = {
         str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypedDict, TypeVar
@@ -70,7 +70,8 @@ class RecallOptions(TypedDict, total=False):
     """Keeps turns whose metadata (or their session's, where theirs are silent) fulfil these conditions: values, or
     ``{"price": {"$lt": 9}}`` and the like; see ``domain.conditions``."""
     trees: Sequence[str] | None
-    """Families of trees that take part: session, entity, scene; the setting recall.trees unless given."""
+    """Families of trees that take part: session, entity, scene; unless given the setting recall.trees, in mode
+    embedding recall.embedding_trees."""
     channels: Sequence[str] | None
     """Keeps sessions of these channels only; a session without a channel is in none."""
     vector: Sequence[float] | NDArray[Any] | None
@@ -107,8 +108,14 @@ class Asked:
     vector: object | None = None
     owners: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    names_trees: bool = False
+    """Whether the caller named ``trees``; else they go by the mode."""
     more: int = 0
     """Pieces beyond ``k`` for a question that asks for all of several things; 0 when the caller set what it wants."""
+
+    def in_mode(self, mode: Mode, settings: RecallSettings) -> Asked:
+        """The same request in the mode that ``auto`` chose."""
+        return replace(self, mode=mode, trees=self.trees if self.names_trees else trees_in(settings, mode))
 
     @property
     def filters_after(self) -> bool:
@@ -134,6 +141,11 @@ class Asked:
         return asked.astimezone(zone)
 
 
+def trees_in(settings: RecallSettings, mode: Mode) -> frozenset[TreeKind]:
+    """The families of trees that take part in a mode unless the caller names some."""
+    return frozenset(map(TreeKind, settings.embedding_trees if mode is Mode.EMBEDDING else settings.trees))
+
+
 def checked(
     settings: RecallSettings, question: object, k: object, mode: object, options: Mapping[str, object]
 ) -> Asked:
@@ -154,10 +166,12 @@ def checked(
     if (question is None) == (vector is None):
         raise InvalidInput("Ask a question or give a vector, one of the two.", code="invalid_vector")
     roles = _names(options.get("roles"), "roles")
-    trees = _names(settings.trees if options.get("trees") is None else options["trees"], "trees")
     chosen = _one_of(settings.mode if mode is None else mode, Mode, "mode to one", "invalid_mode")
     if vector is not None:
         check_wordless(chosen)
+    named = None
+    if (names := options.get("trees")) is not None:
+        named = frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in _names(names, "trees"))
     return Asked(
         question=WORDLESS if vector is not None else parse_question(question),
         k=most if wanted is None else wanted,
@@ -173,7 +187,8 @@ def checked(
         speakers=frozenset(name.casefold() for name in _names(options.get("speakers"), "speakers")),
         roles=frozenset(_one_of(name, Role, "roles to some", "unknown_role").value for name in roles),
         metadata=None if (given := options.get("metadata")) in (None, {}) else parse_conditions(given),
-        trees=frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in trees),
+        trees=trees_in(settings, chosen) if named is None else named,
+        names_trees=named is not None,
         since=since,
         until=until,
         as_of=options.get("as_of"),

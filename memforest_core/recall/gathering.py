@@ -240,8 +240,8 @@ class Gathering:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in asked.trees))
-        words = expanded(asked.question, self.settings.wording_weight, self.settings.related_weight)
-        return IndexSearch(self.index, scope, dense, words, cells, trees)
+        words, related = expanded(asked.question, self.settings.wording_weight, self.settings.related_weight)
+        return IndexSearch(self.index, scope, dense, words, cells, trees, related)
 
     def _reads(self, asked: Asked, bounds: Bounds) -> Reads:
         """Which reads this recall needs."""
@@ -251,7 +251,7 @@ class Gathering:
             fact_times=bounds.between != ALWAYS or bounds.about != ALWAYS,
             session_paths=TreeKind.SESSION in trees,
             topics=trees - {TreeKind.SESSION} if self.weights.topic > 0 else frozenset(),
-            chains=TreeKind.ENTITY in trees and self.weights.chain > 0 and asked.question.about_order,
+            chains=bool(trees) and self.weights.chain > 0 and asked.question.about_order,
             said_until=bounds.said_until,
             metadata=asked.metadata,
         )
@@ -354,15 +354,23 @@ def named_keys(question: Question, people: People) -> list[str]:
     return list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
 
 
-def expanded(question: Question, wording: float, related: float) -> SparseVector:
+def expanded(question: Question, wording: float, related: float) -> tuple[SparseVector, SparseVector]:
     """The question's terms; with ``wording`` those in which the state it asks for is usually told; with ``related``
-    times how near each is those that mean nearly the same."""
+    times how near each is those that mean nearly the same. The last alone are the second vector."""
     asked = question.sparse()
     weights = dict(zip(asked.indices, asked.values, strict=True))
     told = answering_terms(question.terms, question.spoken) - question.terms if wording > 0 else frozenset()
+    for term in told:
+        weights.setdefault(term_index(term), wording)
     near = related_terms(question.text, question.terms) if related > 0 else {}
-    for term, weight in (*dict.fromkeys(told, wording).items(), *((term, related * near[term]) for term in near)):
-        weights.setdefault(term_index(term), weight)
+    added: dict[int, float] = {}
+    for term, cosine in near.items():
+        if (index := term_index(term)) not in weights:
+            added.setdefault(index, related * cosine)
+    return _sparse(weights | added), _sparse(added)
+
+
+def _sparse(weights: Mapping[int, float]) -> SparseVector:
     ordered = sorted(weights.items())
     return SparseVector(tuple(index for index, _ in ordered), tuple(value for _, value in ordered))
 

@@ -57,6 +57,8 @@ class IndexSearch:
     """What the flat search may see of cells, where that is less than of facts; ``scope`` when None."""
     trees: tuple[str, ...] = ()
     """The families whose roots the flat search finds; empty for all."""
+    related: SparseVector | None = None
+    """The terms of ``sparse`` that only mean nearly what the question's mean, with their weights there."""
     cells: Scores = field(default_factory=Scores)
     facts: Scores = field(default_factory=Scores)
     nodes: Scores = field(default_factory=Scores)
@@ -120,6 +122,22 @@ class IndexSearch:
         if self.failure is None:
             for done, named in asked:
                 done.update(named)
+
+    def related_shares(self, ids: Points) -> dict[UUID, float]:
+        """What share of their scores by words these cells and facts have from ``related`` terms: one round trip.
+
+        BM25 is a sum over terms, so this is exact. What was not scored by words, or by the index, has no share.
+        """
+        if self.related is None or not self.related.indices:
+            return {}
+        apart = replace(self, dense=None, sparse=self.related, cells=Scores(), facts=Scores(), nodes=Scores())
+        apart._worded, apart._meant = set(), set()
+        before = self.round_trips
+        apart.score(ids)
+        self.round_trips, self.failure = max(before, apart.round_trips), apart.failure
+        told = apart.cells.lexical | apart.facts.lexical
+        whole = self.cells.lexical | self.facts.lexical
+        return {id_: min(1.0, score / whole[id_]) for id_, score in told.items() if whole.get(id_, 0.0) > 0.0}
 
     def of(self, kind: PointKind) -> Scores:
         """The scores of one kind of points."""

@@ -12,6 +12,7 @@ from memforest_core.domain.codes import codes
 from memforest_core.domain.ordering import Moment
 from memforest_core.domain.scoring import Item, Scores, Voted, Weights, coverage, vote
 from memforest_core.domain.text import terms
+from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.current import Current, current_first
 from memforest_core.recall.exact import exact_first
 from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
@@ -20,6 +21,7 @@ from memforest_core.recall.items import ALWAYS, Bounds, items
 from memforest_core.recall.ordering import in_order
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import FoundText
+from memforest_core.recall.related.shares import told_apart
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.series import Place as PieceKey
 from memforest_core.recall.series import Placed, certain, dated_first, in_series
@@ -58,19 +60,45 @@ class Pool:
 
     def voted(self, question: Question, weights: Weights, enough_words: float = 0.0) -> list[Voted]:
         """Every candidate with its votes, the best first. One forest alone is scored as if there were no others."""
-        cells, facts, nodes = (_united(lists) for lists in zip(*self._scores(question), strict=True))
-        beside = [each for part in self.parts for each in (part.gathered.raw, part.gathered.cold)]
-        unseen = {id_: share for each in beside for id_, share in each.coverage.items()}
-        RawHits(unseen, (), {id_: share for each in beside for id_, share in each.facts.items()}).join(cells, facts)
-        trusted = self._trusted(question, enough_words)
-        weights = replace(weights, lexical=weights.lexical * trusted)
-        self._add_pieces(question, cells, facts)
+        cells, facts, nodes = self._lists(question)
         found: list[Item] = []
         for part in self.parts:
             place, gathered = part.place, part.gathered
             found += items(gathered.candidates, question, place.forest.owner, place.bounds, gathered.leaves.positions)
         found += [piece.item(self.bounds) for piece in self.pieces]
-        return vote(found, cells, facts, nodes, weights)
+        return vote(found, cells, facts, nodes, self._weights(question, weights, enough_words))
+
+    def related_apart(
+        self, voted: Sequence[Voted], first: int, question: Question, weights: Weights, enough_words: float
+    ) -> list[Voted]:
+        """The candidates, the ``first`` of them with what related words gave them as a signal of its own."""
+        points: dict[UUID, PointKind] = {}
+        for one in voted[:first]:
+            points |= {one.item.cell: PointKind.CELL} | dict.fromkeys(one.item.facts, PointKind.FACT)
+        shares: dict[UUID, float] = {}
+        for part in self.parts:
+            shares |= part.gathered.search.related_shares(points)
+        if not shares:
+            return list(voted)
+        cells, facts, _ = self._lists(question)
+        return told_apart(voted, shares, cells, facts, self._weights(question, weights, enough_words))
+
+    def _lists(self, question: Question) -> tuple[Scores, Scores, Scores]:
+        """The scores of all cells, facts and nodes on one scale."""
+        cells, facts, nodes = (_united(lists) for lists in zip(*self._scores(question), strict=True))
+        beside = [each for part in self.parts for each in (part.gathered.raw, part.gathered.cold)]
+        unseen = {id_: share for each in beside for id_, share in each.coverage.items()}
+        RawHits(unseen, (), {id_: share for each in beside for id_, share in each.facts.items()}).join(cells, facts)
+        self._add_pieces(question, cells, facts)
+        return cells, facts, nodes
+
+    def _weights(self, question: Question, weights: Weights, enough_words: float) -> Weights:
+        """The weights for this question."""
+        weights = replace(weights, lexical=weights.lexical * self._trusted(question, enough_words))
+        if order_of(question.text).order is Order.NONE:
+            return weights
+        # One state is asked for: what stands between two tellings of others is no better for it.
+        return replace(weights, next_but_one=0.0)
 
     def ordered(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
         """The candidates as the question's order of time lifts them, within each forest."""

@@ -29,6 +29,7 @@ from memforest_core.recall.places import found_places
 from memforest_core.recall.pooling import Part, Pool
 from memforest_core.recall.priorities import by_priority, fact_priorities
 from memforest_core.recall.question import Question, parse_question
+from memforest_core.recall.resolving import SPARE
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.sources import Searching, Sources
@@ -50,7 +51,8 @@ class RecallService:
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``reranker`` scores the
     best pieces again, ``ledger`` keeps what their calls cost, ``visits`` counts what was returned, ``states`` finds the
     states that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in
-    place of those of the settings, ``topics`` how fast the priority of topics fades.
+    place of those of the settings, ``topics`` how fast the priority of topics fades. ``explains``: what related words
+    gave is a signal of its own, at the price of a search, for who shows why a piece was found.
     """
 
     store: RecallStore
@@ -67,6 +69,7 @@ class RecallService:
     prompts: Prompts = BUILT_IN
     sources: Sources | None = None
     topics: TopicSettings = field(default_factory=TopicSettings)
+    explains: bool = False
     _paces: Paces = field(default_factory=Paces)
 
     @cached_property
@@ -190,7 +193,7 @@ class RecallService:
         recent = {mode: ms * max(1, forests) for mode, ms in self._paces.recent_ms().items()}
         possible = thought.possible and asked.vector is None
         mode, why = pick(possible, dense is None, asked.budget_ms, recent)
-        return replace(asked, mode=mode), why
+        return asked.in_mode(mode, self.settings), why
 
     def _parts(
         self, places: Sequence[Place], asked: Asked, dense: DenseVector | None, thought: Thought, clock: Clock
@@ -255,7 +258,11 @@ class RecallService:
         if self.settings.priority_weight > 0:
             with clock.stage("topics"):
                 voted = by_priority(voted, self._priorities(pool, voted), self.settings.priority_weight)
-        return pool.current_first(replace(placed, voted=voted), self.settings.current_weight)
+        voted = pool.current_first(replace(placed, voted=voted), self.settings.current_weight)
+        if self.explains:
+            with clock.stage("explain"):
+                voted = pool.related_apart(voted, SPARE * asked.k, asked.question, self._weights, enough)
+        return voted
 
     def _priorities(self, pool: Pool, voted: Sequence[Voted]) -> dict[UUID, float]:
         """The priorities of the topics of these pieces' facts, of all forests."""

@@ -15,6 +15,7 @@ from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Mode, RecallResult
+from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import ModelUnavailable
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.sub_questions import NOT_EMBEDDED
@@ -132,7 +133,7 @@ def test_embedding_with_the_planner_browses_each_tree_by_its_own_question(ann: S
 def test_embedding_with_the_planner_goes_on_without_a_plan_or_vectors(
     ann: Stack, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = ann.memory.recall("ann", HARBOUR, mode="embedding")
+    plain = ann.memory.recall("ann", HARBOUR, mode="embedding", trees=list(TreeKind))
     embedder = ann.services.recall.embedder
     embed_query = embedder.embed_query
 
@@ -164,7 +165,7 @@ def test_a_follow_up_is_completed_from_the_running_session(ann: Stack) -> None:
 def test_a_model_that_fails_leaves_the_scores_to_decide_and_says_so(
     ann: Stack, server: ModelServer, fault: Fault
 ) -> None:
-    plain = ann.memory.recall("ann", HARBOUR, mode="embedding")
+    plain = ann.memory.recall("ann", HARBOUR, mode="embedding", trees=list(TreeKind))
     server.faults.rates = {fault: 1.0}
     result = ann.memory.recall("ann", HARBOUR, mode="planner")
     assert [piece.text for piece in result.evidence] == [piece.text for piece in plain.evidence]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Evidence
@@ -33,3 +35,27 @@ def test_a_relative_of_a_word_finds_the_turn(grown_once: Stack) -> None:
 def test_a_relative_lifts_what_vectors_found(grown_once: Stack) -> None:
     [lifted], [plain] = told(grown_once), told(grown_once, related_weight=0.0)
     assert lifted.score > plain.score
+
+
+def test_what_related_words_gave_is_told_apart(grown_once: Stack) -> None:
+    """Given a turn that has only a relative of the question's words, when a recall explains itself, then all that words
+    gave its cell is theirs, and nothing else differs."""
+    service = grown_once.services.recall
+    [plain], [explained] = (
+        [
+            piece
+            for piece in replace(service, explains=explains).recall(grown_once.tenant, "ann", QUESTION, 5).evidence
+            if TOLD in piece.text
+        ]
+        for explains in (False, True)
+    )
+    assert "related" not in plain.signals
+    assert explained.signals["related"] > 0.1
+    assert explained.score == plain.score
+    rest = {name: value for name, value in explained.signals.items() if name not in {"cell", "fact", "related"}}
+    assert rest == {name: value for name, value in plain.signals.items() if name not in {"cell", "fact"}}
+    assert sum(explained.signals.values()) == pytest.approx(sum(plain.signals.values()))
+    without = replace(service, settings=service.settings.model_copy(update={"related_weight": 0.0}), explains=True)
+    assert all(
+        "related" not in piece.signals for piece in without.recall(grown_once.tenant, "ann", QUESTION, 5).evidence
+    )

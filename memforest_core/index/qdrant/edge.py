@@ -143,7 +143,9 @@ class EdgeIndex:
         with _engine_failures("the vector index refused a search"):
             answers = shard.query_batch(batch)
         for (at, rows), answer in zip(asked, answers, strict=True):
-            found[at] = hits_of(((_uuid(each.id), each.score, each.payload) for each in answer), queries[at], rows)
+            # The engine makes an id anew each time it is looked at, and only what was asked for by ids needs them.
+            told = ((each.id if rows is not None else None, each.score, each.payload) for each in answer)
+            found[at] = hits_of(told, queries[at], rows)
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:

@@ -114,7 +114,7 @@ def read_fields(query: IndexQuery) -> list[str] | bool:
 
 
 def hits_of(
-    found: Iterable[tuple[UUID, float, Mapping[str, object] | None]],
+    found: Iterable[tuple[object, float, Mapping[str, object] | None]],
     query: IndexQuery,
     asked: Mapping[UUID, UUID] | None,
 ) -> list[Hit]:
@@ -122,14 +122,18 @@ def hits_of(
     two indexes with the same points give the same; those that were ``asked`` for by id in the index's order."""
     kind = only_kind(query)
     if asked is not None and kind is not None:
-        return [Hit(asked[id_], kind, score) for id_, score, _ in found]
+        return [Hit(asked[_uuid(id_)], kind, score) for id_, score, _ in found]
     hits = []
     for id_, score, payload in found:
         told = payload or {}
-        row = asked[id_] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
+        row = asked[_uuid(id_)] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
         hits.append(Hit(row, kind or PointKind(str(told[schema.KIND])), score))
     hits.sort(key=lambda hit: (-hit.score, hit.id))
     return hits[: query.limit]
+
+
+def _uuid(id_: object) -> UUID:
+    return id_ if isinstance(id_, UUID) else UUID(str(id_))
 
 
 def only_kind(query: IndexQuery) -> PointKind | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,9 @@ def recall(
 ) -> None:
     """Print the evidence for a question: when it was said, by whom, where, and why it was found."""
     with opened_memory(data) as memory:
-        result = memory.recall(
+        # It shows why each piece was found.
+        result = replace(memory.services.recall, explains=True).recall(
+            memory.tenant,
             owner[0],
             question,
             k,

@@ -12,7 +12,7 @@ from benchmarks.eval.baselines import DEPTH
 from benchmarks.eval.dataset import Conversation, Question, Session, Turn
 from benchmarks.eval.parts import SETTINGS, Part, without
 from benchmarks.eval.variants import GROUPS, MEMFOREST, variants
-from memforest_core.domain.scoring import ENOUGH, Item, Scores, Weights, floor_of, lifted, vote
+from memforest_core.domain.scoring import ENOUGH, Item, Scores, Weights, floor_of, vote
 from memforest_core.domain.words import words_of
 from memforest_core.settings import LlmSettings, RecallSettings
 
@@ -22,14 +22,6 @@ GERMAN = "Wo wohnt sie jetzt, und seit wann ist sie dort?"
 
 def turn(ordinal: int) -> Item:
     return Item((SESSION, ordinal, 0), UUID(int=ordinal + 10), ())
-
-
-def test_without_the_turn_next_but_one_the_turn_beside_still_lifts() -> None:
-    """Given a good turn, the one beside it and the one next but one, when the part is off, then the second is not lifted."""
-    three, own = [turn(0), turn(1), turn(2)], [1.0, 0.0, 0.0]
-    with without(Part.NEXT_BUT_ONE):
-        assert lifted(three, own, 0.2) == [0.0, 0.2, 0.0]
-    assert lifted(three, own, 0.2) == [0.0, 0.2, 0.1]
 
 
 def test_without_the_floor_cosines_in_a_narrow_band_are_nearly_alike() -> None:

@@ -224,7 +224,7 @@ def test_every_weight_of_recall_has_a_row_without_it() -> None:
 
 def test_trees_have_rows_by_family_without_their_votes_and_with_little_browsing() -> None:
     names = {one.name: one for one in variants("trees", LlmSettings())}
-    assert names["memforest:trees=session+entity"].recall == {"trees": ("session", "entity")}
+    assert names["memforest:trees=session+entity"].recall == {"embedding_trees": ("session", "entity")}
     assert names["memforest:no-votes"].recall == {"interval_weight": 0.0, "root_weight": 0.0, "topic_weight": 0.0}
     assert set(names["memforest:least-browsing"].recall or ()) <= set(RecallSettings.model_fields)
 

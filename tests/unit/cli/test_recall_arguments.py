@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,15 +35,29 @@ def piece(**changes: Any) -> Evidence:
     return Evidence(**(given | changes))
 
 
-class Memory:
+@dataclass(frozen=True)
+class Recall:
     """Notes how it is asked."""
 
     asked: dict[str, Any]
+    explains: bool = False
 
-    def recall(self, owner: str, question: str | None, k: int | None, mode: str | None, **options: Any) -> RecallResult:
-        self.asked = {"owner": owner, "question": question, **options}
+    def recall(
+        self, tenant: str, owner: str, question: str | None, k: int | None, mode: str | None, **options: Any
+    ) -> RecallResult:
+        self.asked.update(tenant=tenant, owner=owner, question=question, explains=self.explains, **options)
         outside = piece(kind=EvidenceKind.EXTERNAL, source="notes", point_id="7", owner="", session_id="", turn_ids=())
         return RecallResult(question or "", Mode.FLAT, (piece(), outside), {"total": 1.0}, owners_unknown=("bea",))
+
+
+class Memory:
+    """A memory that notes how it is asked."""
+
+    tenant = "acme"
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.services = SimpleNamespace(recall=Recall(self.asked))
 
 
 @pytest.fixture
@@ -66,6 +82,7 @@ def test_several_owners_channels_and_sources(memory: Memory) -> None:
     assert (memory.asked["owner"], memory.asked["owners"]) == ("ann", ["bea"])
     assert (memory.asked["channels"], memory.asked["sources"]) == (["work"], ["notes"])
     assert memory.asked["vector"] is None
+    assert (memory.asked["tenant"], memory.asked["explains"]) == ("acme", True)
     assert "bea has no memory yet" in told.output
     assert "notes · point 7" in told.output
     assert "memory    ann" in told.output
@@ -86,4 +103,4 @@ def test_a_file_without_a_list_is_refused(memory: Memory, tmp_path: Path, writte
     file.write_text(written)
     told = run("-o", "ann", "--vector", str(file))
     assert told.exit_code != 0
-    assert not hasattr(memory, "asked")
+    assert not memory.asked

@@ -168,24 +168,25 @@ class TestVote:
 
 class TestNeighbours:
     def test_a_turn_beside_a_better_one_is_lifted_towards_it(self) -> None:
-        assert lifted([item(0), item(1)], [1.0, 0.5], 0.2) == [0.0, pytest.approx(0.1)]
+        assert lifted([item(0), item(1)], [1.0, 0.5], 0.2, 0.0) == [0.0, pytest.approx(0.1)]
 
-    def test_a_turn_next_but_one_lifts_half_as_much(self) -> None:
+    def test_a_turn_next_but_one_to_a_better_one_is_lifted_too(self) -> None:
         """Given the same speaker's turns with another's between them, then each is near the other."""
-        assert lifted([item(0), item(2)], [1.0, 0.5], 0.2) == [0.0, pytest.approx(0.05)]
+        assert lifted([item(0), item(2)], [1.0, 0.5], 0.2, 0.1) == [0.0, pytest.approx(0.05)]
 
-    def test_the_largest_lift_counts_and_not_their_sum(self) -> None:
+    def test_what_stands_near_two_better_ones_is_lifted_by_both(self) -> None:
         near = [item(0), item(1), item(2)]
-        assert lifted(near, [1.0, 0.5, 0.5], 0.2) == [0.0, pytest.approx(0.1), pytest.approx(0.05)]
-        assert lifted(near, [1.0, 0.6, 0.5], 0.2) == [0.0, pytest.approx(0.08), pytest.approx(0.05)]
-        assert lifted(near, [1.0, 0.8, 0.5], 0.2)[2] == pytest.approx(0.06)
+        assert lifted(near, [1.0, 0.8, 0.5], 0.2, 0.1) == [0.0, pytest.approx(0.04), pytest.approx(0.11)]
+
+    def test_of_the_turns_on_both_sides_the_better_one_lifts(self) -> None:
+        assert lifted([item(0), item(1), item(2)], [1.0, 0.5, 0.7], 0.2, 0.0)[1] == pytest.approx(0.1)
 
     def test_turns_further_away_lift_nothing(self) -> None:
-        assert lifted([item(0), item(3)], [1.0, 0.5], 0.2) == [0.0, 0.0]
+        assert lifted([item(0), item(3)], [1.0, 0.5], 0.2, 0.2) == [0.0, 0.0]
 
     def test_another_session_is_no_neighbour(self) -> None:
         stranger = item(1, place=(UUID(int=2000), 1, 0))
-        assert lifted([item(0), stranger], [1.0, 0.5], 0.2) == [0.0, 0.0]
+        assert lifted([item(0), stranger], [1.0, 0.5], 0.2, 0.2) == [0.0, 0.0]
 
 
 class TestAnswers:

@@ -23,8 +23,15 @@ def asked(question: object = "Where?", k: object = None, mode: object = None, **
 def test_defaults_come_from_the_settings() -> None:
     made = asked()
     assert (made.k, made.mode, made.neighbours) == (10, Mode.EMBEDDING, 0)
-    assert made.trees == frozenset(TreeKind)
+    assert made.trees == {TreeKind.SESSION}
     assert not made.filters_after
+
+
+def test_trees_go_by_the_mode_unless_the_caller_names_some() -> None:
+    assert asked(mode="root").trees == asked(mode="auto").trees == frozenset(TreeKind)
+    assert asked(mode="auto").in_mode(Mode.EMBEDDING, RecallSettings()).trees == {TreeKind.SESSION}
+    named = asked(mode="auto", trees=["entity"])
+    assert named.in_mode(Mode.EMBEDDING, RecallSettings()).trees == asked(trees=["entity"]).trees == {TreeKind.ENTITY}
 
 
 def test_a_budget_of_tokens_without_k_takes_as_many_pieces_as_could_fit() -> None:

@@ -56,6 +56,25 @@ def test_what_was_glanced_at_is_asked_for_its_words_alone() -> None:
     assert all(isinstance(query.vector, SparseVector) for query in scored)
 
 
+def test_the_share_of_related_words_is_that_of_their_own_search() -> None:
+    """Given scores by all words, when related ones are searched alone, then each has its part, and no score changes."""
+    asking = search(index := scripted(), SparseVector((7, 8), (1.0, 0.5)))
+    asking.related = SparseVector((8,), (0.5,))
+    asking.score(KINDS)
+    index.points = {CELL: (PointKind.CELL, 1.5, 0.3), FACT: (PointKind.FACT, 0.0, 0.2)}
+    assert asking.related_shares({CELL: PointKind.CELL, FACT: PointKind.FACT}) == {CELL: 0.5}
+    assert asking.cells.lexical == {CELL: 3.0}
+    assert asking.round_trips == 2
+    assert all(query.vector == asking.related for query in index.calls[-1])
+
+
+def test_without_related_words_nobody_is_asked_for_their_share() -> None:
+    asking = search(index := scripted())
+    asking.score(KINDS)
+    assert asking.related_shares(KINDS) == {}
+    assert len(index.calls) == 1
+
+
 def test_nothing_is_asked_twice_not_even_what_has_no_score() -> None:
     """Given points that were scored, one of them without any word, when they are wanted again, then nobody is asked."""
     asking = search(scripted())

@@ -185,6 +185,8 @@ class TestVotes:
         world.forest.entities["bob"] = world.forest.tree("bob", TreeKind.ENTITY, [PayloadId(fact)])
         world.index.points |= {fact: (FACT, 1.0, 0.2), named("bob#0"): (NODE, 1.0, 0.5)}
         (cat,) = [piece for piece in world.recall().evidence if piece.fact_ids]
+        assert "topic" not in cat.signals
+        (cat,) = [piece for piece in world.recall(trees=["entity"]).evidence if piece.fact_ids]
         assert cat.signals["topic"] == pytest.approx(0.4)
         assert [node.tree_kind for node in cat.path].count(TreeKind.ENTITY) == 2
 
