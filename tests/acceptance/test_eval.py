@@ -147,7 +147,7 @@ def test_processes_find_what_one_finds(place: Path, options: list[str], first: d
 
 
 KEPT = (
-    *("no-lexical", "no-dense", "no-cell", "no-topic", "no-time", "trees=session", "no-votes"),
+    *("no-lexical", "no-dense", "no-cell", "no-topic", "no-time", "trees=all", "no-votes"),
     *("no-next-but-one", "no-floor", "no-word-lists"),
 )
 """Variants that ask what the others asked, more than they did, or less; two pairs of them gather the same candidates."""
