@@ -33,7 +33,7 @@ def told_apart(
             taken["fact"] = of_fact * facts.lexical.get(best, 0.0) * shares.get(best, 0.0)
         for name, value in taken.items():
             if value > 0.0 and name in signals:
-                signals[name] -= value
+                signals[name] = max(0.0, signals[name] - value)
                 signals[SIGNAL] = signals.get(SIGNAL, 0.0) + value
         apart.append(one._replace(signals=signals))
     return apart
