@@ -60,8 +60,8 @@ def ask(visit: Visit) -> Outcome:
         known(owner, visit.memory.sessions(owner, limit=1))
         return Shown("ask.html", values)
     # Looking counts as no visit: it changes neither what is important nor what policies keep.
-    service, tenant = replace(visit.memory.services.recall, visits=None, explains=True), visit.caller.tenant
-    result: RecallResult = known(owner, service.recall(tenant, owner, question, K, mode))
+    service, tenant = replace(visit.memory.services.recall, visits=None), visit.caller.tenant
+    result: RecallResult = known(owner, replace(service, explains=True).recall(tenant, owner, question, K, mode))
     others = {
         str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)
         for each in dict.fromkeys([*FREE, result.mode])

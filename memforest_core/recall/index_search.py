@@ -128,13 +128,12 @@ class IndexSearch:
 
         BM25 is a sum over terms, so this is exact. What was not scored by words, or by the index, has no share.
         """
-        if self.related is None or not self.related.indices:
+        if self.related is None or self.failure is not None:
             return {}
-        apart = replace(self, dense=None, sparse=self.related, cells=Scores(), facts=Scores(), nodes=Scores())
-        apart._worded, apart._meant = set(), set()
-        before = self.round_trips
+        apart = IndexSearch(self.index, self.scope, None, self.related)
         apart.score(ids)
-        self.round_trips, self.failure = max(before, apart.round_trips), apart.failure
+        self.round_trips += apart.round_trips
+        self.failure = apart.failure
         told = apart.cells.lexical | apart.facts.lexical
         whole = self.cells.lexical | self.facts.lexical
         return {id_: min(1.0, score / whole[id_]) for id_, score in told.items() if whole.get(id_, 0.0) > 0.0}

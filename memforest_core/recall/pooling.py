@@ -27,6 +27,8 @@ from memforest_core.recall.series import Place as PieceKey
 from memforest_core.recall.series import Placed, certain, dated_first, in_series
 from memforest_core.recall.sources import SourcePiece
 
+NOT_APART = "The vector index is away: what related words gave is not told apart."
+
 LEAST = 0.2
 """Share of their weight that words keep, however little of the question the best hit holds."""
 
@@ -72,12 +74,13 @@ class Pool:
         self, voted: Sequence[Voted], first: int, question: Question, weights: Weights, enough_words: float
     ) -> list[Voted]:
         """The candidates, the ``first`` of them with what related words gave them as a signal of its own."""
-        points: dict[UUID, PointKind] = {}
-        for one in voted[:first]:
-            points |= {one.item.cell: PointKind.CELL} | dict.fromkeys(one.item.facts, PointKind.FACT)
         shares: dict[UUID, float] = {}
-        for part in self.parts:
-            shares |= part.gathered.search.related_shares(points)
+        for part, own in self.shares(voted[:first]) if self.parts else ():
+            search, points = part.gathered.search, dict.fromkeys((one.item.cell for one in own), PointKind.CELL)
+            was_there = search.failure is None
+            shares |= search.related_shares(points | {fact: PointKind.FACT for one in own for fact in one.item.facts})
+            if was_there and search.failure is not None:
+                part.gathered.degraded.append(NOT_APART)
         if not shares:
             return list(voted)
         cells, facts, _ = self._lists(question)

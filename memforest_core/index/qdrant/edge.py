@@ -34,6 +34,7 @@ from memforest_core.index.qdrant.points import (
     only_named,
     read_fields,
     scanned_point,
+    uuid_of,
 )
 from memforest_core.index.vector_index import (
     DenseVector,
@@ -307,7 +308,7 @@ class EdgeIndex:
         with _engine_failures("the vector index refused a read"):
             records = shard.retrieve(list(points), [schema.KIND], [schema.DENSE])
         return {
-            points[_uuid(record.id)]: np.array(record.vector[schema.DENSE], dtype=np.float32)
+            points[uuid_of(record.id)]: np.array(record.vector[schema.DENSE], dtype=np.float32)
             for record in records
             if isinstance(record.vector, dict) and (record.payload or {})[schema.KIND] == wanted.kinds[0].value
         }
@@ -364,13 +365,9 @@ def _sparse(vector: SparseVector) -> engine.SparseVector:
     return engine.SparseVector(list(vector.indices), list(vector.values))
 
 
-def _uuid(id: engine.PointId) -> UUID:
-    return id if isinstance(id, UUID) else UUID(str(id))
-
-
 def _versions(shard: engine.EdgeShard, ids: Sequence[UUID]) -> dict[UUID, int]:
     return {
-        _uuid(record.id): int((record.payload or {})[schema.VERSION])
+        uuid_of(record.id): int((record.payload or {})[schema.VERSION])
         for record in shard.retrieve(list(ids), [schema.VERSION], False)
     }
 

@@ -122,17 +122,18 @@ def hits_of(
     two indexes with the same points give the same; those that were ``asked`` for by id in the index's order."""
     kind = only_kind(query)
     if asked is not None and kind is not None:
-        return [Hit(asked[_uuid(id_)], kind, score) for id_, score, _ in found]
+        return [Hit(asked[uuid_of(id_)], kind, score) for id_, score, _ in found]
     hits = []
     for id_, score, payload in found:
         told = payload or {}
-        row = asked[_uuid(id_)] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
+        row = asked[uuid_of(id_)] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
         hits.append(Hit(row, kind or PointKind(str(told[schema.KIND])), score))
     hits.sort(key=lambda hit: (-hit.score, hit.id))
     return hits[: query.limit]
 
 
-def _uuid(id_: object) -> UUID:
+def uuid_of(id_: object) -> UUID:
+    """A point's id, which clients and the engine give as one or as its text."""
     return id_ if isinstance(id_, UUID) else UUID(str(id_))
 
 

@@ -150,7 +150,7 @@ class QdrantServerIndex:
             requests = [self._request(queries[at], rows) for at, rows in asked]
             answers = _answers(client, self._name, requests)
         for (at, rows), answer in zip(asked, answers, strict=True):
-            told = ((str(each.id), each.score, each.payload) for each in answer.points)
+            told = ((each.id, each.score, each.payload) for each in answer.points)
             found[at] = hits_of(told, queries[at], rows)
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
+from memforest_core.recall.pooling import NOT_APART
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
@@ -77,6 +79,19 @@ def test_root_mode_browses_all_the_best_roots() -> None:
         world.index.roots.add(named(f"s{number}#root"))
     found = {piece.session_id for piece in world.recall(mode="root").evidence}
     assert found == {"s0", "s1", "s2"}
+
+
+def test_an_index_that_goes_away_before_a_recall_explains_itself_costs_the_explanation_alone(world: World) -> None:
+    """Given an index that answers all but the last search, then the evidence is that of a recall that explains nothing,
+    and the result says what is missing."""
+    question = "Where is the bicycle?"
+    service = RecallService(world.forest, world.index, world.embedder, world.settings)
+    plain = service.recall(TENANT, "alice", question)
+    world.index.away_after = 2 * len(world.index.calls)
+    explained = replace(service, explains=True).recall(TENANT, "alice", question)
+    assert explained.evidence == plain.evidence
+    assert plain.degraded == ()
+    assert explained.degraded == (NOT_APART,)
 
 
 class TestWhatComesBack:
