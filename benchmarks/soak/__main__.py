@@ -31,7 +31,8 @@ MEASURED = (
     "callers (processes) ingest, append, remember, recall, read windows, digests, profiles and contexts, forget"
     " (turns, sessions, speakers, ranges, owners), correct, merge, export and import at random over a few owners,"
     " against real workers, Postgres, Valkey and the Qdrant engine over HTTP, with offline extraction; a random"
-    " process, caller or worker, gets kill -9 every so often. Each turn has a word of its own. At rest: what must be"
+    " process, caller or worker, gets kill -9 every so often. Then every owner is told one"
+    " thing more. Each turn has a word of its own. At rest: what must be"
     " known is in turns and facts of its owner and recall finds it; forgotten words are in no table, point (sparse"
     " vectors too), key of Redis or bundle's copy; verify is clean, nothing is dead, no operation is without an end,"
     " and Postgres' log has no deadlock. words_either: said while the owner was deleted, so that either came first;"
@@ -78,6 +79,7 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
             time.sleep(options.minutes * 60)
         worked = time.monotonic() - started
         killer.renew()
+        driver.end(callers[0])
         rested = at_rest(running, seen)
         found = look(running, servers, known, seen, random.Random(options.seed))
     return {

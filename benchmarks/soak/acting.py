@@ -379,6 +379,14 @@ class Chooser:
             owner = session.owner or ""
         return Append(self._known, owner, session, [self._known.say(session, owner)])
 
+    def last(self) -> list[Action]:
+        """A session for each owner, whatever became of them: deleted and merged ones can be told something again."""
+        found: list[Action] = []
+        for owner in self._known.names:
+            session = self._known.session()
+            found.append(Say(self._known, owner, session, [self._known.say(session, owner)]))
+        return found
+
     def recall(self, rng: random.Random) -> Action | None:
         session = self._settled(rng)
         if session is None or session.owner is None:

@@ -132,6 +132,12 @@ class Driver:
                 self.act(caller, action, number)
             stop.wait(max(0.0, self._pause_s * rng.uniform(0.5, 1.5) - (time.monotonic() - started)))
 
+    def end(self, caller: Caller) -> None:
+        """When nothing else happens any more: tell each owner something, so that something must always be known."""
+        for action in self._chooser.last():
+            self._number += 1
+            self.act(caller, action, self._number)
+
     def act(self, caller: Caller, action: Action, number: int) -> None:
         """Make one call until it is answered, and change the model."""
         started = time.monotonic()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memforest_core.domain.asked_order import Order
-from memforest_core.domain.scoring import Voted, coverage
+from memforest_core.domain.scoring import Voted, best_first, coverage
 
 SAME_ANCHOR = 0.8
 """Texts that hold this share of the best one's anchor words speak of the anchor too; the earliest of them counts."""
@@ -56,9 +56,9 @@ def lift_ordered(pieces: Sequence[Told], wanted: Wanted, weight: float) -> list[
         added = lifted.get(id(piece), 0.0)
         one = piece.voted
         if added > 0.0:
-            one = one._replace(score=one.score + added, signals={**one.signals, "order": added})
+            one = one.raised_by(added, "order")
         voted.append(one)
-    return sorted(voted, key=lambda one: (-one.score, one.item.place))
+    return best_first(voted)
 
 
 def _states(pieces: Sequence[Told], telling: Collection[str]) -> list[Told]:

@@ -79,11 +79,22 @@ class Item(NamedTuple):
 
 
 class Voted(NamedTuple):
-    """An item's score and what each signal added to it."""
+    """An item's score and what each signal added to it; ``raised`` is what it was raised by after the votes."""
 
     item: Item
     score: float
     signals: Mapping[str, float]
+    raised: float = 0.0
+
+    def raised_by(self, added: float, signal: str) -> Voted:
+        """The same with more, because it is what the question asks for: of that time, with that code, what holds."""
+        signals = {**self.signals, signal: added}
+        return self._replace(score=self.score + added, signals=signals, raised=self.raised + added)
+
+
+def best_first(voted: Iterable[Voted]) -> list[Voted]:
+    """The best first; of equal scores that which was raised more, so that a piece raised by the best score is ahead."""
+    return sorted(voted, key=lambda one: (-one.score, -one.raised, one.item.place))
 
 
 def scaled(scores: Sequence[float | None]) -> list[float]:
@@ -165,7 +176,7 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
         if answer > 0.0:
             signals["answer"] = answer
         voted.append(Voted(item, score + lift + answer, signals))
-    return sorted(voted, key=lambda v: (-v.score, v.item.place))
+    return best_first(voted)
 
 
 def _unread(item: Item, cells: Mapping[UUID, float], facts: Mapping[UUID, float], weights: Weights) -> float:

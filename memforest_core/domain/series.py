@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memforest_core.domain.asked_series import Series
 from memforest_core.domain.ordering import Moment
-from memforest_core.domain.scoring import Voted
+from memforest_core.domain.scoring import Voted, best_first
 
 SIGNAL = "series"
 ALIKE = 0.45
@@ -41,9 +41,9 @@ def lift_series(pieces: Sequence[Stated], series: Series, anchor: Moment | None,
         one, share = piece.voted, shares.get(id(piece))
         if share is not None:
             added = max(0.0, best * piece.near - one.score) + weight * best * piece.near * share
-            one = one._replace(score=one.score + added, signals={**one.signals, SIGNAL: added})
+            one = one.raised_by(added, SIGNAL)
         voted.append(one)
-    return sorted(voted, key=lambda one: (-one.score, one.item.place))
+    return best_first(voted)
 
 
 def _shares(alike: Sequence[Stated], series: Series, anchor: Moment | None) -> Mapping[int, float]:

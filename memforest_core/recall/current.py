@@ -13,7 +13,7 @@ from memforest_core.domain.chain import ChainState
 from memforest_core.domain.holding import Role
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.mentions import found_in
-from memforest_core.domain.scoring import Voted
+from memforest_core.domain.scoring import Voted, best_first
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.domain.words.records import Words
@@ -129,10 +129,9 @@ def current_first(voted: Sequence[Voted], current: Current, weight: float) -> li
     found = []
     for one in voted:
         if id(one) in lifted:
-            added = weight * best
-            one = one._replace(score=one.score + added, signals={**one.signals, current.signal: added})
+            one = one.raised_by(weight * best, current.signal)
         found.append(one)
-    return sorted(found, key=lambda one: (-one.score, one.item.place))
+    return best_first(found)
 
 
 def _first_telling(voted: Iterable[Voted], told: Told) -> Iterator[Voted]:

@@ -67,18 +67,20 @@ class Delivering:
     ) -> tuple[Evidence, ...]:
         """The best ``wanted`` different pieces, the best first."""
         chosen = voted[: SPARE * wanted]
-        pieces: list[Evidence] = []
+        pieces: list[tuple[Voted, Evidence]] = []
         for part, own in pool.shares(chosen):
             if own:
                 pieces += self._of_part(part, own, wanted, asked.neighbours)
-        if pool.alone:
-            return tuple(pieces)
         outside = pool.by_id
-        pieces += [outside[one.item.cell].evidence(one, zone) for one in chosen if one.item.cell in outside]
-        return tuple(sorted(pieces, key=lambda piece: -piece.score)[:wanted])
+        pieces += [(one, outside[one.item.cell].evidence(one, zone)) for one in chosen if one.item.cell in outside]
+        places = {id(one): at for at, one in enumerate(chosen)}
+        pieces.sort(key=lambda pair: places[id(pair[0])])
+        return tuple(piece for _, piece in pieces[:wanted])
 
-    def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int) -> tuple[Evidence, ...]:
-        """The pieces of one forest."""
+    def _of_part(
+        self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int
+    ) -> list[tuple[Voted, Evidence]]:
+        """The pieces of one forest, each with its candidate."""
         with self.store.recalling(part.place.tenant) as rows:
             return self._resolver(rows, part).resolve(voted, wanted, neighbours)
 

@@ -10,7 +10,7 @@ from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.codes import codes
 from memforest_core.domain.ordering import Moment
-from memforest_core.domain.scoring import Item, Scores, Voted, Weights, coverage, vote
+from memforest_core.domain.scoring import Item, Scores, Voted, Weights, best_first, coverage, vote
 from memforest_core.domain.text import terms
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.current import Current, current_first
@@ -118,7 +118,7 @@ class Pool:
         if self.alone:
             return lifted
         ids = self.by_id
-        return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
+        return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
 
     def in_series(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> Placed:
         """The candidates, those lifted that tell what the question asks for of a series, within each forest."""
@@ -137,29 +137,33 @@ class Pool:
             lifted += placed.voted
             near |= placed.near if not gathered.candidates.sentences else {}
         ids = self.by_id
-        return Placed(by_score([*lifted, *(one for one in voted if one.item.cell in ids)]), near)
+        return Placed(best_first([*lifted, *(one for one in voted if one.item.cell in ids)]), near)
 
     def dated_first(self, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
-        """The candidates, those first that lie in the time that the question asks for, if it asks for nothing else."""
-        if weight <= 0 or self.bounds.about == ALWAYS:
+        """The candidates, those first that lie in the time that the question asks for, if it asks for nothing else:
+        they get ``weight`` times the best score of all forests."""
+        if weight <= 0 or self.bounds.about == ALWAYS or not voted:
             return voted
         lifted: list[Voted] = []
         for part, own in self.shares(voted):
-            lifted += dated_first(part.gathered.candidates, own, question, part.place.forest.owner, weight)
+            lifted += dated_first(
+                part.gathered.candidates, own, question, part.place.forest.owner, weight * voted[0].score
+            )
         ids = self.by_id
-        return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
+        return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
 
     def exact_first(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
-        """The candidates, those first whose own turns hold the codes that the question has; of most it has none."""
+        """The candidates, those first whose own turns hold the codes that the question has; of most it has none. They
+        get ``weight`` times the best score of all forests."""
         wanted = codes(question.text)
-        if weight <= 0 or not wanted:
+        if weight <= 0 or not wanted or not voted:
             return voted
         lifted: list[Voted] = []
         for part, own in self.shares(voted):
             with store.recalling(part.place.tenant) as rows:
-                lifted += exact_first(rows, own, wanted, weight)
+                lifted += exact_first(rows, own, wanted, weight * voted[0].score)
         ids = self.by_id
-        return by_score([*lifted, *(one for one in voted if one.item.cell in ids)])
+        return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
 
     def current_first(self, placed: Placed, weight: float) -> list[Voted]:
         """The candidates, those first that tell the states that the question asks for, of all forests."""
@@ -224,11 +228,6 @@ class Pool:
             best = max(scores.lexical.values(), default=1.0)
             scores.lexical |= {id_: share * best for id_, share in held.items()}
             scores.dense |= {piece.id: piece.cosine for piece in self.pieces}
-
-
-def by_score(voted: Iterable[Voted]) -> list[Voted]:
-    """The best first."""
-    return sorted(voted, key=lambda one: (-one.score, one.item.place))
 
 
 def _united(lists: Iterable[Scores]) -> Scores:

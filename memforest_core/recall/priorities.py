@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId
-from memforest_core.domain.scoring import Voted
+from memforest_core.domain.scoring import Voted, best_first
 from memforest_core.domain.temperature import Decay, learned_importance, priority
 from memforest_core.recall.rows.priorities import PriorityRows
 from memforest_core.settings import TopicSettings
@@ -55,6 +55,6 @@ def by_priority(voted: Sequence[Voted], priorities: Mapping[UUID, float], weight
         highest = max((priorities[fact] for fact in one.item.facts if fact in priorities), default=0.0)
         added = weight * highest * best
         if added > 0.0:
-            one = one._replace(score=one.score + added, signals={**one.signals, SIGNAL: added})
+            one = one.raised_by(added, SIGNAL)
         found.append(one)
-    return sorted(found, key=lambda one: (-one.score, one.item.place))
+    return best_first(found)

@@ -58,8 +58,8 @@ class Resolver:
         ordered = sorted(self.candidates.links, key=lambda link: not link.corrected)
         return {(link.fact_id, link.cell_id): link for link in ordered}
 
-    def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> tuple[Evidence, ...]:
-        """The first ``k`` different pieces, best first."""
+    def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> list[tuple[Voted, Evidence]]:
+        """The first ``k`` different pieces, best first, each with the candidate that it was made of."""
         chosen = voted[: SPARE * k]
         told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
         wanted = [*told, *(fact for one in chosen for fact in self.candidates.corrections.get(_turn(one), ()))]
@@ -85,7 +85,7 @@ class Resolver:
         kept = self._with_paths(kept, neighbours)
         if neighbours:
             kept = self._with_neighbours(kept, neighbours)
-        return tuple(piece for _, piece in kept)
+        return kept
 
     def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One piece without its path; None when its fact is gone."""

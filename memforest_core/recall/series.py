@@ -13,7 +13,7 @@ from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.ordering import Moment, Told, anchor_moment
 from memforest_core.domain.people import People
-from memforest_core.domain.scoring import Voted, coverage
+from memforest_core.domain.scoring import Voted, best_first, coverage
 from memforest_core.domain.series import ALIKE, SIGNAL, Stated, lift_series
 from memforest_core.domain.text import terms
 from memforest_core.errors import ModelRejected, ModelUnavailable
@@ -179,7 +179,7 @@ def in_series(
     kept = frozenset(read)
     rest = [one for at, one in enumerate(voted) if at not in kept]
     return Placed(
-        sorted([*lift_series(pieces, series, moment, weight), *rest], key=lambda one: (-one.score, one.item.place)),
+        best_first([*lift_series(pieces, series, moment, weight), *rest]),
         {_place(piece.voted): (piece.near, piece.moment) for piece in pieces if piece.near > 0.0},
     )
 
@@ -202,21 +202,20 @@ def _in_context(pieces: Sequence[Stated]) -> list[Stated]:
 
 
 def dated_first(
-    candidates: Candidates, voted: Sequence[Voted], question: Question, owner: str, weight: float
+    candidates: Candidates, voted: Sequence[Voted], question: Question, owner: str, most: float
 ) -> list[Voted]:
-    """The pieces, best first; of a question that asks for nothing but a time, those that lie in it get ``weight`` times
-    the best score, and half of it of others than those whom it is about."""
+    """The pieces, best first; of a question that asks for nothing but a time, those that lie in it get ``most`` more,
+    and half of it of others than those whom it is about."""
     names = {name for head in candidates.turns.values() for name in terms(head.name)}
     if not any(one.item.in_time for one in voted) or not asks_what_happened(question.text, names):
         return list(voted)
-    best, own = voted[0].score, _by_subject(voted, candidates, question, owner)
+    own = _by_subject(voted, candidates, question, owner)
     found = []
     for at, one in enumerate(voted):
         if one.item.in_time:
-            added = weight * best * (1.0 if at in own else 0.5)
-            one = one._replace(score=one.score + added, signals={**one.signals, SIGNAL: added})
+            one = one.raised_by(most * (1.0 if at in own else 0.5), SIGNAL)
         found.append(one)
-    return sorted(found, key=lambda one: (-one.score, one.item.place))
+    return best_first(found)
 
 
 def certain(current: Current, voted: Sequence[Voted], near: Mapping[Place, tuple[float, Moment]]) -> Current:

@@ -12,7 +12,7 @@ from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId
-from memforest_core.domain.scoring import Item, Voted
+from memforest_core.domain.scoring import Item, Voted, best_first
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
@@ -184,6 +184,16 @@ def test_the_best_piece_of_each_state_goes_first_and_says_why() -> None:
     assert [one.item.place[1] for one in ordered] == [4, 7, 2]
     assert (ordered[0].score, ordered[0].signals) == (7.0, {"cell": 2.0, "current": 5.0})
     assert "current" not in ordered[2].signals
+
+
+@pytest.mark.parametrize(("holds", "other"), [(4, 7), (7, 4)])
+def test_what_holds_goes_first_where_nothing_else_spoke_for_it(holds: int, other: int) -> None:
+    """Given a score that becomes the best one's, then what holds is before it, wherever it was said."""
+    current = Current(({fact(1): frozenset({(SESSION, holds)})},))
+    ordered = current_first([voted(other, 5.0), voted(holds, 0.0, fact(1))], current, 1.0)
+    assert [one.score for one in ordered] == [5.0, 5.0]
+    assert [one.item.place[1] for one in ordered] == [holds, other]
+    assert best_first(reversed(ordered)) == ordered
 
 
 def test_a_turn_that_says_the_fact_at_another_time_is_not_lifted() -> None:

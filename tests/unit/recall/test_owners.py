@@ -110,3 +110,26 @@ def test_headers_say_whose_the_pieces_are() -> None:
 @pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
 def test_every_mode_goes_over_all(mode: str) -> None:
     assert World().recall(mode=mode).mode is Mode(mode)
+
+
+@pytest.mark.parametrize("owners", [["bob", "carol"], ["carol", "bob"]])
+def test_what_is_raised_to_the_best_score_is_before_it_in_whichever_forest_it_is(owners: list[str]) -> None:
+    """Given a turn that has the question's code and nothing else, then it goes before the best of another forest."""
+    world = World()
+    world.indexes = {each.forest_id: ScriptedIndex(forest_id=each.forest_id) for each in world.forests.values()}
+    world.tell("bob", "ticket", "The ticket is in the list of tickets.", lexical=5.0, dense=0.8)
+    world.tell("carol", "code", "It was PRX-4711.", lexical=0.0, dense=0.0)
+    first, second = world.recall("Which ticket is PRX-4711?", owners=owners).evidence
+    assert first.score == second.score
+    assert (first.owner, second.owner) == ("carol", "bob")
+
+
+@pytest.mark.parametrize("owners", [["bob", "carol"], ["carol", "bob"]])
+def test_a_question_about_a_day_alone_has_what_lies_in_it_first_in_whichever_forest_it_is(owners: list[str]) -> None:
+    world = World()
+    world.indexes = {each.forest_id: ScriptedIndex(forest_id=each.forest_id) for each in world.forests.values()}
+    world.tell("bob", "other day", "Nothing happened on the ninth that I know.", lexical=5.0, dense=0.8)
+    world.forests["carol"].session("that day", ("carol", "We went to the fair."), days=5)
+    world.indexes[world.forests["carol"].forest_id].points[named("that day/0")] = (CELL, 0.0, 0.0)
+    first, second = world.recall("What happened on 9 March 2024?", owners=owners).evidence
+    assert (first.owner, second.owner) == ("carol", "bob")
