@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.scoring import Voted
 from memforest_core.index.vector_index import DenseVector, Hit, IndexFilter, IndexQuery, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.gathering import Gathered
@@ -48,7 +49,7 @@ class Kept:
     """Of questions."""
     gathered: dict[Hashable, Gathered] = field(default_factory=dict)
     """Candidates, by question and by all settings that they depend on."""
-    evidence: dict[Hashable, tuple[Evidence, ...]] = field(default_factory=dict)
+    evidence: dict[Hashable, list[tuple[Voted, Evidence]]] = field(default_factory=dict)
     """Pieces, by the candidates that they were made of."""
     pieces: dict[Hashable, Evidence | None] = field(default_factory=dict)
     """Each piece by itself; None for one whose fact is gone."""

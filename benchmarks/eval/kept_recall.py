@@ -106,7 +106,9 @@ class KeptDelivering(Delivering):
 
     kept: Kept
 
-    def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int) -> tuple[Evidence, ...]:
+    def _of_part(
+        self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int
+    ) -> list[tuple[Voted, Evidence]]:
         limits = (self.settings.same_words, self.settings.per_fact, wanted, neighbours)
         key = (part.place.tenant, part.place.forest.id, part.place.bounds, limits, tuple(one.item for one in voted))
         if key not in self.kept.evidence:

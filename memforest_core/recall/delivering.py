@@ -73,8 +73,8 @@ class Delivering:
                 pieces += self._of_part(part, own, wanted, asked.neighbours)
         outside = pool.by_id
         pieces += [(one, outside[one.item.cell].evidence(one, zone)) for one in chosen if one.item.cell in outside]
-        places = {id(one): at for at, one in enumerate(chosen)}
-        pieces.sort(key=lambda pair: places[id(pair[0])])
+        places = {one.item: at for at, one in enumerate(chosen)}
+        pieces.sort(key=lambda pair: places[pair[0].item])
         return tuple(piece for _, piece in pieces[:wanted])
 
     def _of_part(
