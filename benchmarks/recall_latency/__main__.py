@@ -21,6 +21,7 @@ from benchmarks.recall_latency.measuring import (
     first_of_process,
     recalled,
     service_of,
+    tended,
 )
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, World
 from memforest_core.index.rows import IndexStore
@@ -46,8 +47,9 @@ MEASURED = (
     " fact is said by one turn, two turns are a cell, twenty a session; trees and summaries as refresh leaves them"
     " without a model. cpu_ms: CPU of the asking thread (mean). round_trips: vector searches of one recall (median)."
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
-    " at_once: callers in one process, each asking again when it is answered. process_cold: a new process opens its"
-    " stores and recalls twice"
+    " graphs_s: seconds that were waited, after the"
+    " recalls that warm up, for graphs of large forests. at_once: callers in one process, each asking again when it is"
+    " answered. process_cold: a new process opens its stores and recalls twice"
 )
 
 
@@ -93,8 +95,10 @@ def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
             made: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
             if forests > 1:
                 made["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
-            one_by_one = [recalled(service, owner, one.text) for owner, one in asked]
-            made |= alone(one_by_one[WARM_UP:])
+            for owner, one in asked[:WARM_UP]:
+                recalled(service, owner, one.text)
+            made["graphs_s"] = round(tended(index), 1)
+            made |= alone([recalled(service, owner, one.text) for owner, one in asked[WARM_UP:]])
             made["at_once"] = at_once(service, asked, options.callers)
         made["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
     say("  ".join(f"{name}={value}" for name, value in made.items()))

@@ -30,6 +30,10 @@ Questions = Sequence[tuple[str, Asked]]
 """Owners, each with a question about what was said in their forest."""
 
 
+TENDED_S = 600.0
+"""What graphs may take to be built: 42 s for 100,000 facts on one core."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One recall: its stages, and milliseconds of this thread's CPU (Python, and the drivers of the stores)."""
@@ -44,13 +48,23 @@ class Measured:
 
 
 @contextmanager
-def collection(directory: Path | None = None) -> Iterator[VectorIndex]:
+def collection(directory: Path | None = None) -> Iterator[EdgeIndex]:
     """The index in a directory, an empty one of its own where none is given; closed at the end."""
     with tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as own:
         index = EdgeIndex(directory or Path(own), StoredVectors.model, DIMENSION)
         index.prepare()
         yield index
         index.close()
+
+
+def tended(index: EdgeIndex) -> float:
+    """Wait for the graphs that are being built; seconds. Raises TimeoutError after TENDED_S."""
+    started = time.monotonic()
+    while index.tending:
+        if time.monotonic() - started > TENDED_S:
+            raise TimeoutError(f"The graphs of the index were not built in {TENDED_S:.0f} s.")
+        time.sleep(0.1)
+    return time.monotonic() - started
 
 
 def service_of(engine: sa.Engine, index: VectorIndex, asked: Questions) -> RecallService:

@@ -128,6 +128,7 @@ def test_each_size_of_memory_has_its_recall_latency(recalled: list[dict[str, Any
         assert (row["at_once"]["callers"], row["at_once"]["n"]) == (3, 44)
         assert row["at_once"]["per_second"] > 0
         assert row["process_cold"]["first_ms"] > 0
+        assert row["graphs_s"] == 0.0, "memories this small have no graphs"
     assert recalled[-1]["forests_cold"]["n"] == 40
 
 

@@ -187,6 +187,11 @@ class EdgeIndex:
         with self._writing, _engine_failures("the vector index refused a write"):
             self._opened().update(engine.UpdateOperation.upsert_points([marked]))
 
+    @property
+    def tending(self) -> bool:
+        """Whether a graph is being built, or takes in what changed: searches ask the engine meanwhile."""
+        return self._graphs.tending
+
     def close(self) -> None:
         """Flush and release the directory; later calls fail with IndexUnavailable."""
         self._graphs.close()
