@@ -47,9 +47,9 @@ MEASURED = (
     " fact is said by one turn, two turns are a cell, twenty a session; trees and summaries as refresh leaves them"
     " without a model. cpu_ms: CPU of the asking thread (mean). round_trips: vector searches of one recall (median)."
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
-    " graphs_s: seconds that were waited, after the"
-    " recalls that warm up, for graphs of large forests. at_once: callers in one process, each asking again when it is"
-    " answered. process_cold: a new process opens its stores and recalls twice"
+    " graphs_s: seconds that were waited, after the recalls that warm up, for graphs of large forests."
+    " at_once: callers in one process, each asking again when it is answered. process_cold: a new process opens its"
+    " stores and recalls twice"
 )
 
 

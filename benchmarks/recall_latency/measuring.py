@@ -28,8 +28,6 @@ from memforest_core.store.engine import open_engine
 
 Questions = Sequence[tuple[str, Asked]]
 """Owners, each with a question about what was said in their forest."""
-
-
 TENDED_S = 600.0
 """What graphs may take to be built: 42 s for 100,000 facts on one core."""
 

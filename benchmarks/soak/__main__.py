@@ -31,9 +31,9 @@ MEASURED = (
     "callers (processes) ingest, append, remember, recall, read windows, digests, profiles and contexts, forget"
     " (turns, sessions, speakers, ranges, owners), correct, merge, export and import at random over a few owners,"
     " against real workers, Postgres, Valkey and the Qdrant engine over HTTP, with offline extraction; a random"
-    " process, caller or worker, gets kill -9 every so often. Then every owner is told one"
-    " thing more. Each turn has a word of its own. At rest: what must be"
-    " known is in turns and facts of its owner and recall finds it; forgotten words are in no table, point (sparse"
+    " process, caller or worker, gets kill -9 every so often. Then every owner is told one thing more"
+    " (not in actions). Each turn has a word of its own. At rest: what must be known is"
+    " in turns and facts of its owner and recall finds it; forgotten words are in no table, point (sparse"
     " vectors too), key of Redis or bundle's copy; verify is clean, nothing is dead, no operation is without an end,"
     " and Postgres' log has no deadlock. words_either: said while the owner was deleted, so that either came first;"
     " forgotten_in_statistics: forgotten words in pg_stats; findings: all else"
@@ -78,6 +78,7 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
         with watched(running, driver.full), together([killer.kill, partial(_reported, seen), *drives]):
             time.sleep(options.minutes * 60)
         worked = time.monotonic() - started
+        acted = dict(sorted(seen.actions.items()))
         killer.renew()
         driver.end(callers[0])
         rested = at_rest(running, seen)
@@ -86,7 +87,7 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
         "owners": options.owners,
         "seconds": round(worked, 1),
         "rest_s": round(rested, 1),
-        "actions": dict(sorted(seen.actions.items())),
+        "actions": acted,
         "outcomes": dict(sorted(seen.outcomes.items())),
         "median_s": {kind: round(statistics.median(each), 3) for kind, each in sorted(seen.seconds.items())},
         "kills": dict(seen.kills),

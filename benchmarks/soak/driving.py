@@ -134,7 +134,9 @@ class Driver:
 
     def end(self, caller: Caller) -> None:
         """When nothing else happens any more: tell each owner something, so that something must always be known."""
-        for action in self._chooser.last():
+        with self._known.lock:
+            actions = self._chooser.last()
+        for action in actions:
             self._number += 1
             self.act(caller, action, self._number)
 

@@ -87,7 +87,7 @@ class Voted(NamedTuple):
     raised: float = 0.0
 
     def raised_by(self, added: float, signal: str) -> Voted:
-        """The same with more, because it is what the question asks for: of that time, with that code, what holds."""
+        """The same with more, given after the votes: for its time, a code, because it holds, for a topic at hand."""
         signals = {**self.signals, signal: added}
         return self._replace(score=self.score + added, signals=signals, raised=self.raised + added)
 

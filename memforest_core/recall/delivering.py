@@ -71,6 +71,8 @@ class Delivering:
         for part, own in pool.shares(chosen):
             if own:
                 pieces += self._of_part(part, own, wanted, asked.neighbours)
+        if pool.alone:
+            return tuple(piece for _, piece in pieces)
         outside = pool.by_id
         pieces += [(one, outside[one.item.cell].evidence(one, zone)) for one in chosen if one.item.cell in outside]
         places = {one.item: at for at, one in enumerate(chosen)}
