@@ -585,6 +585,9 @@ class RecallSettings(Group):
     a chat model and with an embedding model that knows the language of the question; 0 for never."""
     related_weight: float = Field(default=0.5, ge=0)
     """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
+    tokens_weight: float = Field(default=0.15, ge=0)
+    """For what comes nearest to the question token by token (late interaction): times the best score. Only with the
+    built-in embedding model, whose token vectors are stored with cells."""
     order_weight: float = Field(default=1.2, ge=0)
     """For what lies before, after or between others, or first or last of all, when a question asks for that."""
     series_weight: float = Field(default=1.0, ge=0)

@@ -29,7 +29,7 @@ from memforest_core.settings import RecallSettings
 
 VOTING = ("cell", "fact", "unread", "interval", "root", "neighbour", "answer", "speaker", "time", "ranked")
 """Weights that count when candidates are voted on, and not before."""
-LIFTING = ("order", "current", "exact", "priority")
+LIFTING = ("tokens", "order", "current", "exact", "priority")
 """Weights that count after that."""
 
 

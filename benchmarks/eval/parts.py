@@ -23,6 +23,7 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     "related": {"related_weight": 0.0},
     "series": {"series_weight": 0.0},
     "exact": {"exact_weight": 0.0},
+    "tokens": {"tokens_weight": 0.0},
     "answer": {"answer_weight": 0.0},
     "unread": {"unread_weight": 0.0},
     "enough-words": {"enough_words": 0.0},

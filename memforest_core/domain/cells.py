@@ -74,6 +74,18 @@ def speech(name: str, content: str) -> str:
     return f"{name}: {content}"
 
 
+def turn_starts(text: str, lengths: Sequence[int]) -> tuple[int, ...]:
+    """Where the turns of a cell's text begin, in characters, by the ``lengths`` of their contents; (0,) where these
+    don't fit the text."""
+    starts: list[int] = []
+    end = len(text)
+    for length in reversed(lengths):
+        # Names hold no line break, contents may.
+        starts.append(text.rfind("\n", 0, max(0, end - length)) + 1)
+        end = starts[-1] - 1
+    return tuple(reversed(starts)) if starts and end == -1 and len(set(starts)) == len(starts) else (0,)
+
+
 BORDERS = (("\n\n",), ("\n",), ("}, ", "},"), (". ", "! ", "? ", "。", "！", "？"), (" ",), (",",))
 """Where a long text is cut, the best border first: between paragraphs, lines (of a log, a list, JSON), records of JSON
 in one line, sentences, words, values."""

@@ -44,6 +44,8 @@ class StalePoint:
     gone: bool
     cold: bool = False
     text: str = ""
+    turns: tuple[int, ...] = ()
+    """Of a cell: where in ``text``, in characters, its turns begin."""
     vector: Vectors | None = None
     counts: TermCounts = NO_TERMS
     leaves: int = 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 from uuid import UUID
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
@@ -17,6 +18,7 @@ from memforest_core.index.records import LEASE_S, PointLease, StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.models.token_vectors import MODELS, to_bytes
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import as_stored
 from memforest_core.work.decision import decide
@@ -32,8 +34,13 @@ PORTION_S = LEASE_S / 6
 """Of a batch as many texts are embedded at once as take so long; then their vectors are stored, and the lease is
 renewed. A sixth, because other threads may ask the same model meanwhile."""
 
-Embedding = tuple[dict[OwnText, Vectors], CallRecord]
-"""Vectors of texts, and the record of the call that made them."""
+
+class Embedding(NamedTuple):
+    """Vectors of texts, the token vectors of the cells among them as they are stored, and the record of the call."""
+
+    vectors: dict[OwnText, Vectors]
+    tokens: dict[OwnText, bytes]
+    record: CallRecord
 
 
 class OutagePause:
@@ -176,7 +183,8 @@ class Indexer:
         """What is under the lease now, and the vectors that it needs and that are stored."""
         with self.store.indexing(tenant) as rows:
             points = rows.claim_points(kinds, lease, self.batch)
-            return points, rows.known_vectors(self.embedder.model, _texts(points))
+            cells = _turns(points) if self.embedder.model in MODELS else ()
+            return points, rows.known_vectors(self.embedder.model, _texts(points), cells)
 
     @repeated
     def _release(self, tenant: TenantId, lease: PointLease) -> None:
@@ -206,9 +214,9 @@ class Indexer:
         # What was claimed just now and needs no vector is looked at again when it is written.
         if not missing and not all(point.wanted for point in points):
             held = self._held(tenant, token, points, None)
-        for embedded in self._embedded(missing):
-            vectors |= embedded[0]
-            self.telemetry.called(tenant, [embedded[1]])
+        for embedded in self._embedded(missing, _turns(points)):
+            vectors |= embedded.vectors
+            self.telemetry.called(tenant, [embedded.record])
             more = any(text not in vectors for text in missing)
             # A row that somebody else had locked while a portion was stored lacks the vectors of that portion.
             held &= self._held(tenant, token, points, embedded, renew=more)
@@ -245,11 +253,10 @@ class Indexer:
             if renew:
                 rows.renew_leases(token, list(held))
             if embedded is not None:
-                vectors, record = embedded
                 current = set(_texts([point for point in points if point.id in held]))
-                made = {text: vector for text, vector in vectors.items() if text in current}
-                rows.put_vectors(self.embedder.model, made)
-                rows.record_calls([record], None, None)
+                made = {text: vector for text, vector in embedded.vectors.items() if text in current}
+                rows.put_vectors(self.embedder.model, made, embedded.tokens)
+                rows.record_calls([embedded.record], None, None)
         return held
 
     @repeated
@@ -295,8 +302,9 @@ class Indexer:
         with self.store.indexing(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans])
 
-    def _embedded(self, missing: Sequence[OwnText]) -> Iterator[Embedding]:
-        """The vectors of texts, each embedded once whoever says it, in portions that keep to the lease."""
+    def _embedded(self, missing: Sequence[OwnText], cells: Mapping[OwnText, Sequence[int]]) -> Iterator[Embedding]:
+        """The vectors of texts, each embedded once whoever says it, in portions that keep to the lease; ``cells`` says
+        where the turns of those begin that are cells."""
         owners: dict[str, list[OwnText]] = {}
         for own in missing:
             owners.setdefault(own.text, []).append(own)
@@ -307,7 +315,12 @@ class Indexer:
             embedded = self.embedder.embed(some)
             self._pace.took(self.clock() - started, len(some))
             found = zip(some, map(as_stored, embedded.vectors), strict=True)
-            yield {own: vector for text, vector in found for own in owners[text]}, embedded.record
+            vectors = {own: vector for text, vector in found for own in owners[text]}
+            each = zip(some, embedded.tokens or (), strict=embedded.tokens is not None)
+            tokens = {
+                own: to_bytes(tokens, cells[own]) for text, tokens in each for own in owners[text] if own in cells
+            }
+            yield Embedding(vectors, tokens, embedded.record)
 
 
 def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
@@ -317,6 +330,11 @@ def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
 def _texts(points: Sequence[StalePoint]) -> list[OwnText]:
     own = (OwnText(point.forest_id, point.text) for point in points if point.wanted and point.vector is None)
     return list(dict.fromkeys(own))
+
+
+def _turns(points: Sequence[StalePoint]) -> dict[OwnText, tuple[int, ...]]:
+    """Where the turns begin in the texts of cells."""
+    return {OwnText(point.forest_id, point.text): point.turns for point in points if point.turns}
 
 
 def _point(tenant: TenantId, point: StalePoint, vectors: dict[OwnText, Vectors]) -> Point:

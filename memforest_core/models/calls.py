@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import MemForestError
+from memforest_core.models.token_vectors import TokenVectors
 
 Vectors = NDArray[np.float32]
 """Row-wise unit vectors, shape (n, dimension)."""
@@ -106,10 +107,14 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Vectors in the order of the texts, shape (n, dimension), float32, unit length."""
+    """Vectors in the order of the texts, shape (n, dimension), float32, unit length.
+
+    ``tokens`` are the token vectors of each text, of a model that gives them (``token_vectors.MODELS``).
+    """
 
     vectors: Vectors
     record: CallRecord
+    tokens: Sequence[TokenVectors] | None = None
 
 
 class Embedder(Protocol):

@@ -13,14 +13,16 @@ from memforest_core.domain.ordering import Moment
 from memforest_core.domain.scoring import Item, Scores, Voted, Weights, best_first, coverage, vote
 from memforest_core.domain.text import terms
 from memforest_core.index.vector_index import PointKind
+from memforest_core.models.token_vectors import Unit
 from memforest_core.recall.current import Current, current_first
 from memforest_core.recall.exact import exact_first
 from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
 from memforest_core.recall.index_search import best_of_words
 from memforest_core.recall.items import ALWAYS, Bounds, items
+from memforest_core.recall.late_interaction import LOOKED_AT, nearer_first
 from memforest_core.recall.ordering import in_order
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import FoundText
+from memforest_core.recall.records import CellTokens, FoundText
 from memforest_core.recall.related.shares import told_apart
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.series import Place as PieceKey
@@ -102,6 +104,21 @@ class Pool:
             return weights
         # One state is asked for: what stands between two tellings of others is no better for it.
         return replace(weights, next_but_one=0.0)
+
+    def nearer_first(
+        self, store: RecallStore, voted: list[Voted], model: str, tokens: Unit, weight: float
+    ) -> list[Voted]:
+        """The candidates as their tokens come near to those of the question, whose best one of all forests gets
+        ``weight`` times the best score."""
+        if not voted:
+            return voted
+        cells: dict[UUID, CellTokens] = {}
+        for part, own in self.shares(voted[:LOOKED_AT]) if self.parts else ():
+            with store.recalling(part.place.tenant) as rows:
+                wanted = list(dict.fromkeys(one.item.cell for one in own))
+                found = rows.one(rows.tokens(part.place.forest.id, model, wanted))
+            cells |= found
+        return nearer_first(voted, cells, tokens, weight * voted[0].score)
 
     def ordered(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
         """The candidates as the question's order of time lifts them, within each forest."""

@@ -11,6 +11,7 @@ from uuid import UUID
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import TimeSpan
+from memforest_core.models.token_vectors import TurnTokens
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
@@ -26,6 +27,13 @@ class CellRef(NamedTuple):
     char_start: int | None
     char_end: int | None
     placed: bool
+
+
+class CellTokens(NamedTuple):
+    """The token vectors of a cell, whose first turn has the ordinal ``first_turn`` in its session."""
+
+    first_turn: int
+    tokens: TurnTokens
 
 
 class Link(NamedTuple):

@@ -16,8 +16,9 @@ from memforest_core.domain.scoring import Voted, Weights
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
-from memforest_core.models.calls import CallRecord, ChatModel, Embedder, Reranker
+from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
 from memforest_core.models.prompts import BUILT_IN, Prompts
+from memforest_core.models.token_vectors import Unit, unpack
 from memforest_core.recall.asking import Asked, Range, RecallOptions, asked_owners, checked
 from memforest_core.recall.current import Current, current_states, previous_states
 from memforest_core.recall.delivering import Delivering
@@ -137,12 +138,13 @@ class RecallService:
             if rewritten.changed:
                 asked = replace(asked, question=parse_question(rewritten.text))
         with clock.stage("embed"):
-            dense = self._embed(asked.question, degraded) if given is None else given
+            embedded = self._embed(asked.question, degraded) if given is None else None
+        dense: DenseVector | None = given if embedded is None else embedded.vectors[0]
         searching = self._begin(tenant, owners, asked, dense, degraded)
         asked, picked = self._picked(asked, thought, dense, len(places))
         parts = self._parts(places, asked, dense, thought, clock)
         pool = self._pool(parts, asked, searching, zone, clock, degraded)
-        voted = self._voted(pool, asked, clock)
+        voted = self._voted(pool, asked, clock, _tokens(embedded))
         evidence, failed, calls = self._delivering.evidence(pool, asked, voted, zone, clock)
         degraded += failed
         self._account(tenant, parts, [*thought.calls, *calls], degraded)
@@ -242,14 +244,19 @@ class RecallService:
                     return find(rows, place.forest, asked.question, attributes, place.bounds.said_until)
         return Current()
 
-    def _voted(self, pool: Pool, asked: Asked, clock: Clock) -> list[Voted]:
-        """The candidates with all votes, best first."""
+    def _voted(self, pool: Pool, asked: Asked, clock: Clock, tokens: Unit | None) -> list[Voted]:
+        """The candidates with all votes, best first; ``tokens`` are those of the question, if the embedding model gives
+        them."""
         with clock.stage("score"):
             # With a chat model it was not measured: its sentences share more words with questions, and the questions of
             # its plans have words of their own. Where vectors mean little, words are all there is.
             less = self.chat is None and asked.question.known_to(self.embedder.model)
             enough = self.settings.enough_words if less else 0.0
             voted = pool.voted(asked.question, self._weights, enough)
+        if tokens is not None and self.settings.tokens_weight > 0:
+            with clock.stage("tokens"):
+                weight = self.settings.tokens_weight
+                voted = pool.nearer_first(self.store, voted, self.embedder.model, tokens, weight)
         with clock.stage("order"):
             voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
             voted = pool.dated_first(voted, asked.question, self.settings.series_weight)
@@ -293,13 +300,17 @@ class RecallService:
         except StoreUnavailable:
             degraded.append("The store is away: what the model calls cost was not kept.")
 
-    def _embed(self, question: Question, degraded: list[str]) -> DenseVector | None:
+    def _embed(self, question: Question, degraded: list[str]) -> Embedded | None:
         try:
-            vector: DenseVector = self.embedder.embed_query([question.text]).vectors[0]
+            return self.embedder.embed_query([question.text])
         except (ModelUnavailable, ModelRejected):
             degraded.append("The embedding model is away: answered by words alone.")
             return None
-        return vector
+
+
+def _tokens(question: Embedded | None) -> Unit | None:
+    """The token vectors of a question, if its model gives them."""
+    return None if question is None or question.tokens is None else unpack(question.tokens[0].packed)
 
 
 def _span(about: Range) -> TimeSpan:

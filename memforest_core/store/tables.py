@@ -568,6 +568,8 @@ class VectorRow(OfTenant, Base):
     model: Mapped[str] = mapped_column(primary_key=True)
     text_hash: Mapped[bytes] = mapped_column(primary_key=True)
     vector: Mapped[bytes]
+    tokens: Mapped[bytes | None]
+    """Of a cell's text, if its model gives them: its token vectors (``models/token_vectors.py``)."""
 
 
 class ExtractionCache(OfTenant, Base):

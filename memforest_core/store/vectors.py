@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
@@ -33,7 +33,8 @@ UNUSED = """NOT EXISTS (SELECT 1 FROM memforest.cell c
 """The condition that no cell, fact or candidate of its own forest has the text of vector ``v``: it is an orphan."""
 
 _SELECT = sa.text("""
-    SELECT v.forest_id, v.text_hash, v.vector FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[])) AS u(forest, hash)
+    SELECT v.forest_id, v.text_hash, v.vector, v.tokens IS NOT NULL AS has_tokens
+      FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[])) AS u(forest, hash)
       JOIN memforest.vector v
         ON v.tenant_id = :t AND v.forest_id = u.forest AND v.model = :m AND v.text_hash = u.hash
     """)
@@ -51,6 +52,17 @@ _PUT = sa.text("""
       FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[])) AS u(forest, hash, vector)
      ORDER BY u.forest, u.hash
     ON CONFLICT DO NOTHING
+    """)
+
+# Those that were stored without their tokens, by an import or before there were any, get them.
+_PUT_WITH_TOKENS = sa.text("""
+    INSERT INTO memforest.vector AS v (tenant_id, forest_id, model, text_hash, vector, tokens)
+    SELECT :t, u.forest, :m, u.hash, u.vector, u.tokens
+      FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[]), CAST(:k AS bytea[]))
+           AS u(forest, hash, vector, tokens)
+     ORDER BY u.forest, u.hash
+    ON CONFLICT (tenant_id, forest_id, model, text_hash) DO UPDATE SET tokens = excluded.tokens
+     WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL
     """)
 
 _OF_HASHES = """v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
@@ -108,16 +120,25 @@ class VectorRows(TenantRows):
 
     def vectors_by_hash(self, model: str, keys: Iterable[Key]) -> dict[Key, Vectors]:
         """The stored vectors of those content hashes that have one in their forest."""
-        wanted = list(set(keys))
-        if not wanted:
-            return {}
-        rows = self._run(_SELECT, m=model, f=[forest for forest, _ in wanted], h=[key for _, key in wanted])
-        return {(ForestId(row.forest_id), bytes(row.text_hash)): from_bytes(row.vector) for row in rows}
+        return {key: vector for key, vector, _ in self._vectors(model, keys)}
 
-    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
-        """The stored vectors, shape (dimension,), of those texts that have one."""
+    def _vectors(self, model: str, keys: Iterable[Key]) -> Iterator[tuple[Key, Vectors, bool]]:
+        """The keys that have a vector, with it, and whether its token vectors are stored."""
+        wanted = list(set(keys))
+        if wanted:
+            rows = self._run(_SELECT, m=model, f=[forest for forest, _ in wanted], h=[key for _, key in wanted])
+            for row in rows:
+                yield (ForestId(row.forest_id), bytes(row.text_hash)), from_bytes(row.vector), row.has_tokens
+
+    def known_vectors(
+        self, model: str, texts: Collection[OwnText], with_tokens: Collection[OwnText] = ()
+    ) -> dict[OwnText, Vectors]:
+        """The stored vectors, shape (dimension,), of those texts that have one; of texts ``with_tokens`` only where
+        their token vectors are stored too."""
         keys = {text: (text.forest_id, text_hash(text.text)) for text in texts}
-        found = self.vectors_by_hash(model, keys.values())
+        strict = {keys[text] for text in with_tokens}
+        rows = self._vectors(model, keys.values())
+        found = {key: vector for key, vector, has_tokens in rows if has_tokens or key not in strict}
         return {text: found[key] for text, key in keys.items() if key in found}
 
     def hold_forests(self, forests: Collection[ForestId]) -> frozenset[ForestId]:
@@ -127,19 +148,25 @@ class VectorRows(TenantRows):
         """
         return frozenset(ForestId(each) for each in self._run(_HOLD_FORESTS, f=list(forests)).scalars())
 
-    def put_vectors(self, model: str, vectors: Mapping[OwnText, Vectors]) -> None:
-        """Store vectors; one that is there already stays. Those of a forest that is being deleted are left out."""
+    def put_vectors(
+        self, model: str, vectors: Mapping[OwnText, Vectors], tokens: Mapping[OwnText, bytes] | None = None
+    ) -> None:
+        """Store vectors, with the token vectors of some of these texts; what is there already stays. Those of a forest
+        that is being deleted are left out."""
         if not vectors:
             return
         alive = self.hold_forests({text.forest_id for text in vectors})
         kept = [(text, vector) for text, vector in vectors.items() if text.forest_id in alive]
-        self._run(
-            _PUT,
-            m=model,
-            f=[text.forest_id for text, _ in kept],
-            h=[text_hash(text.text) for text, _ in kept],
-            v=[to_half(vector) for _, vector in kept],
-        )
+        values: dict[str, object] = {
+            "m": model,
+            "f": [text.forest_id for text, _ in kept],
+            "h": [text_hash(text.text) for text, _ in kept],
+            "v": [to_half(vector) for _, vector in kept],
+        }
+        if tokens:
+            self._run(_PUT_WITH_TOKENS, **values, k=[tokens.get(text) for text, _ in kept])
+        else:
+            self._run(_PUT, **values)
 
     def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:
         """Drop those of a forest's vectors whose text no cell, fact or candidate of it has any more; how many."""

@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
 from memforest_core.errors import ModelUnavailable
-from memforest_core.models.calls import Embedded, Vectors
+from memforest_core.models.calls import Embedded
 
 Ids = list[int]
-Run = Callable[[Sequence[Ids]], Vectors]
+Row = TypeVar("Row")
+"""What a run makes of one token list."""
+Run = Callable[[Sequence[Ids]], Sequence[Row]]
 
 
 def padded(length: int, rounding: int) -> int:
@@ -40,60 +43,58 @@ def in_batches(texts: Sequence[str], size: int, request: Callable[[Sequence[str]
     return Embedded(np.concatenate([part.vectors for part in parts]), total)
 
 
-class _Call:
+class _Call(Generic[Row]):
     """The rows that one caller waits for."""
 
-    def __init__(self, tokens: Sequence[Ids], dimension: int) -> None:
+    def __init__(self, tokens: Sequence[Ids]) -> None:
         self.tokens = tokens
-        self.vectors: Vectors = np.empty((len(tokens), dimension), dtype=np.float32)
+        self.rows: list[Row | None] = [None] * len(tokens)
         self.missing = len(tokens)
         self.failed = False
         self.ready = threading.Event()
 
 
-_Row = tuple[int, _Call, int]
+_Waiting = tuple[int, _Call[Row], int]
 """When it came (a number that grows), who waits for it, and its place in the call."""
-_Groups = dict[int, deque[_Row]]
+_Groups = dict[int, deque[_Waiting[Row]]]
 """Waiting rows by padded length, none empty; those of a length in the order in which they came."""
 
 
-class Batches:
+class Batches(Generic[Row]):
     """Runs token lists of one padded length together, ``threads`` batches at a time, those first that came first:
     callers who ask for other lengths all the time hold nobody up.
 
-    ``run`` must give a row the same vector in any company. A token list is padded to a multiple of ``rounding``; a
-    batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
+    ``run`` must make the same row of a token list in any company. A token list is padded to a multiple of
+    ``rounding``; a batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
     """
 
     def __init__(
         self,
-        run: Run,
+        run: Run[Row],
         *,
-        dimension: int,
         rounding: int,
         threads: int,
         batch_size: int,
         batch_tokens: int,
     ) -> None:
         self._run = run
-        self._dimension = dimension
         self._rounding = rounding
         self._batch_size = batch_size
         self._batch_tokens = batch_tokens
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="memforest-embed")
         self._lock = threading.Lock()
-        self._urgent: _Groups = {}
-        self._queued: _Groups = {}
+        self._urgent: _Groups[Row] = {}
+        self._queued: _Groups[Row] = {}
         self._came = count()
 
-    def vectors(self, tokens: Sequence[Ids], *, urgent: bool) -> Vectors:
+    def rows(self, tokens: Sequence[Ids], *, urgent: bool) -> list[Row]:
         """One row per token list, in order; urgent rows go before all others that wait.
 
         Raises what the run raised, or ModelUnavailable if it failed in another caller's batch.
         """
-        call = _Call(tokens, self._dimension)
         if not tokens:
-            return call.vectors
+            return []
+        call: _Call[Row] = _Call(tokens)
         lengths = [padded(len(ids), self._rounding) for ids in tokens]
         groups = self._urgent if urgent else self._queued
         with self._lock:
@@ -104,25 +105,25 @@ class Batches:
         runs = [
             self._pool.submit(self._run_next)
             for length in set(lengths)
-            for _ in range(-(-lengths.count(length) // self._rows(length)))
+            for _ in range(-(-lengths.count(length) // self._fitting(length)))
         ]
         call.ready.wait()
         if call.failed:
             for run in runs:
                 run.result()
             raise ModelUnavailable("The embedding model failed on a batch shared with other texts.")
-        return call.vectors
+        return cast("list[Row]", call.rows)
 
-    def _rows(self, length: int) -> int:
+    def _fitting(self, length: int) -> int:
         return max(1, min(self._batch_size, self._batch_tokens // length))
 
-    def _take(self) -> list[_Row]:
+    def _take(self) -> list[_Waiting[Row]]:
         with self._lock:
             groups = self._urgent or self._queued
             if not groups:
                 return []
             length, rows = min(groups.items(), key=lambda group: group[1][0][0])
-            taken = [rows.popleft() for _ in range(min(len(rows), self._rows(length)))]
+            taken = [rows.popleft() for _ in range(min(len(rows), self._fitting(length)))]
             if not rows:
                 del groups[length]
             return taken
@@ -131,19 +132,19 @@ class Batches:
         taken = self._take()
         if not taken:
             return
-        found: Vectors | None = None
+        found: Sequence[Row] | None = None
         try:
             found = self._run([call.tokens[position] for _, call, position in taken])
         finally:
             self._deliver(taken, found)
 
-    def _deliver(self, taken: Sequence[_Row], found: Vectors | None) -> None:
+    def _deliver(self, taken: Sequence[_Waiting[Row]], found: Sequence[Row] | None) -> None:
         with self._lock:
             for row, (_, call, position) in enumerate(taken):
                 if found is None:
                     call.failed = True
                 else:
-                    call.vectors[position] = found[row]
+                    call.rows[position] = found[row]
                 call.missing -= 1
                 if call.missing == 0:
                     call.ready.set()

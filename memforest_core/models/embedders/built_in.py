@@ -6,13 +6,23 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
-from memforest_core.models.embedders.batching import Ids
+from memforest_core.models.token_vectors import TokenVectors
 
 MAX_THREADS = 8
 """Without a number given: as many as cores, but a process is rarely alone on a large machine."""
+
+
+class Read(NamedTuple):
+    """What a model made of a text: a unit vector, of how many tokens, and their own vectors, if it gives them."""
+
+    vector: Vectors
+    size: int
+    tokens: TokenVectors | None = None
 
 
 class Engine(Protocol):
@@ -20,14 +30,9 @@ class Engine(Protocol):
 
     dimension: int
 
-    def encode(self, text: str, *, query: bool) -> Ids:
-        """What the model reads of a text. Raises ModelRejected for text that is not Unicode."""
-
-    def tokens(self, ids: Ids) -> int:
-        """How many tokens that is."""
-
-    def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
-        """Unit vectors in the order of the texts; urgent ones go before others that wait."""
+    def read(self, texts: Sequence[str], *, query: bool) -> list[Read]:
+        """In the order of the texts; questions go before others that wait. Raises ModelRejected for text that is not
+        Unicode."""
 
 
 class BuiltInEmbedder:
@@ -60,20 +65,21 @@ class BuiltInEmbedder:
         engine = self._engine()
         started = time.perf_counter()
         distinct = list(dict.fromkeys(texts))
-        encoded = [engine.encode(text, query=query) for text in distinct]
-        vectors = engine.vectors(encoded, urgent=query)
-        rows = {text: row for row, text in enumerate(distinct)}
+        found = dict(zip(distinct, engine.read(distinct, query=query), strict=True))
         record = CallRecord(
             step=Step.EMBED,
             model=self.model,
-            prompt_tokens=sum(map(engine.tokens, encoded)),
+            prompt_tokens=sum(read.size for read in found.values()),
             completion_tokens=0,
             cached_tokens=0,
             cost_usd=0.0,
             latency_ms=(time.perf_counter() - started) * 1000.0,
             outcome="ok",
         )
-        return Embedded(vectors[[rows[text] for text in texts]], record)
+        reads = [found[text] for text in texts]
+        vectors = np.stack([read.vector for read in reads]) if reads else np.empty((0, engine.dimension), np.float32)
+        tokens = [read.tokens for read in reads if read.tokens is not None]
+        return Embedded(vectors, record, tokens if reads and len(tokens) == len(reads) else None)
 
     def _engine(self) -> Engine:
         with self._lock:

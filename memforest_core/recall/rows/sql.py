@@ -47,6 +47,13 @@ CELLS = sa.text("""
      WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
     """)
 
+TOKENS = sa.text("""
+    SELECT c.cell_id::text, c.first_turn, v.tokens
+      FROM memforest.cell c
+      JOIN memforest.vector v ON v.tenant_id = :t AND v.forest_id = :f AND v.model = :m AND v.text_hash = c.text_hash
+     WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f AND v.tokens IS NOT NULL
+    """)
+
 # A fact that was said a thousand times is met where it was said last.
 LINKS_OF_FACTS = sa.text(f"""
     SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by

@@ -144,7 +144,7 @@ SCOPE = _table("scope", "tree", IdKind.SCOPE, left_out=("marks", "first_mark_at"
 NODE = _table("node", identity=IdKind.NODE, left_out=("erased_version",))
 PLACEMENT = _table("placement")
 SUMMARY = _table("summary", "node_summary", left_out=("vector_model",))
-VECTOR = _table("vector", left_out=("model",))
+VECTOR = _table("vector", left_out=("model", "tokens"))
 VISIT = _table("visit")
 
 TABLES = (

@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memforest_core.errors import ModelUnavailable
-from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids
+
+Vector = NDArray[np.float32]
 
 
 class Recorder:
@@ -22,19 +24,18 @@ class Recorder:
         self.started = threading.Event()
         self.go = threading.Event()
 
-    def __call__(self, batch: Sequence[Ids]) -> Vectors:
+    def __call__(self, batch: Sequence[Ids]) -> list[Vector]:
         self.runs.append(list(batch))
         self.started.set()
         assert self.go.wait(10)
         if any(-1 in ids for ids in batch):
             raise MemoryError
-        return np.array([[sum(ids), len(ids)] for ids in batch], dtype=np.float32)
+        return [np.array([sum(ids), len(ids)], dtype=np.float32) for ids in batch]
 
 
-def batches(run: Recorder, *, batch_size: int = 8) -> Batches:
+def batches(run: Recorder, *, batch_size: int = 8) -> Batches[Vector]:
     return Batches(
         run,
-        dimension=2,
         rounding=4,
         threads=1,
         batch_size=batch_size,
@@ -42,12 +43,12 @@ def batches(run: Recorder, *, batch_size: int = 8) -> Batches:
     )
 
 
-def waiting(shared: Batches) -> int:
+def waiting(shared: Batches[Vector]) -> int:
     groups = (*shared._queued.values(), *shared._urgent.values())
     return sum(len(group) for group in groups)
 
 
-def settle(shared: Batches, count: int) -> None:
+def settle(shared: Batches[Vector], count: int) -> None:
     pause = threading.Event()
     for _ in range(1000):
         if waiting(shared) == count:
@@ -60,7 +61,7 @@ def test_rows_come_back_in_order_from_batches_of_one_length() -> None:
     run = Recorder()
     run.go.set()
     tokens = [[n] * (n % 9 + 1) for n in range(40)]
-    found = batches(run).vectors(tokens, urgent=False)
+    found = batches(run).rows(tokens, urgent=False)
     np.testing.assert_array_equal(found, [[sum(ids), len(ids)] for ids in tokens])
     for batch in run.runs:
         lengths = {-(-len(ids) // 4) * 4 for ids in batch}
@@ -73,16 +74,16 @@ def test_callers_share_a_batch_and_questions_go_first() -> None:
     run = Recorder()
     shared = batches(run)
     with ThreadPoolExecutor(8) as threads:
-        first = threads.submit(shared.vectors, [[1]], urgent=False)
+        first = threads.submit(shared.rows, [[1]], urgent=False)
         assert run.started.wait(5)
-        stored = [threads.submit(shared.vectors, [[n, n]], urgent=False) for n in range(4)]
+        stored = [threads.submit(shared.rows, [[n, n]], urgent=False) for n in range(4)]
         settle(shared, 4)
-        question = threads.submit(shared.vectors, [[7, 7, 7]], urgent=True)
+        question = threads.submit(shared.rows, [[7, 7, 7]], urgent=True)
         settle(shared, 5)
         run.go.set()
-        assert [future.result()[0, 0] for future in stored] == [0.0, 2.0, 4.0, 6.0]
-        assert question.result()[0, 0] == 21.0
-        assert first.result()[0, 0] == 1.0
+        assert [future.result()[0][0] for future in stored] == [0.0, 2.0, 4.0, 6.0]
+        assert question.result()[0][0] == 21.0
+        assert first.result()[0][0] == 1.0
     assert run.runs[0] == [[1]]
     assert run.runs[1] == [[7, 7, 7]]
     assert sorted(run.runs[2]) == [[0, 0], [1, 1], [2, 2], [3, 3]]
@@ -93,15 +94,15 @@ def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
     run = Recorder()
     shared = batches(run)
     with ThreadPoolExecutor(8) as threads:
-        first = threads.submit(shared.vectors, [[1]], urgent=False)
+        first = threads.submit(shared.rows, [[1]], urgent=False)
         assert run.started.wait(5)
-        broken = [threads.submit(shared.vectors, [[n]], urgent=False) for n in (-1, 2)]
+        broken = [threads.submit(shared.rows, [[n]], urgent=False) for n in (-1, 2)]
         settle(shared, 2)
-        other = threads.submit(shared.vectors, [[3] * 5], urgent=False)
+        other = threads.submit(shared.rows, [[3] * 5], urgent=False)
         settle(shared, 3)
         run.go.set()
-        assert first.result()[0, 0] == 1.0
-        assert other.result()[0, 0] == 15.0
+        assert first.result()[0][0] == 1.0
+        assert other.result()[0][0] == 15.0
         errors = [future.exception(timeout=5) for future in broken]
     assert sorted(type(error).__name__ for error in errors) == ["MemoryError", "ModelUnavailable"]
     with pytest.raises((MemoryError, ModelUnavailable)):
@@ -109,13 +110,13 @@ def test_a_failed_run_fails_every_caller_in_it_and_nobody_else() -> None:
 
 
 def test_nothing_in_nothing_out() -> None:
-    assert batches(Recorder()).vectors([], urgent=False).shape == (0, 2)
+    assert batches(Recorder()).rows([], urgent=False) == []
 
 
 class Slow(Recorder):
     """Each run takes long enough for the callers whose rows are done to ask again."""
 
-    def __call__(self, batch: Sequence[Ids]) -> Vectors:
+    def __call__(self, batch: Sequence[Ids]) -> list[Vector]:
         threading.Event().wait(0.005)
         return super().__call__(batch)
 
@@ -127,15 +128,15 @@ def test_callers_of_another_length_who_never_pause_hold_nobody_up() -> None:
 
     def ask_again_and_again() -> None:
         while not over.is_set():
-            shared.vectors([[1]] * 3, urgent=False)
+            shared.rows([[1]] * 3, urgent=False)
 
     with ThreadPoolExecutor(5) as pool:
         busy = [pool.submit(ask_again_and_again) for _ in range(4)]
         assert run.started.wait(10)
         began = len(run.runs)
-        found = pool.submit(shared.vectors, [[1] * 8], urgent=False)
+        found = pool.submit(shared.rows, [[1] * 8], urgent=False)
         try:
-            assert found.result(timeout=20).tolist() == [[8, 8]]
+            assert [row.tolist() for row in found.result(timeout=20)] == [[8, 8]]
         finally:
             over.set()
         for each in busy:

@@ -16,6 +16,7 @@ from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Step
 from memforest_core.models.embedders import minilm
 from memforest_core.models.embedders.minilm import MiniLmEmbedder
+from memforest_core.models.token_vectors import MODELS, PACKED, WIDTH, Unit, unpack
 
 SENTENCE = (
     "I moved to Boston last week and adopted a dog called Biscuit because my sister said it "
@@ -166,3 +167,44 @@ def test_the_vocabulary_is_the_one_the_model_was_trained_with() -> None:
     words = text.splitlines()
     assert len(words) == 30_522
     assert (words[0], words[101], words[102], words[103]) == ("[PAD]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def test_tokens_have_vectors_of_their_own(embedder: MiniLmEmbedder) -> None:
+    """Given a text, when it is embedded, then each token but the two that the model adds has a vector and its place."""
+    text = "Bob lives in Davis."
+    [tokens] = embedder.embed([text]).tokens or ()
+    assert [text[start : start + 1] for start in tokens.starts] == ["B", "l", "i", "D", "."]
+    assert (tokens.packed.shape, tokens.packed.dtype) == ((5, PACKED), np.uint8)
+    assert embedder.embed([]).tokens is None
+
+
+def test_token_vectors_tell_words_apart_where_they_stand(embedder: MiniLmEmbedder) -> None:
+    """Given a word with two meanings, then its vector is nearer to that of the same meaning in other words."""
+
+    def last(text: str) -> Unit:
+        [tokens] = embedder.embed([text]).tokens or ()
+        return unpack(tokens.packed)[-1]
+
+    water, money = last("we sat down by the river bank"), last("I opened an account at my bank")
+    boat = last("the boat came to the shore")
+    assert boat @ water > boat @ money
+
+
+def test_token_vectors_are_the_same_whatever_is_embedded_with_a_text(embedder: MiniLmEmbedder) -> None:
+    texts = sentences(40)
+    together = embedder.embed(texts).tokens or ()
+    for text, tokens in zip(texts, together, strict=True):
+        [alone] = embedder.embed_query([text]).tokens or ()
+        np.testing.assert_array_equal(alone.packed, tokens.packed)
+
+
+def test_the_directions_are_orthonormal() -> None:
+    path = resources.files("memforest_core.models.embedders") / "minilm_directions.npy"
+    with path.open("rb") as file:
+        directions = np.load(file).astype(np.float32)
+    assert directions.shape == (384, WIDTH)
+    np.testing.assert_allclose(directions.T @ directions, np.eye(WIDTH), atol=2e-3)
+
+
+def test_the_model_is_known_to_give_token_vectors() -> None:
+    assert minilm.MODEL in MODELS

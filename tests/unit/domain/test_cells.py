@@ -17,6 +17,7 @@ from memforest_core.domain.cells import (
     assign_windows,
     cut_cells,
     pieces,
+    turn_starts,
 )
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.turns import Role, Turn
@@ -219,3 +220,20 @@ def test_the_settings_windows_are_the_rules() -> None:
     assert settings.window_tokens * CHARS_PER_TOKEN == cutting.window_chars
     with pytest.raises(ValidationError, match="window_turns"):
         AcceptSettings(window_turns=MAX_WINDOW_TURNS + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths", "starts"),
+    [
+        ("Ann: Hi.", [3], (0,)),
+        ("Ann: Hi.\nBob: Hello.", [3, 6], (0, 9)),
+        ("Ann: One.\n\nTwo: three.\nBob: Four.\nFive.", [17, 11], (0, 23)),
+        ("Ann: Hi.\nBob: \nCy: Yo.", [3, 0, 3], (0, 9, 15)),
+        ("Bob: Hello.", [0, 6], (0,)),
+        ("Ann: Hi.\nBob: Hello.", [3, 99], (0,)),
+        ("Ann: Hi.\nBob: Hello.", [], (0,)),
+    ],
+    ids=["one", "two", "line breaks", "an empty one", "one erased", "lengths of another text", "no lengths"],
+)
+def test_where_the_turns_of_a_text_begin(text: str, lengths: list[int], starts: tuple[int, ...]) -> None:
+    assert turn_starts(text, lengths) == starts
