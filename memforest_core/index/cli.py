@@ -51,7 +51,9 @@ def rebuild(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild all points while recall goes on. Calls no model: vectors are kept in the database.
+    """Rebuild all points while recall goes on. Calls no chat model: vectors are kept in the database.
+
+    Cells that lack token vectors, of an older version or from a bundle, get them from the built-in embedding model.
 
     A missing collection is created. Workers do the work; a rebuild that runs already is not started again.
     """

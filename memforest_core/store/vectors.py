@@ -54,15 +54,26 @@ _PUT = sa.text("""
     ON CONFLICT DO NOTHING
     """)
 
-# Those that were stored without their tokens, by an import or before there were any, get them.
 _PUT_WITH_TOKENS = sa.text("""
-    INSERT INTO memforest.vector AS v (tenant_id, forest_id, model, text_hash, vector, tokens)
+    INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector, tokens)
     SELECT :t, u.forest, :m, u.hash, u.vector, u.tokens
       FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[]), CAST(:k AS bytea[]))
            AS u(forest, hash, vector, tokens)
      ORDER BY u.forest, u.hash
-    ON CONFLICT (tenant_id, forest_id, model, text_hash) DO UPDATE SET tokens = excluded.tokens
-     WHERE v.tokens IS NULL AND excluded.tokens IS NOT NULL
+    ON CONFLICT DO NOTHING
+    """)
+
+# Those that were stored without their tokens, by an import or before there were any, get them. Who writes vectors holds
+# index rows, and whoever has locked a vector may wait for those: what is locked is left for the next time.
+_ADD_TOKENS = sa.text("""
+    WITH lacking AS (
+        SELECT v.forest_id, v.text_hash, u.tokens
+          FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:k AS bytea[])) AS u(forest, hash, tokens)
+          JOIN memforest.vector v
+            ON v.tenant_id = :t AND v.forest_id = u.forest AND v.model = :m AND v.text_hash = u.hash
+         WHERE v.tokens IS NULL AND u.tokens IS NOT NULL FOR NO KEY UPDATE OF v SKIP LOCKED)
+    UPDATE memforest.vector v SET tokens = lacking.tokens FROM lacking
+     WHERE v.tenant_id = :t AND v.forest_id = lacking.forest_id AND v.model = :m AND v.text_hash = lacking.text_hash
     """)
 
 _OF_HASHES = """v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
@@ -163,10 +174,12 @@ class VectorRows(TenantRows):
             "h": [text_hash(text.text) for text, _ in kept],
             "v": [to_half(vector) for _, vector in kept],
         }
-        if tokens:
-            self._run(_PUT_WITH_TOKENS, **values, k=[tokens.get(text) for text, _ in kept])
-        else:
+        if not tokens:
             self._run(_PUT, **values)
+            return
+        values["k"] = [tokens.get(text) for text, _ in kept]
+        if self._run(_PUT_WITH_TOKENS, **values).rowcount < len(kept):
+            self._run(_ADD_TOKENS, m=model, f=values["f"], h=values["h"], k=values["k"])
 
     def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:
         """Drop those of a forest's vectors whose text no cell, fact or candidate of it has any more; how many."""

@@ -67,7 +67,8 @@ def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
 
 
 def test_postgres_is_asked_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forest; what the hits need; the roots; links; candidates; texts; ways. Children of nodes are kept."""
+    """The forest; what the hits need; the roots; links; candidates; token vectors; texts; ways. Children of nodes are
+    kept."""
     bob.memory.recall("bob", "Which instrument is Bob learning?")
     sent: list[int] = []
     send = Reader._sent
@@ -78,7 +79,7 @@ def test_postgres_is_asked_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Reader, "_sent", counted)
     assert bob.memory.recall("bob", "Which instrument is Bob learning?").evidence
-    assert len(sent) == 7
+    assert len(sent) == 8
     assert sum(sent) <= 18
 
 
@@ -315,6 +316,8 @@ FILL = (
     """INSERT INTO memforest.index_row (tenant_id, point_id, forest_id, kind, version, indexed_version, state)
        SELECT 'default', md5('cell' || i)::uuid, :f, 'cell', 1, CASE WHEN i < 5 THEN 0 ELSE 1 END,
               CASE WHEN i < 5 THEN 'ready' ELSE 'done' END FROM generate_series(1, :n) i""",
+    """INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
+       SELECT 'default', :f, 'all-minilm-l6-v2-int8', sha256(i::text::bytea), '' FROM generate_series(1, :n) i""",
     "ANALYZE",
 )
 
@@ -333,6 +336,7 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
     values: dict[str, object] = {
         "t": pipeline.tenant,
         "f": forest,
+        "m": "all-minilm-l6-v2-int8",
         "ids": ids,
         "keys": ["tree1", "tree2"],
         "sessions": [forest] * 200,

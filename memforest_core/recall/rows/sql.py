@@ -49,8 +49,9 @@ CELLS = sa.text("""
 
 TOKENS = sa.text("""
     SELECT c.cell_id::text, c.first_turn, v.tokens
-      FROM memforest.cell c
-      JOIN memforest.vector v ON v.tenant_id = :t AND v.forest_id = :f AND v.model = :m AND v.text_hash = c.text_hash
+      FROM memforest.cell c CROSS JOIN LATERAL (
+        SELECT tokens FROM memforest.vector
+         WHERE tenant_id = :t AND forest_id = :f AND model = :m AND text_hash = c.text_hash LIMIT 1) v
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f AND v.tokens IS NOT NULL
     """)
 

@@ -1,6 +1,6 @@
 """Vectors of cells keep the vectors of their tokens, which recall compares with those of a question.
 
-They are in few bits already: Postgres need not try to compress them.
+They are in few bits already: Postgres need not try to compress them. No sample of them goes into its catalog.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ compatible = True
 def upgrade() -> None:
     op.execute("ALTER TABLE memforest.vector ADD COLUMN tokens bytea")
     op.execute("ALTER TABLE memforest.vector ALTER COLUMN tokens SET STORAGE EXTERNAL")
+    op.execute("ALTER TABLE memforest.vector ALTER COLUMN tokens SET STATISTICS 0")
 
 
 def downgrade() -> None:
