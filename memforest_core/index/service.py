@@ -316,10 +316,10 @@ class Indexer:
             self._pace.took(self.clock() - started, len(some))
             found = zip(some, map(as_stored, embedded.vectors), strict=True)
             vectors = {own: vector for text, vector in found for own in owners[text]}
-            each = zip(some, embedded.tokens or (), strict=embedded.tokens is not None)
-            tokens = {
-                own: to_bytes(tokens, cells[own]) for text, tokens in each for own in owners[text] if own in cells
-            }
+            tokens: dict[OwnText, bytes] = {}
+            if embedded.tokens is not None:
+                for text, each in zip(some, embedded.tokens, strict=True):
+                    tokens |= {own: to_bytes(each, cells[own]) for own in owners[text] if own in cells}
             yield Embedding(vectors, tokens, embedded.record)
 
 

@@ -47,14 +47,6 @@ _HOLD_FORESTS = sa.text("""
 
 # Always in the same order: two writers of the same texts can't deadlock.
 _PUT = sa.text("""
-    INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector)
-    SELECT :t, u.forest, :m, u.hash, u.vector
-      FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[])) AS u(forest, hash, vector)
-     ORDER BY u.forest, u.hash
-    ON CONFLICT DO NOTHING
-    """)
-
-_PUT_WITH_TOKENS = sa.text("""
     INSERT INTO memforest.vector (tenant_id, forest_id, model, text_hash, vector, tokens)
     SELECT :t, u.forest, :m, u.hash, u.vector, u.tokens
       FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:v AS bytea[]), CAST(:k AS bytea[]))
@@ -168,18 +160,16 @@ class VectorRows(TenantRows):
             return
         alive = self.hold_forests({text.forest_id for text in vectors})
         kept = [(text, vector) for text, vector in vectors.items() if text.forest_id in alive]
-        values: dict[str, object] = {
+        known = tokens or {}
+        keys = {
             "m": model,
             "f": [text.forest_id for text, _ in kept],
             "h": [text_hash(text.text) for text, _ in kept],
-            "v": [to_half(vector) for _, vector in kept],
+            "k": [known.get(text) for text, _ in kept],
         }
-        if not tokens:
-            self._run(_PUT, **values)
-            return
-        values["k"] = [tokens.get(text) for text, _ in kept]
-        if self._run(_PUT_WITH_TOKENS, **values).rowcount < len(kept):
-            self._run(_ADD_TOKENS, m=model, f=values["f"], h=values["h"], k=values["k"])
+        stored = self._run(_PUT, **keys, v=[to_half(vector) for _, vector in kept]).rowcount
+        if known and stored < len(kept):
+            self._run(_ADD_TOKENS, **keys)
 
     def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:
         """Drop those of a forest's vectors whose text no cell, fact or candidate of it has any more; how many."""
