@@ -91,7 +91,7 @@ def test_where_turns_are_not_told_apart_each_has_the_whole_cell() -> None:
 
 def test_what_has_no_token_vectors_keeps_its_score() -> None:
     voted, cells = world([(1,), (2,), (7,)])
-    unknown = Voted(Item((uuid4(), 0, 0), uuid4(), ()), 9.99, {})
+    unknown = Voted(Item((uuid4(), 0, 0), uuid4(), ()), 9.995, {})
     found = nearer_first([unknown, *voted], cells, question(7), most=1.0)
     assert order(found, [unknown, *voted]) == [3, 1, 0, 2]
     assert nearer_first([unknown], cells, question(7), most=1.0) == [unknown]
