@@ -14,8 +14,10 @@ from pathlib import Path
 from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.measuring import (
+    Questions,
     alone,
     at_once,
+    by_turns,
     collection,
     first_of_forests,
     first_of_process,
@@ -26,7 +28,8 @@ from benchmarks.recall_latency.measuring import (
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, World
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.settings import RefreshSettings
+from memforest_core.recall.service import RecallService
+from memforest_core.settings import RecallSettings, RefreshSettings
 from memforest_core.verify.rows.snapshots import VerifyStore
 from memforest_core.verify.service import Verification
 
@@ -48,6 +51,7 @@ MEASURED = (
     " without a model. cpu_ms: CPU of the asking thread (mean). round_trips: vector searches of one recall (median)."
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
     " graphs_s: seconds that were waited, after the recalls that warm up, for graphs of large forests."
+    " tokens: the same questions with recall.tokens_weight as it is and 0, by turns, when each was asked before."
     " at_once: callers in one process, each asking again when it is answered. process_cold: a new process opens its"
     " stores and recalls twice"
 )
@@ -99,10 +103,18 @@ def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
                 recalled(service, owner, one.text)
             made["graphs_s"] = round(tended(index), 1)
             made |= alone([recalled(service, owner, one.text) for owner, one in asked[WARM_UP:]])
+            made["tokens"] = of_tokens(running, index, asked, service)
             made["at_once"] = at_once(service, asked, options.callers)
         made["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
     say("  ".join(f"{name}={value}" for name, value in made.items()))
     return made
+
+
+def of_tokens(running: Database, index: VectorIndex, asked: Questions, service: RecallService) -> Row:
+    """What token vectors add to a recall, of one with them and one without, by turns."""
+    plain = service_of(running.service, index, asked, RecallSettings(tokens_weight=0.0))
+    with_them, without = by_turns(service, plain, asked[WARM_UP:])
+    return {"with": with_them, "without": without}
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ class Copies:
         " leaf_count, version, clean_version, payload_id",
         "placement": "tree_id, payload_id, session_id, leaf_id",
         "node_summary": "node_id, text, source, model, input_hash, version, vector, vector_model, pooled, terms",
+        "vector": "forest_id, model, text_hash, vector, tokens",
         "index_row": "point_id, forest_id, kind, version, indexed_version, state",
     }
 

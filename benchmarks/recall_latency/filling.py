@@ -16,9 +16,10 @@ import numpy as np
 from benchmarks.harness import Database, seeded_ids
 from benchmarks.recall_latency.copies import Copies
 from benchmarks.recall_latency.scopes import Child, Scope
-from benchmarks.recall_latency.world import TENANT, Said, World, sessions, unit
+from benchmarks.recall_latency.word_tokens import token_vectors
+from benchmarks.recall_latency.world import TENANT, Said, StoredVectors, World, sessions, unit
 from memforest_core.accept.rows.accepting import AcceptRows
-from memforest_core.domain.cells import CellCut, Cutting, cut_cells
+from memforest_core.domain.cells import CellCut, Cutting, cut_cells, turn_starts
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.facts import Fact
 from memforest_core.domain.ids import (
@@ -42,6 +43,7 @@ from memforest_core.index.vector_index import Point, PointKind, SparseVector, Ve
 from memforest_core.memtree import Diff, Key, Node, build
 from memforest_core.memtree.paths import order
 from memforest_core.models.calls import Vectors
+from memforest_core.models.token_vectors import to_bytes as tokens_to_bytes
 from memforest_core.reduce.identity import identify
 from memforest_core.reduce.placing import fact_span
 from memforest_core.reduce.routing.entities import entity_scopes
@@ -50,7 +52,7 @@ from memforest_core.refresh.summarizer import OFFLINE_MODEL, input_hash
 from memforest_core.settings import ReduceSettings, RefreshSettings, TreeSettings
 from memforest_core.store.statements import to_document
 from memforest_core.store.trees import LOWEST
-from memforest_core.store.vectors import cell_hash, text_hash, to_bytes
+from memforest_core.store.vectors import cell_hash, text_hash, to_bytes, to_half
 
 BUDGET = RefreshSettings().budget_chars
 TREES = TreeSettings()
@@ -118,6 +120,7 @@ class Filler:
 
     def _cell(self, tree: Scope, session: SessionId, cell: CellCut, said: Sequence[Said]) -> None:
         id_ = cell_id(session, cell.ordinal)
+        hashed = cell_hash(cell.text, cell.time_start)
         self._rows.add(
             "cell",
             id_,
@@ -128,7 +131,7 @@ class Filler:
             cell.first_turn,
             cell.last_turn,
             cell.text,
-            cell_hash(cell.text, cell.time_start),
+            hashed,
             cell.time_start,
             cell.time_end,
             True,
@@ -139,6 +142,10 @@ class Filler:
         )
         searched = cell_text(cell.text, cell.time_start)
         meaning = unit(np.sum([one.vector for one in said], axis=0, dtype=np.float32))
+        date = len(searched) - len(cell.text)
+        turns = [date + start for start in turn_starts(cell.text, [len(one.turn.content) for one in said])]
+        tokens = tokens_to_bytes(token_vectors(searched), turns)
+        self._rows.add("vector", self._forest, StoredVectors.model, hashed, to_half(meaning), tokens)
         below = self._payload(PayloadId(id_), cell.text, meaning, searched)
         span = micros(cell.time_start), micros(cell.time_end)
         tree.take(PayloadId(id_), Key(0, cell.first_turn, 0, id_.hex), span, session)
@@ -314,7 +321,7 @@ class Filler:
             input_hash(OFFLINE_MODEL, BUDGET, texts),
             node.version,
             vector,
-            "benchmark-directions",
+            StoredVectors.model,
             vector,
             pack_counts(counts),
         )
@@ -352,7 +359,8 @@ def fill(
 ) -> list[Said]:
     """Fill a new forest with ``facts`` facts, one said in each turn; what was said. Without an index only Postgres.
 
-    The vectors of texts are left out: they are for refresh and the index, and recall never reads them.
+    Of the vectors of texts only those of cells are there, for their token vectors: others are for refresh and the
+    index, and recall never reads them.
     """
     new_id = seeded_ids(random.Random(seed))
     forest = ForestId(new_id())

@@ -65,10 +65,12 @@ def tended(index: EdgeIndex) -> float:
     return time.monotonic() - started
 
 
-def service_of(engine: sa.Engine, index: VectorIndex, asked: Questions) -> RecallService:
-    """Recall of what was filled in."""
+def service_of(
+    engine: sa.Engine, index: VectorIndex, asked: Questions, settings: RecallSettings | None = None
+) -> RecallService:
+    """Recall of what was filled in, by default settings unless others are given."""
     embedder = StoredVectors(one for _, one in asked)
-    return RecallService(RecallStore(engine), index, embedder, RecallSettings(), pointers=True)
+    return RecallService(RecallStore(engine), index, embedder, settings or RecallSettings(), pointers=True)
 
 
 def recalled(service: RecallService, owner: str, question: str) -> Measured:
@@ -99,6 +101,16 @@ def alone(measured: Sequence[Measured]) -> Row:
         "mean_ms": round(fmean(times), 2),
         "parts_ms": {name: round(ms, 2) for name, ms in parts.items()},
     }
+
+
+def by_turns(one: RecallService, other: RecallService, asked: Questions) -> tuple[Row, Row]:
+    """Two services asked the same questions, one after the other, each first as often: what one takes by the other."""
+    times: tuple[list[float], list[float]] = [], []
+    for number, (owner, each) in enumerate(asked):
+        for which in (0, 1) if number % 2 else (1, 0):
+            times[which].append(recalled((one, other)[which], owner, each.text).ms)
+    rows: list[Row] = [{"p50_ms": round(median(own), 2), "mean_ms": round(fmean(own), 2)} for own in times]
+    return rows[0], rows[1]
 
 
 def at_once(service: RecallService, asked: Questions, callers: int) -> Row:

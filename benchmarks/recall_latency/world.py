@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.recall_latency.word_tokens import token_vectors
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
@@ -57,7 +58,7 @@ class Asked:
 class StoredVectors:
     """An Embedder of questions whose vectors are known: a benchmark of everything but the embedding.
 
-    Another text, such as a question without the names in it, has a direction of its own.
+    Another text, such as a question without the names in it, has a direction of its own. Tokens are words.
     """
 
     model = "benchmark-directions"
@@ -67,9 +68,9 @@ class StoredVectors:
         self._known = {one.text: one.vector for one in asked}
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """Unit vectors, shape (n, DIMENSION)."""
+        """Unit vectors, shape (n, DIMENSION), and token vectors."""
         record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, "ok")
-        return Embedded(np.stack([self._vector(text) for text in texts]), record)
+        return Embedded(np.stack([self._vector(text) for text in texts]), record, list(map(token_vectors, texts)))
 
     embed_query = embed
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from qdrant_client import QdrantClient
 
+from benchmarks.recall_latency.measuring import tended
 from benchmarks.support.qdrant_http import QdrantHttp
 from benchmarks.support.stack import copy_index
-from memforest_core.index.qdrant import graphs
+from memforest_core.index.qdrant import tended as beside
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.served.client import ServedIndex
 from memforest_core.index.served.server import IndexServer
-from memforest_core.index.vector_index import VectorIndex
+from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
 
 
@@ -69,8 +70,23 @@ def served(tmp_path: Path) -> Iterator[ServedIndex]:
         owner.close()
 
 
+class WithAllBeside(EdgeIndex):
+    """Answers when graphs and inverted indexes are there and hold everything."""
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        super().search(queries)
+        tended(self)
+        return super().search(queries)
+
+
 @pytest.fixture(
-    params=["edge", "edge with graphs", "edge of another process's node", "server over http", "server on local mode"]
+    params=[
+        "edge",
+        "edge with graphs and words",
+        "edge of another process's node",
+        "server over http",
+        "server on local mode",
+    ]
 )
 def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Iterator[VectorIndex]:
     """An empty, prepared index; closed at the end."""
@@ -78,11 +94,10 @@ def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Ite
     if request.param == "edge":
         copy_index(prepared / "edge", tmp_path / "edge")
         made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
-    elif request.param == "edge with graphs":
-        # Whenever a graph is there it is asked, however few points there are.
-        request.getfixturevalue("monkeypatch").setattr(graphs, "ASKED_BEFORE", 1)
+    elif request.param == "edge with graphs and words":
+        request.getfixturevalue("monkeypatch").setattr(beside, "ASKED_BEFORE", 1)
         copy_index(prepared / "edge", tmp_path / "edge")
-        made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION, graph_from=1)
+        made = WithAllBeside(tmp_path / "edge", MODEL, DIMENSION, graph_from=1)
     elif request.param == "edge of another process's node":
         copy_index(prepared / "edge", tmp_path / "edge")
         made = request.getfixturevalue("served")

@@ -1,10 +1,11 @@
-"""Graphs are built for large forests that are asked often, and hide no change."""
+"""What is kept beside the engine is built for large forests that are asked often, and hides no change."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.qdrant import graphs as module
-from memforest_core.index.qdrant.graphs import ASKED_BEFORE, Graphs
+from memforest_core.index.qdrant import tended as module
+from memforest_core.index.qdrant.graph import Graph
 from memforest_core.index.qdrant.kept import Group
+from memforest_core.index.qdrant.tended import ASKED_BEFORE, Tended
 from memforest_core.index.vector_index import DenseVector, PointKey, PointKind
 
 ACME = TenantId("acme")
@@ -50,6 +52,29 @@ class Engine:
 
     def named(self, group: Group, rows: Sequence[UUID]) -> Mapping[UUID, DenseVector]:
         return {row: self.rows[row] for row in rows if row in self.rows}
+
+
+class Near(NamedTuple):
+    """What a graph finds, and what changed since it took that in."""
+
+    found: list[tuple[UUID, float]]
+    changed: set[UUID]
+
+
+class Graphs(Tended[Group, DenseVector, Graph]):
+    """Graphs of the facts of forests."""
+
+    def __init__(self, engine: Engine, dimension: int, least: int) -> None:
+        super().__init__(
+            engine, lambda: Graph(dimension), lambda key: [(key.tenant, key.forest_id, PointKind.FACT)], least
+        )
+
+    def near(self, group: Group, vector: NDArray[np.float32], n: int) -> Near | None:
+        found = self.find(group)
+        if found is None:
+            return None
+        rows = found.kept.near(vector, n + len(found.changed))
+        return Near([(row, cosine) for row, cosine in rows if row not in found.changed], found.changed)
 
 
 def settled(graphs: Graphs) -> None:
@@ -155,13 +180,32 @@ def test_the_engine_is_asked_when_too_much_has_changed(monkeypatch: pytest.Monke
 
 
 def test_a_graph_that_was_mostly_replaced_is_built_anew() -> None:
+    """Given a graph of which a quarter is replaced again and again, then it is built anew once more rows were replaced
+    than there are."""
     engine = Engine()
     graphs = Graphs(engine, DIMENSION, least=10)
     asked_often(graphs)
-    for _ in range(3):
-        graphs.forget([key(row) for row in ROWS])
+    for _ in range(6):
+        graphs.forget([key(row) for row in ROWS[:10]])
         graphs.near(FACTS, unit(1), 3)
         settled(graphs)
+    assert engine.built == 2
+    assert nearest(graphs, unit(ROWS[6].int)) == ROWS[6]
+
+
+def test_a_graph_of_which_most_changes_at_once_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a graph, when its forest is deleted, then nothing of it is held any more; when the forest is there again, the
+    next search has it built."""
+    monkeypatch.setattr(module, "MOST_CHANGED", 10)
+    engine = Engine()
+    graphs = Graphs(engine, DIMENSION, least=10)
+    asked_often(graphs)
+    graphs.forget([key(row) for row in ROWS])
+    [known] = graphs._known.values()
+    assert known.kept is None
+    assert known.changed == {}
+    assert graphs.near(FACTS, unit(1), 3) is None
+    settled(graphs)
     assert engine.built == 2
     assert nearest(graphs, unit(ROWS[6].int)) == ROWS[6]
 

@@ -1,0 +1,216 @@
+"""What answers searches beside the embedded engine, which compares a question with every point: kept vectors, graphs of
+near vectors, inverted indexes of words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+import numpy as np
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.index.qdrant.engine_reads import EngineReads
+from memforest_core.index.qdrant.graph import Graph
+from memforest_core.index.qdrant.kept import KeptVectors
+from memforest_core.index.qdrant.points import asked_limit, dense_values, only_named
+from memforest_core.index.qdrant.postings import Postings
+from memforest_core.index.qdrant.tended import Found, Tended
+from memforest_core.index.vector_index import (
+    DenseVector,
+    Hit,
+    IndexFilter,
+    IndexQuery,
+    PointKey,
+    PointKind,
+    SparseVector,
+)
+
+Content = TypeVar("Content")
+
+WORDS_FROM = 1_000
+"""Points of a forest from which on its words are kept, unless graphs begin earlier: they cost less than a graph."""
+
+
+class Answer(NamedTuple):
+    """Hits, and what the engine has to be asked besides: rows that changed and were not taken in yet."""
+
+    hits: list[Hit]
+    rest: IndexQuery | None = None
+
+
+class Beside:
+    """Answers of one index. Thread-safe.
+
+    Who writes to the index calls ``forget`` after each write and before it is acknowledged: no answer hides a change.
+    """
+
+    def __init__(self, reads: EngineReads, model: str, dimension: int, least: int) -> None:
+        """Forests get graphs from ``least`` points on, 0 for never, and inverted indexes from WORDS_FROM or these."""
+        self._reads, self._model, self._dimension = reads, model, dimension
+        self._kept = KeptVectors(dimension)
+        graphs = _Source(reads, reads.vectors, reads.vectors_of)
+        self._graphs = Tended(graphs, lambda: Graph(dimension), _of_one_sort, least)
+        words = _Source(reads, reads.words, reads.words_of)
+        self._words = Tended(words, Postings, _forest, min(least, WORDS_FROM))
+
+    def answer(self, query: IndexQuery) -> Answer | None:
+        """The hits of a query, or None when the engine has to be asked all of it."""
+        if isinstance(query.vector, SparseVector):
+            return self._worded(query, query.vector)
+        if only_named(query):
+            return Answer(self._products(query.filter, query.vector))
+        return self._near(query, query.vector)
+
+    def forget(self, keys: Sequence[PointKey]) -> None:
+        """Note what was written or deleted."""
+        self._kept.forget(keys)
+        self._graphs.forget(keys)
+        self._words.forget(keys)
+
+    @property
+    def tending(self) -> bool:
+        """Whether something is being built, or takes in what changed."""
+        return self._graphs.tending or self._words.tending
+
+    def close(self) -> None:
+        """End what is being built."""
+        self._graphs.close()
+        self._words.close()
+
+    def _near(self, query: IndexQuery, asked: DenseVector) -> Answer | None:
+        """The best hits among what graphs find; None when there is none, or they do not know the query's bounds."""
+        graphs = self._graphs_for(query.filter)
+        if graphs is None:
+            return None
+        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        [kind] = query.filter.kinds
+        changed = {row for found in graphs for row in found.changed}
+        n = asked_limit(query) + len(changed)
+        near = [one for found in graphs for one in found.kept.near(numbers, n)]
+        return _answer(query, [Hit(row, kind, cosine) for row, cosine in near if row not in changed], list(changed))
+
+    def _graphs_for(self, wanted: IndexFilter) -> list[Found[Graph]] | None:
+        """The graphs that together hold what a filter lets through."""
+        if not _of_kind_or_roots(wanted):
+            return None
+        families: Sequence[str | None] = (None,)
+        if wanted.roots_only:
+            families = wanted.tree_kinds or tuple(kind.value for kind in TreeKind)
+        [kind] = wanted.kinds
+        found = [self._graphs.find(Group(wanted.tenant, wanted.forest_id, kind, family)) for family in families]
+        graphs = [each for each in found if each is not None]
+        return graphs if len(graphs) == len(found) else None
+
+    def _products(self, wanted: IndexFilter, asked: DenseVector) -> list[Hit]:
+        """The cosines of points that are named by their ids: products with kept vectors; others are read and kept."""
+        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        length = float(np.linalg.norm(numbers))
+        [kind] = wanted.kinds
+        group, rows = (wanted.tenant, wanted.forest_id, kind), list(wanted.ids or ())
+        kept, moment = self._kept.of(group, rows)
+        vectors = [vector for vector in kept if vector is not None]
+        if len(vectors) < len(rows):
+            lacking = [row for row, known in zip(rows, kept, strict=True) if known is None]
+            read = self._reads.vectors_of(wanted, lacking)
+            self._kept.keep(group, read, moment)
+            told = ((row, read.get(row) if known is None else known) for row, known in zip(rows, kept, strict=True))
+            there = [(row, vector) for row, vector in told if vector is not None]
+            rows, vectors = [row for row, _ in there], [vector for _, vector in there]
+        if not rows:
+            return []
+        products = np.concatenate(vectors).reshape(len(rows), self._dimension) @ (numbers / (length or 1.0))
+        return list(map(Hit, rows, repeat(kind), products.tolist()))
+
+    def _worded(self, query: IndexQuery, asked: SparseVector) -> Answer | None:
+        """The best hits, or the scores of named points, by the forest's inverted index; None when there is none, or it
+        does not know the query's bounds."""
+        wanted = query.filter
+        named = only_named(query)
+        if not (named or _of_kind_or_roots(wanted)):
+            return None
+        found = self._words.find(Group(wanted.tenant, wanted.forest_id))
+        if found is None:
+            return None
+        scores, changed = found.kept.scored(asked), found.changed
+        [kind] = wanted.kinds
+        if named:
+            told, unknown = scores.of(kind, [row for row in wanted.ids or () if row not in changed])
+            rest = [*unknown, *(row for row in wanted.ids or () if row in changed)]
+        else:
+            roots = wanted.tree_kinds if wanted.roots_only else None
+            near = scores.best(kind, asked_limit(query) + len(changed), roots)
+            told, rest = [(row, score) for row, score in near if row not in changed], list(changed)
+        return _answer(query, [Hit(row, kind, score) for row, score in told], rest)
+
+
+def _answer(query: IndexQuery, hits: Sequence[Hit], rest: Sequence[UUID]) -> Answer:
+    """The hits of a query, and these rows for the engine."""
+    asking = replace(query, filter=replace(query.filter, ids=tuple(rest)), limit=len(rest)) if rest else None
+    return Answer(list(hits) if query.filter.ids is not None else best(hits, query), asking)
+
+
+def best(hits: Iterable[Hit], query: IndexQuery) -> list[Hit]:
+    """The best hits of a query, as many as it asks for, those of equal score by their ids."""
+    if query.min_score is not None:
+        hits = (hit for hit in hits if hit.score >= query.min_score)
+    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: query.limit]
+
+
+def _of_kind_or_roots(wanted: IndexFilter) -> bool:
+    """Whether a filter bounds by nothing but forest, one kind and which trees' roots."""
+    if len(wanted.kinds) != 1:
+        return False
+    bare = IndexFilter(wanted.tenant, wanted.forest_id, wanted.kinds)
+    if wanted.roots_only:
+        bare = replace(bare, roots_only=True, tree_kinds=wanted.tree_kinds)
+    return wanted == bare
+
+
+class Group(NamedTuple):
+    """Points of a forest: all of them, those of one kind, or the roots of one family of trees."""
+
+    tenant: TenantId
+    forest_id: ForestId
+    kind: PointKind | None = None
+    roots_of: str | None = None
+
+    @property
+    def filter(self) -> IndexFilter:
+        """What lets these through."""
+        kinds = () if self.kind is None else (self.kind,)
+        families = () if self.roots_of is None else (self.roots_of,)
+        return IndexFilter(self.tenant, self.forest_id, kinds, bool(families), tree_kinds=families)
+
+
+def _forest(key: PointKey) -> Iterator[Group]:
+    yield Group(key.tenant, key.forest_id)
+
+
+def _of_one_sort(key: PointKey) -> Iterator[Group]:
+    for kind in PointKind:
+        yield Group(key.tenant, key.forest_id, kind)
+    for family in TreeKind:
+        yield Group(key.tenant, key.forest_id, PointKind.NODE, family.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source(Generic[Content]):
+    """Where the contents of groups are read."""
+
+    reads: EngineReads
+    all_of: Callable[[IndexFilter], Iterator[Mapping[UUID, Content]]]
+    named_of: Callable[[IndexFilter, Sequence[UUID]], Mapping[UUID, Content]]
+
+    def counted(self, group: Group) -> int:
+        # The engine looks through a whole forest for its roots.
+        return self.reads.counted((group if group.roots_of is None else Group(*group[:2])).filter)
+
+    def pages(self, group: Group) -> Iterator[Mapping[UUID, Content]]:
+        return self.all_of(group.filter)
+
+    def named(self, group: Group, rows: Sequence[UUID]) -> Mapping[UUID, Content]:
+        return self.named_of(group.filter, rows)
