@@ -21,7 +21,7 @@ from memforest_core.domain.scoring import Voted
 from memforest_core.index.vector_index import DenseVector, Hit, IndexFilter, IndexQuery, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.gathering import Gathered
-from memforest_core.recall.records import FactText, Metadata, PlacedNode, TurnKey
+from memforest_core.recall.records import CellTokens, FactText, Metadata, PlacedNode, TurnKey
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.store.reads import Read, Reader, Rows
 
@@ -106,6 +106,19 @@ class KeptRows(RecallRows):
             known.update(dict.fromkeys(new))
             known.update((fact.id, fact) for fact in read.made(rows))
             return [fact for fact in map(known.__getitem__, dict.fromkeys(ids)) if fact is not None]
+
+        return Read(read.statement, read.values, made)
+
+    def tokens(self, forest: ForestId, model: str, cells: Sequence[UUID]) -> Read[dict[UUID, CellTokens]]:
+        """The token vectors of those of these cells that have some of this embedding model."""
+        known: dict[UUID, CellTokens | None] = self._named[f"tokens of {model}", forest, None]
+        new = [cell for cell in cells if cell not in known]
+        read = super().tokens(forest, model, new)
+
+        def made(rows: Rows) -> dict[UUID, CellTokens]:
+            known.update(dict.fromkeys(new))
+            known.update(read.made(rows))
+            return {cell: found for cell in cells if (found := known[cell]) is not None}
 
         return Read(read.statement, read.values, made)
 
