@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -79,5 +80,6 @@ def from_bytes(raw: bytes) -> TurnTokens:
     [parts] = struct.unpack_from("<B", raw)
     counts = struct.unpack_from(f"<{parts}H", raw, 1)
     packed = np.frombuffer(raw, np.uint8, offset=1 + 2 * parts).reshape(-1, PACKED)
-    date, *turns = np.split(packed, np.cumsum(counts)[:-1])
+    # numpy's own split takes three times as long.
+    date, *turns = (packed[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True))
     return TurnTokens(date, tuple(turns))

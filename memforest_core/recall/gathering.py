@@ -285,7 +285,11 @@ class Gathering:
         """What became cold, who is known, what is above the hits and the best of their texts: one round trip, or two
         when a topic became cold or warm meanwhile."""
         forest, question = place.forest, asked.question
-        placed = [*hits.cells, *hits.facts] if asked.mode not in {Mode.FLAT, Mode.ROOT} else []
+        placed: list[UUID] = []
+        if asked.mode not in {Mode.FLAT, Mode.ROOT}:
+            # Trees of sessions hold cells, the others facts.
+            placed += hits.cells if TreeKind.SESSION in asked.trees else ()
+            placed += hits.facts if asked.trees - {TreeKind.SESSION} else ()
         now_cold, speakers, above, told = rows.together(
             rows.cold_topics(forest.owner),
             rows.speakers(forest.id),

@@ -15,7 +15,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
-from memforest_core.index.qdrant.beside import Beside, best
+from memforest_core.index.qdrant.beside import GRAPH_FROM, Beside, best
 from memforest_core.index.qdrant.engine_reads import EngineReads, engine_condition, engine_failures, engine_filter
 from memforest_core.index.qdrant.ids import point_id, rows_asked
 from memforest_core.index.qdrant.points import (
@@ -30,7 +30,6 @@ from memforest_core.index.qdrant.points import (
     scanned_point,
     uuid_of,
 )
-from memforest_core.index.qdrant.tended import BESIDE_FROM
 from memforest_core.index.vector_index import (
     Hit,
     IndexQuery,
@@ -57,10 +56,9 @@ class EdgeIndex:
     optimizer is never run: it would hold the interpreter lock for seconds.
     """
 
-    def __init__(self, path: Path, model: str, dimension: int, graph_from: int = BESIDE_FROM) -> None:
-        """``graph_from``: points of a forest, or of one kind in it, from which on a graph finds those nearest to a
-        vector and an inverted index those that hold words, beside the engine, which compares a question with each of
-        them; 0 for never."""
+    def __init__(self, path: Path, model: str, dimension: int, graph_from: int = GRAPH_FROM) -> None:
+        """``graph_from``: points of one kind in a forest from which on a graph finds those nearest to a vector, instead
+        of a product with all of them; 0 asks the engine for everything."""
         self._model = model
         self._dimension = dimension
         self._name = schema.collection_name(model, dimension)

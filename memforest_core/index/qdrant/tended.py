@@ -18,9 +18,6 @@ from memforest_core.index.vector_index import PointKey
 
 log = structlog.get_logger(__name__)
 
-BESIDE_FROM = 5_000
-"""Points of a forest, or of one kind in it. Measured: the engine takes 2 ms for the vectors nearest among so many and
-30 ms among 100,000, a graph 1 ms."""
 ASKED_BEFORE = 20
 """Searches of a forest before anything is built, so that a process that asks once builds nothing."""
 MOST_POINTS = 300_000
@@ -47,7 +44,7 @@ class Beside(Protocol[Content_contra]):
 
     @property
     def worn(self) -> bool:
-        """Whether it is worth building anew, because most of what was ever added was replaced or dropped."""
+        """Whether it is worth building anew."""
 
     def add(self, contents: Mapping[UUID, Content_contra]) -> None:
         """Add or replace rows."""
@@ -107,11 +104,12 @@ class Tended(Generic[Group, Content, Kept]):
     def __init__(
         self,
         source: Source[Group, Content],
-        make: Callable[[], Kept],
+        make: Callable[[int], Kept],
         groups: Callable[[PointKey], Iterable[Group]],
         least: int,
     ) -> None:
-        """A group gets one of what ``make`` makes from ``least`` points on, at most MOST_POINTS; 0 for never.
+        """A group gets one of what ``make`` makes for as many points as it has: from ``least`` on, at most MOST_POINTS.
+        0 is for never.
 
         ``groups`` are those that a point may be in.
         """
@@ -189,12 +187,13 @@ class Tended(Generic[Group, Content, Kept]):
                     known.changed.clear()
 
     def _build(self, group: Group, known: _Known[Kept]) -> None:
-        if not self._least <= self._source.counted(group) <= MOST_POINTS:
+        points = self._source.counted(group)
+        if not self._least <= points <= MOST_POINTS:
             known.kept = None
             return
         with self._lock:
             begun = self._changes
-        kept = self._make()
+        kept = self._make(points)
         for page in self._source.pages(group):
             for portion in _portions(page):
                 if self._closed.is_set():

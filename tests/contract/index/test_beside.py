@@ -71,7 +71,7 @@ def test_it_finds_what_the_engine_finds(index: EdgeIndex) -> None:
     """Given 3,000 facts, when the nearest 20 are asked for with and without a graph, then 98 of 100 are the same, with
     the same scores."""
     settled(index)
-    known = index._beside._graphs._known[Group(ACME, FACTS.forest_id, PointKind.FACT)]
+    known = index._beside._vectors._known[Group(ACME, FACTS.forest_id, PointKind.FACT)]
     assert known.kept is not None
     assert len(known.kept) == POINTS
     with_graph = [nearest(index, question) for question in QUESTIONS]
@@ -183,6 +183,6 @@ def test_a_benchmark_waits_until_graphs_are_there(index: EdgeIndex) -> None:
     nearest(index, QUESTIONS[0])
     assert index.tending
     tended(index)
-    known = index._beside._graphs._known[Group(ACME, FACTS.forest_id, PointKind.FACT)]
+    known = index._beside._vectors._known[Group(ACME, FACTS.forest_id, PointKind.FACT)]
     assert known.kept is not None
     assert tended(index) < 0.1

@@ -66,7 +66,7 @@ class Graphs(Tended[Group, DenseVector, Graph]):
 
     def __init__(self, engine: Engine, dimension: int, least: int) -> None:
         super().__init__(
-            engine, lambda: Graph(dimension), lambda key: [(key.tenant, key.forest_id, PointKind.FACT)], least
+            engine, lambda _: Graph(dimension), lambda key: [(key.tenant, key.forest_id, PointKind.FACT)], least
         )
 
     def near(self, group: Group, vector: NDArray[np.float32], n: int) -> Near | None:
