@@ -17,9 +17,10 @@ import sqlalchemy as sa
 
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.scoring import Voted
+from memforest_core.domain.scoring import Item, Voted
 from memforest_core.index.vector_index import DenseVector, Hit, IndexFilter, IndexQuery, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.gathering import Gathered
 from memforest_core.recall.records import CellTokens, FactText, Metadata, PlacedNode, TurnKey
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
@@ -49,6 +50,8 @@ class Kept:
     """Of questions."""
     gathered: dict[Hashable, Gathered] = field(default_factory=dict)
     """Candidates, by question and by all settings that they depend on."""
+    items: dict[int, tuple[Candidates, list[Item]]] = field(default_factory=dict)
+    """What candidates can be delivered as, by their identity, with these."""
     evidence: dict[Hashable, list[tuple[Voted, Evidence]]] = field(default_factory=dict)
     """Pieces, by the candidates that they were made of."""
     pieces: dict[Hashable, Evidence | None] = field(default_factory=dict)

@@ -13,13 +13,14 @@ import sqlalchemy as sa
 from benchmarks.eval.keeping import Kept, KeptEmbedder, KeptIndex, KeptStore
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import FactId
-from memforest_core.domain.scoring import Voted
+from memforest_core.domain.scoring import Item, Voted
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import DenseVector
 from memforest_core.recall.asking import Asked
 from memforest_core.recall.delivering import Delivering
 from memforest_core.recall.gathering import Clock, Gathered, Gathering, Place
-from memforest_core.recall.pooling import Part
+from memforest_core.recall.pooling import Part, Pool
+from memforest_core.recall.question import Question
 from memforest_core.recall.records import FactText
 from memforest_core.recall.resolving import Resolver
 from memforest_core.recall.rows.reading import RecallRows
@@ -67,6 +68,10 @@ class KeptRecall(RecallService):
             return Gathering(*given)
         return KeptGathering(*given, answers=self.kept.gathered, depends=gathering(self.settings))
 
+    def _pool(self, *given: Any) -> Pool:
+        pool = super()._pool(*given)
+        return KeptPool(pool.parts, pool.pieces, pool.bounds, self.kept)
+
     @cached_property
     def _delivering(self) -> Delivering:
         return KeptDelivering(self.store, self.settings, self.reranker, self.kept)
@@ -98,6 +103,22 @@ class KeptGathering(Gathering):
                 return found
             self.answers[key] = found
         return self.answers[key]
+
+
+@dataclass(frozen=True)
+class KeptPool(Pool):
+    """Makes the pieces of the same candidates once; scores are not theirs."""
+
+    kept: Kept = field(default_factory=Kept)
+
+    def items(self, part: Part, question: Question) -> list[Item]:
+        """As without keeping."""
+        # The key holds the candidates, so that no others can get their identity.
+        candidates = part.gathered.candidates
+        known = self.kept.items.get(id(candidates))
+        if known is None:
+            known = self.kept.items[id(candidates)] = (candidates, super().items(part, question))
+        return known[1]
 
 
 @dataclass(frozen=True)

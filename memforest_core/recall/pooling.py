@@ -67,10 +67,14 @@ class Pool:
         cells, facts, nodes = self._lists(question)
         found: list[Item] = []
         for part in self.parts:
-            place, gathered = part.place, part.gathered
-            found += items(gathered.candidates, question, place.forest.owner, place.bounds, gathered.leaves.positions)
+            found += self.items(part, question)
         found += [piece.item(self.bounds) for piece in self.pieces]
         return vote(found, cells, facts, nodes, self._weights(question, weights, enough_words))
+
+    def items(self, part: Part, question: Question) -> list[Item]:
+        """The pieces that a part's candidates can be delivered as."""
+        place, gathered = part.place, part.gathered
+        return items(gathered.candidates, question, place.forest.owner, place.bounds, gathered.leaves.positions)
 
     def related_apart(
         self, voted: Sequence[Voted], first: int, question: Question, weights: Weights, enough_words: float
