@@ -95,9 +95,8 @@ class IndexSettings(Group):
     """Directory of the in-process engine."""
     graph_from: int = Field(default=5_000, ge=0)
     """Points of one kind (cells or facts) of one memory, from which on a graph beside the in-process engine finds the
-    nearest vectors; 0 for never. It takes some 1.8 kB of memory a point, up to 300,000 points a process. An inverted
-    index finds words beside the engine from 1,000 points of a memory on (or from as many as this, if that is less), at
-    some 350 bytes a point; 0 is for never there too."""
+    nearest vectors; below, and from 100 on, a product with all of them does. An inverted index finds words. They take
+    some 2.3 kB of memory a point, of up to 300,000 points a process. 0 asks the engine for everything."""
     timeout_s: float = Field(default=10.0, gt=0)
     batch: int = Field(default=128, ge=1, le=1024)
     mark_s: float = Field(default=3_600.0, gt=0)
