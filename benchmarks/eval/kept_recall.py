@@ -113,7 +113,7 @@ class KeptPool(Pool):
 
     def items(self, part: Part, question: Question) -> list[Item]:
         """As without keeping."""
-        # The key holds the candidates, so that no others can get their identity.
+        # What is kept holds the candidates too, so that no others can get their identity.
         candidates = part.gathered.candidates
         known = self.kept.items.get(id(candidates))
         if known is None:

@@ -1,5 +1,5 @@
-"""What is kept in memory of large forests that are asked again and again, beside the engine: built and brought up to
-date by a thread of its own."""
+"""What is kept in memory, beside the engine, of forests that are asked again and again: built and brought up to date by
+a thread of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -24,8 +24,9 @@ MOST_POINTS = 300_000
 """In all that is kept of one sort in a process."""
 MOST_KNOWN = 10_000
 """Groups whose searches are counted; those that were searched longest ago are forgotten."""
-MOST_CHANGED = 1_000
-"""Changed rows that a search scores by themselves; with more the engine is asked until they have been taken in."""
+MOST_CHANGED, CHANGED_PART = 1_000, 10
+"""Changed rows that a search scores by themselves, and of how many that are kept one may have changed; with more the
+engine is asked until they have been taken in. Rarity of words is that of before until then."""
 PORTION = 64
 """Rows that are taken in at once; searches of that group wait for it."""
 
@@ -53,7 +54,7 @@ class Beside(Protocol[Content_contra]):
         """Take these out, as far as they are there."""
 
 
-Kept = TypeVar("Kept", bound=Beside)  # type: ignore[type-arg]
+Kept = TypeVar("Kept", bound=Beside[Any])
 
 
 class Source(Protocol[Group_contra, Content_co]):
@@ -137,7 +138,9 @@ class Tended(Generic[Group, Content, Kept]):
             if not known.tended and (changed if kept is not None else known.asked >= ASKED_BEFORE):
                 known.tended = True
                 threading.Thread(target=self._tend, args=(group, known), name="memforest-beside", daemon=True).start()
-        return None if kept is None or len(changed) > MOST_CHANGED else Found(kept, changed)
+        if kept is None or len(changed) > min(MOST_CHANGED, len(kept) // CHANGED_PART):
+            return None
+        return Found(kept, changed)
 
     def forget(self, keys: Iterable[PointKey]) -> None:
         """Note what was written or deleted. What is kept of a group goes at once when most of it changed, as when a

@@ -179,6 +179,22 @@ def test_the_engine_is_asked_when_too_much_has_changed(monkeypatch: pytest.Monke
     assert graphs.near(FACTS, unit(1), 3) is not None
 
 
+def test_the_engine_is_asked_when_much_of_a_small_group_has_changed() -> None:
+    """Given 40 rows of which four changed, then they are scored beside; with a fifth one the engine is asked, until they
+    are taken in."""
+    graphs = Graphs(Engine(), DIMENSION, least=10)
+    asked_often(graphs)
+    graphs.forget([key(row) for row in ROWS[:4]])
+    graphs._known[FACTS].tended = True  # nobody takes them in
+    assert graphs.near(FACTS, unit(1), 3) is not None
+    graphs.forget([key(ROWS[4])])
+    assert graphs.near(FACTS, unit(1), 3) is None
+    graphs._known[FACTS].tended = False
+    graphs.near(FACTS, unit(1), 3)
+    settled(graphs)
+    assert graphs.near(FACTS, unit(1), 3) is not None
+
+
 def test_a_graph_that_was_mostly_replaced_is_built_anew() -> None:
     """Given a graph of which a quarter is replaced again and again, then it is built anew once more rows were replaced
     than there are."""
