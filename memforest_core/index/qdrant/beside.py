@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.scopes import TreeKind
@@ -63,9 +63,9 @@ class Beside:
             return Graph(dimension) if points >= graph_from else Matrix(dimension, graph_from)
 
         vectors = _Source(reads, reads.vectors, reads.vectors_of)
-        self._vectors = Tended(vectors, near, _of_one_sort, least)
+        self._vectors = Tended(vectors, near, least)
         words = _Source(reads, reads.words, reads.words_of)
-        self._words = Tended(words, lambda _: Postings(), _forest, least)
+        self._words = Tended(words, lambda _: Postings(), least)
 
     def answer(self, query: IndexQuery) -> Answer | None:
         """The hits of a query, or None when the engine has to be asked all of it."""
@@ -75,11 +75,12 @@ class Beside:
             return Answer(self._products(query.filter, query.vector))
         return self._near(query, query.vector)
 
-    def forget(self, keys: Sequence[PointKey]) -> None:
-        """Note what was written or deleted."""
+    def forget(self, keys: Sequence[PointKey], kinds: Mapping[UUID, PointKind] | None = None) -> None:
+        """Note what was written or deleted; ``kinds`` of what was written. A row is of one kind for ever."""
+        of_rows = kinds or {}
         self._kept.forget(keys)
-        self._vectors.forget(keys)
-        self._words.forget(keys)
+        self._vectors.forget((group, key.id) for key in keys for group in _holding(key, of_rows.get(key.id)))
+        self._words.forget((Group(key.tenant, key.forest_id), key.id) for key in keys)
 
     @property
     def tending(self) -> bool:
@@ -116,24 +117,36 @@ class Beside:
         return there if len(there) == len(found) else None
 
     def _products(self, wanted: IndexFilter, asked: DenseVector) -> list[Hit]:
-        """The cosines of points that are named by their ids: products with kept vectors; others are read and kept."""
+        """The cosines of points that are named by their ids: of those in a matrix or graph from there, of others by
+        kept vectors; what is nowhere is read and kept."""
         numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
-        length = float(np.linalg.norm(numbers))
         [kind] = wanted.kinds
-        group, rows = (wanted.tenant, wanted.forest_id, kind), list(wanted.ids or ())
+        rows = list(wanted.ids or ())
+        cosines = self._cosines_beside(Group(wanted.tenant, wanted.forest_id, kind), rows, numbers)
+        if lacking := [row for row in rows if row not in cosines]:
+            cosines |= self._cosines_kept(wanted, lacking, numbers / (float(np.linalg.norm(numbers)) or 1.0))
+        return [Hit(row, kind, cosines[row]) for row in rows if row in cosines]
+
+    def _cosines_beside(self, group: Group, rows: Sequence[UUID], numbers: NDArray[np.float32]) -> dict[UUID, float]:
+        """The cosines of those of these rows that are in the matrix or graph of their kind and did not change since."""
+        found = self._vectors.known(group)
+        if found is None:
+            return {}
+        return found.kept.of(numbers, [row for row in rows if row not in found.changed])
+
+    def _cosines_kept(self, wanted: IndexFilter, rows: Sequence[UUID], unit: NDArray[np.float32]) -> dict[UUID, float]:
+        """The cosines of those of these rows that exist, by kept vectors; others are read and kept."""
+        group = (wanted.tenant, wanted.forest_id, wanted.kinds[0])
         kept, moment = self._kept.of(group, rows)
-        vectors = [vector for vector in kept if vector is not None]
+        vectors = {row: vector for row, vector in zip(rows, kept, strict=True) if vector is not None}
         if len(vectors) < len(rows):
-            lacking = [row for row, known in zip(rows, kept, strict=True) if known is None]
-            read = self._reads.vectors_of(wanted, lacking)
+            read = self._reads.vectors_of(wanted, [row for row in rows if row not in vectors])
             self._kept.keep(group, read, moment)
-            told = ((row, read.get(row) if known is None else known) for row, known in zip(rows, kept, strict=True))
-            there = [(row, vector) for row, vector in told if vector is not None]
-            rows, vectors = [row for row, _ in there], [vector for _, vector in there]
-        if not rows:
-            return []
-        products = np.concatenate(vectors).reshape(len(rows), self._dimension) @ (numbers / (length or 1.0))
-        return list(map(Hit, rows, repeat(kind), products.tolist()))
+            vectors |= read
+        if not vectors:
+            return {}
+        products = np.concatenate(list(vectors.values())).reshape(len(vectors), self._dimension) @ unit
+        return dict(zip(vectors, products.tolist(), strict=True))
 
     def _worded(self, query: IndexQuery, asked: SparseVector) -> Answer | None:
         """The best hits, or the scores of named points, by the forest's inverted index; None when there is none, or it
@@ -196,15 +209,12 @@ class Group(NamedTuple):
         return IndexFilter(self.tenant, self.forest_id, kinds, bool(families), tree_kinds=families)
 
 
-def _forest(key: PointKey) -> Iterator[Group]:
-    yield Group(key.tenant, key.forest_id)
-
-
-def _of_one_sort(key: PointKey) -> Iterator[Group]:
-    for kind in PointKind:
-        yield Group(key.tenant, key.forest_id, kind)
-    for family in TreeKind:
-        yield Group(key.tenant, key.forest_id, PointKind.NODE, family.value)
+def _holding(key: PointKey, kind: PointKind | None) -> Iterator[Group]:
+    """The groups of vectors that may hold a point: of any kind, when its kind is not known."""
+    for each in PointKind if kind is None else (kind,):
+        yield Group(key.tenant, key.forest_id, each)
+        for family in TreeKind if each is PointKind.NODE else ():
+            yield Group(key.tenant, key.forest_id, each, family.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from memforest_core.index.vector_index import (
     IndexQuery,
     Point,
     PointKey,
+    PointKind,
     ScanPage,
     SparseVector,
 )
@@ -103,7 +104,7 @@ class EdgeIndex:
                 stored = _versions(shard, list(encoded))
                 fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
                 if fresh:
-                    with self._forgetting([point.key for point in batch]):
+                    with self._forgetting([point.key for point in batch], {point.id: point.kind for point in batch}):
                         shard.update(engine.UpdateOperation.upsert_points(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
@@ -214,12 +215,12 @@ class EdgeIndex:
         return shard
 
     @contextmanager
-    def _forgetting(self, keys: Sequence[PointKey]) -> Iterator[None]:
+    def _forgetting(self, keys: Sequence[PointKey], kinds: Mapping[UUID, PointKind] | None = None) -> Iterator[None]:
         """A write of these points, of which nothing may be kept from before; also when it fails half way."""
         try:
             yield
         finally:
-            self._beside.forget(keys)
+            self._beside.forget(keys, kinds)
 
     def _encode(self, id: UUID, point: Point) -> engine.Point:
         vectors: dict[str, engine.NamedVector] = {schema.DENSE: dense_values(point.dense, self._model, self._dimension)}

@@ -79,6 +79,16 @@ class Graph:
             cosines = (1.0 - found.distances).tolist()
             return [(self._rows[key], cosine) for key, cosine in zip(found.keys.tolist(), cosines, strict=True)]
 
+    def of(self, vector: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
+        """The cosines of those of these rows that are there."""
+        unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
+        with self._lock:
+            keys = {row: self._keys[row] for row in rows if row in self._keys}
+            if not keys:
+                return {}
+            vectors = np.asarray(self._graph.get(np.array(list(keys.values()), np.uint64), dtype="f32"))
+        return dict(zip(keys, (vectors @ unit).tolist(), strict=True))
+
     def _forget(self, rows: Collection[UUID]) -> None:
         keys = [self._keys.pop(row) for row in rows if row in self._keys]
         if keys:

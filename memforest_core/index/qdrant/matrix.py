@@ -58,6 +58,14 @@ class Matrix:
                     self._places[last] = place
                     self._vectors[place] = self._vectors[len(self._rows)]
 
+    def of(self, vector: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
+        """The cosines of those of these rows that are there."""
+        unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
+        with self._lock:
+            places = {row: self._places[row] for row in rows if row in self._places}
+            cosines = self._vectors[list(places.values())] @ unit
+        return dict(zip(places, cosines.tolist(), strict=True))
+
     def near(self, vector: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
         """The nearest ``n`` rows with their cosines, in no order."""
         unit = vector / max(float(np.linalg.norm(vector)), 1e-12)

@@ -14,7 +14,6 @@ from uuid import UUID
 import structlog
 
 from memforest_core.errors import MemForestError
-from memforest_core.index.vector_index import PointKey
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +91,7 @@ class _Known(Generic[Kept]):
     @property
     def outdated(self) -> bool:
         """Whether most of what is kept changed. Of a small group a few changes say nothing: among them may be rows of
-        other groups of the forest."""
+        other groups of the forest, when they were deleted."""
         return self.kept is not None and 2 * len(self.changed) > max(len(self.kept), MOST_CHANGED)
 
 
@@ -106,15 +105,11 @@ class Tended(Generic[Group, Content, Kept]):
         self,
         source: Source[Group, Content],
         make: Callable[[int], Kept],
-        groups: Callable[[PointKey], Iterable[Group]],
         least: int,
     ) -> None:
         """A group gets one of what ``make`` makes for as many points as it has: from ``least`` on, at most MOST_POINTS.
-        0 is for never.
-
-        ``groups`` are those that a point may be in.
-        """
-        self._source, self._make, self._groups, self._least = source, make, groups, least
+        0 is for never."""
+        self._source, self._make, self._least = source, make, least
         self._known: OrderedDict[Group, _Known[Kept]] = OrderedDict()
         self._changes = 0
         self._lock = threading.Lock()
@@ -138,22 +133,25 @@ class Tended(Generic[Group, Content, Kept]):
             if not known.tended and (changed if kept is not None else known.asked >= ASKED_BEFORE):
                 known.tended = True
                 threading.Thread(target=self._tend, args=(group, known), name="memforest-beside", daemon=True).start()
-        if kept is None or len(changed) > min(MOST_CHANGED, len(kept) // CHANGED_PART):
-            return None
-        return Found(kept, changed)
+        return _usable(kept, changed)
 
-    def forget(self, keys: Iterable[PointKey]) -> None:
-        """Note what was written or deleted. What is kept of a group goes at once when most of it changed, as when a
-        forest is deleted."""
+    def known(self, group: Group) -> Found[Kept] | None:
+        """What ``find`` gives, for who looks at rows of a group that was searched before: it counts as no search."""
+        with self._lock:
+            known = self._known.get(group)
+            return None if known is None else _usable(known.kept, set(known.changed))
+
+    def forget(self, written: Iterable[tuple[Group, UUID]]) -> None:
+        """Note rows that were written or deleted, each with every group that it may be in. What is kept of a group goes
+        at once when most of it changed, as when a forest is deleted."""
         with self._lock:
             self._changes += 1
             touched = set[Group]()
-            for key in keys:
-                for group in self._groups(key):
-                    known = self._known.get(group)
-                    if known is not None and (known.tended or known.kept is not None):
-                        known.changed[key.id] = self._changes
-                        touched.add(group)
+            for group, row in written:
+                known = self._known.get(group)
+                if known is not None and (known.tended or known.kept is not None):
+                    known.changed[row] = self._changes
+                    touched.add(group)
             for group in touched:
                 known = self._known[group]
                 if known.outdated and not known.tended:
@@ -232,6 +230,13 @@ class Tended(Generic[Group, Content, Kept]):
             if known.kept is not None and known is not newest:
                 held -= len(known.kept)
                 known.kept, known.asked, known.changed = None, 0, {}
+
+
+def _usable(kept: Kept | None, changed: set[UUID]) -> Found[Kept] | None:
+    """What is kept and what changed, unless that is too much."""
+    if kept is None or len(changed) > min(MOST_CHANGED, len(kept) // CHANGED_PART):
+        return None
+    return Found(kept, changed)
 
 
 def _portions(page: Mapping[UUID, Content]) -> Iterator[dict[UUID, Content]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,8 @@ from benchmarks.recall_latency.measuring import tended
 from memforest_core.index.qdrant import tended as module
 from memforest_core.index.qdrant.beside import Group
 from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.vector_index import DenseVector, IndexQuery, PointKind, SparseVector
+from memforest_core.index.qdrant.engine_reads import EngineReads
+from memforest_core.index.vector_index import DenseVector, IndexFilter, IndexQuery, PointKind, SparseVector
 from tests.contract.index.builders import ACME, keys, point, where
 
 POINTS, DIMENSION, LIMIT = 3_000, 32, 20
@@ -103,6 +104,40 @@ def test_it_finds_by_words_what_the_engine_finds(index: EdgeIndex) -> None:
         assert named == pytest.approx(named_alone, rel=1e-5)
 
 
+def test_named_facts_have_the_cosines_that_they_have_now(index: EdgeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a graph, when 50 of its facts are named, then they have the cosines of their vectors and the engine is not
+    asked; a fact that is changed, written or deleted then has its new one, or none, at once and afterwards."""
+    asked: list[UUID] = []
+    vectors_of = EngineReads.vectors_of
+
+    def counting(reads: EngineReads, wanted: IndexFilter, rows: Sequence[UUID]) -> dict[UUID, DenseVector]:
+        asked.extend(rows)
+        return vectors_of(reads, wanted, rows)
+
+    def cosines(*rows: UUID) -> dict[UUID, float]:
+        named = IndexQuery(QUESTIONS[0], replace(FACTS, ids=rows), len(rows))
+        return {hit.id: hit.score for hit in index.search([named])[0]}
+
+    def expected(vector: DenseVector) -> float:
+        lengths = float(np.linalg.norm(vector) * np.linalg.norm(QUESTIONS[0]))
+        return float(vector @ QUESTIONS[0]) / lengths
+
+    settled(index)
+    monkeypatch.setattr(EngineReads, "vectors_of", counting)
+    some = {row: expected(vector) for row, vector in zip(ROWS[:50], VECTORS, strict=False)}
+    assert cosines(*some) == pytest.approx(some, abs=1e-3)
+    assert asked == []
+    new, changed, deleted = uuid4(), ROWS[10], ROWS[20]
+    index.upsert([point(new, kind=PointKind.FACT, dense=QUESTIONS[0])])
+    index.upsert([point(changed, kind=PointKind.FACT, dense=QUESTIONS[1], version=2)])
+    index.delete(keys(deleted))
+    now = some | {new: 1.0, changed: expected(QUESTIONS[1])}
+    del now[deleted]
+    for _ in range(2):
+        assert cosines(*some, new) == pytest.approx(now, abs=1e-3)
+        settled(index)
+
+
 def test_changed_words_are_seen_at_once(index: EdgeIndex) -> None:
     """Given an inverted index, when a fact is written, another changed and a third deleted, then the next search by words
     knows, before the index has taken it in and afterwards; and so does one for named facts."""
@@ -119,6 +154,23 @@ def test_changed_words_are_seen_at_once(index: EdgeIndex) -> None:
         assert deleted not in nearest(index, WORDS[20])
         assert nearest(index, WORDS[20], ids=(deleted,)) == {}
         settled(index)
+
+
+def test_what_is_written_of_one_kind_leaves_other_kinds_as_they_are(index: EdgeIndex) -> None:
+    """Given a graph of facts, when nodes and cells are written, then it has nothing to take in; when one of these is
+    deleted, of which no kind is told, it looks whether it was a fact."""
+    settled(index)
+    facts = index._beside._vectors._known[Group(ACME, FACTS.forest_id, PointKind.FACT)]
+    node, cell = uuid4(), uuid4()
+    index.upsert(
+        [point(node, kind=PointKind.NODE, dense=VECTORS[0]), point(cell, kind=PointKind.CELL, dense=VECTORS[1])]
+    )
+    assert facts.changed == {}
+    index.upsert([point(ROWS[0], kind=PointKind.FACT, dense=VECTORS[2], version=2)])
+    index.delete(keys(node))
+    assert facts.changed.keys() == {ROWS[0], node}
+    settled(index)
+    assert facts.changed == {}
 
 
 def test_roots_are_found_as_long_as_they_are_roots(index: EdgeIndex) -> None:

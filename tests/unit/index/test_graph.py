@@ -94,3 +94,18 @@ def test_an_empty_graph_finds_nothing() -> None:
     graph = Graph(DIMENSION)
     graph.add({})
     assert graph.near(units(1, seed=6)[0], 5) == []
+
+
+def test_cosines_of_named_rows_are_those_of_their_vectors_now() -> None:
+    """Given vectors of which one was replaced and one dropped, when rows are named, then those that are there have their
+    cosines, and no other row."""
+    vectors = units(100, seed=3)
+    graph = Graph(DIMENSION)
+    assert graph.of(vectors[0], [UUID(int=1)]) == {}
+    graph.add(named(vectors))
+    graph.add({UUID(int=7): vectors[50]})
+    graph.drop([UUID(int=8)])
+    expected = {UUID(int=at): float(vectors[50 if at == 7 else at] @ vectors[0]) for at in (1, 7, 99)}
+    some = [UUID(int=at) for at in (1, 7, 8, 99, 1_000)]
+    assert graph.of(3.0 * vectors[0], some) == pytest.approx(expected, abs=1e-3)
+    assert graph.of(vectors[0], []) == {}

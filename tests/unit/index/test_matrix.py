@@ -36,11 +36,14 @@ def test_cosines_are_those_of_the_rows_as_they_are_now(seed: int) -> None:
         assert dict(matrix.near(asked, 1_000)) == pytest.approx(expected, abs=1e-6)
         few = sorted(matrix.near(asked, 5), key=lambda each: -each[1])
         assert [row for row, _ in few] == sorted(rows, key=lambda row: -expected[row])[:5]
+        named = [*rng.sample(sorted(rows), min(len(rows), 6)), UUID(int=10_000)]
+        assert matrix.of(asked, named) == pytest.approx({row: expected[row] for row in named[:-1]}, abs=1e-6)
         assert len(matrix) == len(rows)
 
 
 def test_an_empty_one_finds_nothing() -> None:
     assert Matrix(DIMENSION, 10).near(unit(1), 5) == []
+    assert Matrix(DIMENSION, 10).of(unit(1), [UUID(int=1)]) == {}
 
 
 def test_it_is_worn_when_a_graph_is_better() -> None:

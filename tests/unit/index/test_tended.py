@@ -18,7 +18,7 @@ from memforest_core.index.qdrant import tended as module
 from memforest_core.index.qdrant.graph import Graph
 from memforest_core.index.qdrant.kept import Group
 from memforest_core.index.qdrant.tended import ASKED_BEFORE, Tended
-from memforest_core.index.vector_index import DenseVector, PointKey, PointKind
+from memforest_core.index.vector_index import DenseVector, PointKind
 
 ACME = TenantId("acme")
 DIMENSION = 16
@@ -65,9 +65,7 @@ class Graphs(Tended[Group, DenseVector, Graph]):
     """Graphs of the facts of forests."""
 
     def __init__(self, engine: Engine, dimension: int, least: int) -> None:
-        super().__init__(
-            engine, lambda _: Graph(dimension), lambda key: [(key.tenant, key.forest_id, PointKind.FACT)], least
-        )
+        super().__init__(engine, lambda _: Graph(dimension), least)
 
     def near(self, group: Group, vector: NDArray[np.float32], n: int) -> Near | None:
         found = self.find(group)
@@ -95,8 +93,8 @@ def nearest(graphs: Graphs, vector: NDArray[np.float32], group: Group = FACTS) -
     return None if near is None or not near.found else near.found[0][0]
 
 
-def key(row: UUID, group: Group = FACTS) -> PointKey:
-    return PointKey(group[0], group[1], row)
+def of_facts(rows: Sequence[UUID]) -> list[tuple[Group, UUID]]:
+    return [(FACTS, row) for row in rows]
 
 
 def test_a_forest_that_is_asked_seldom_has_no_graph() -> None:
@@ -112,6 +110,25 @@ def test_a_forest_that_is_asked_often_has_one() -> None:
     asked_often(graphs)
     assert nearest(graphs, unit(ROWS[6].int)) == ROWS[6]
     assert graphs.near(OTHERS, unit(1), 3) is None
+
+
+def test_looking_at_rows_counts_as_no_search() -> None:
+    """Given a forest whose rows are looked at again and again, then no graph is built; once it was searched, there is one
+    to look at, with what changed since."""
+    engine = Engine()
+    graphs = Graphs(engine, DIMENSION, least=10)
+    for _ in range(2 * ASKED_BEFORE):
+        assert graphs.known(FACTS) is None
+    settled(graphs)
+    assert engine.built == 0
+    asked_often(graphs)
+    graphs.forget(of_facts(ROWS[:2]))
+    found = graphs.known(FACTS)
+    assert found is not None
+    assert found.changed == set(ROWS[:2])
+    assert found.kept.of(unit(3), ROWS[2:4]).keys() == set(ROWS[2:4])
+    graphs.forget(of_facts(ROWS[:20]))
+    assert graphs.known(FACTS) is None
 
 
 @pytest.mark.parametrize("least", [0, 41])
@@ -133,7 +150,7 @@ def test_what_changed_is_named_until_it_is_taken_in() -> None:
     written, changed, deleted = UUID(int=99), ROWS[3], ROWS[4]
     engine.rows |= {written: unit(99), changed: unit(500)}
     del engine.rows[deleted]
-    graphs.forget([key(row) for row in (written, changed, deleted)])
+    graphs.forget(of_facts([written, changed, deleted]))
     near = graphs.near(FACTS, unit(changed.int), 5)
     assert near is not None
     assert near.changed == {written, changed, deleted}
@@ -161,7 +178,7 @@ def test_what_is_written_while_a_graph_is_built_is_named() -> None:
     for _ in range(ASKED_BEFORE):
         assert graphs.near(FACTS, unit(1), 3) is None
     assert at_page.wait(20.0)
-    graphs.forget([key(ROWS[0])])
+    graphs.forget(of_facts([ROWS[0]]))
     go_on.set()
     settled(graphs)
     near = graphs.near(FACTS, unit(1), 3)
@@ -173,7 +190,7 @@ def test_the_engine_is_asked_when_too_much_has_changed(monkeypatch: pytest.Monke
     monkeypatch.setattr(module, "MOST_CHANGED", 2)
     graphs = Graphs(Engine(), DIMENSION, least=10)
     asked_often(graphs)
-    graphs.forget([key(row) for row in ROWS[:3]])
+    graphs.forget(of_facts(ROWS[:3]))
     assert graphs.near(FACTS, unit(1), 3) is None
     settled(graphs)
     assert graphs.near(FACTS, unit(1), 3) is not None
@@ -184,10 +201,10 @@ def test_the_engine_is_asked_when_much_of_a_small_group_has_changed() -> None:
     are taken in."""
     graphs = Graphs(Engine(), DIMENSION, least=10)
     asked_often(graphs)
-    graphs.forget([key(row) for row in ROWS[:4]])
+    graphs.forget(of_facts(ROWS[:4]))
     graphs._known[FACTS].tended = True  # nobody takes them in
     assert graphs.near(FACTS, unit(1), 3) is not None
-    graphs.forget([key(ROWS[4])])
+    graphs.forget(of_facts([ROWS[4]]))
     assert graphs.near(FACTS, unit(1), 3) is None
     graphs._known[FACTS].tended = False
     graphs.near(FACTS, unit(1), 3)
@@ -202,7 +219,7 @@ def test_a_graph_that_was_mostly_replaced_is_built_anew() -> None:
     graphs = Graphs(engine, DIMENSION, least=10)
     asked_often(graphs)
     for _ in range(6):
-        graphs.forget([key(row) for row in ROWS[:10]])
+        graphs.forget(of_facts(ROWS[:10]))
         graphs.near(FACTS, unit(1), 3)
         settled(graphs)
     assert engine.built == 2
@@ -216,7 +233,7 @@ def test_a_graph_of_which_most_changes_at_once_is_dropped(monkeypatch: pytest.Mo
     engine = Engine()
     graphs = Graphs(engine, DIMENSION, least=10)
     asked_often(graphs)
-    graphs.forget([key(row) for row in ROWS])
+    graphs.forget(of_facts(ROWS))
     [known] = graphs._known.values()
     assert known.kept is None
     assert known.changed == {}
