@@ -87,9 +87,7 @@ def options() -> argparse.ArgumentParser:
         metavar="N",
         help="let a chat model answer N times and judge: answers.csv in --out",
     )
-    made.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="ask in N processes: times are of a busy machine"
-    )
+    made.add_argument("--jobs", type=int, default=1, metavar="N", help="ask in N processes: nothing is timed then")
     made.add_argument("--limit", type=int, help="questions of each conversation")
     made.add_argument("--conversations", type=int, help="how many conversations")
     return made

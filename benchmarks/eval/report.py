@@ -279,6 +279,8 @@ def _losses(found: Measured) -> str:
 
 def _stages(found: Measured) -> str:
     rows = [one for one in found.rows if one["query_ms_p50"] is not None]
+    if not rows:
+        return "Nothing was timed: times come from a run with one process."
     parts = [_stage_times(one) for one in rows]
     stages = list(dict.fromkeys(stage for part in parts for stage in part))
     lines = [

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.eval.baseline_rows import BASELINES, baselines
 from benchmarks.eval.baselines import Answered, Method
+from benchmarks.eval.blending import Convex
 from benchmarks.eval.corpora import Corpora, Searched, facts_of
 from benchmarks.eval.dataset import Conversation, Dataset, Question
 from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
@@ -68,20 +69,23 @@ class Run:
     services: Services
     data: Dataset
     methods: Sequence[Method]
+    timed: bool = True
+    """Whether times are recorded."""
     _held: dict[str, Stored] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, services: Services, data: Dataset, wanted: Sequence[str]) -> Run:
-        """The wanted rows over one memory."""
+    def of(cls, services: Services, data: Dataset, wanted: Sequence[str], *, timed: bool = True) -> Run:
+        """The wanted rows over one memory. When nothing is to be ``timed``, all of ours share what they asked."""
         flat = [one for one in baselines(_corpora(services), data) if one.name in wanted]
         own = [one for one in variants("all", services.settings.llm) if one.name in wanted]
-        return cls(services, data, [*flat, *recallings(services, own)])
+        return cls(services, data, [*flat, *recallings(services, own, timed=timed)], timed)
 
     def go(self, records: RecordFile, jobs: int = 1) -> None:
         """Ask what is not recorded yet; one conversation after the other, so that each cut is made once.
 
         With more ``jobs`` as many processes ask, each over connections of its own; the records of one task are written
-        together then. Peers are asked by this process in any case: each has one memory. Raises PeerAway.
+        together then, and nothing that they ask is timed: they would wait for each other. Peers are asked by this
+        process in any case: each has one memory. Raises PeerAway.
         """
         open_ = self._open(records)
         if jobs == 1:
@@ -118,12 +122,14 @@ class Run:
     def shared(self, open_: Sequence[Task], jobs: int) -> Iterator[tuple[int, Task]]:
         """Each task with the process that does it, from 0.
 
-        A conversation's cuts are made once, so all baselines of it go to one process. Our own rows are divided by
-        question: one process asks all variants the same questions, and has use of what it kept.
+        A conversation's cuts are made once, so all baselines of it go to one process; one that is tuned on all of them
+        stays in one, and is tuned once. Our own rows are divided by question: one process asks all variants the same
+        questions, and has use of what it kept.
         """
         for number, place, questions in open_:
-            if not isinstance(self.methods[place], Recalling):
-                yield number % jobs, (number, place, questions)
+            method = self.methods[place]
+            if not isinstance(method, Recalling):
+                yield (place if isinstance(method, Convex) else number) % jobs, (number, place, questions)
                 continue
             for process in range(jobs):
                 if own := [at for at in questions if at % jobs == process]:
@@ -179,12 +185,15 @@ class Run:
             mrr=places.mrr,
             ndcg_10=places.ndcg_10,
             context_tokens=_tokens(items[:FIRST]),
-            ms=None if answered.ms is None else round(answered.ms, 3),
-            k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
+            ms=self._noted(answered.ms),
+            k_ms=self._noted(answered.k_ms),
             stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
             losses=self._lost(method, conversation, question, answered, near, far),
             degraded=answered.degraded,
         )
+
+    def _noted(self, ms: float | None) -> float | None:
+        return round(ms, 3) if self.timed and ms is not None else None
 
     def _lost(
         self,
@@ -214,7 +223,7 @@ def _begin(settings: Settings, data: Dataset, wanted: Sequence[str]) -> None:
     # What is kept is nearly all there is, and looking through it for garbage takes a sixth of the time. Not with one
     # process: its times are to be those of a usual one.
     gc.set_threshold(SELDOM, 20, 100)
-    _here.append(Run.of(open_services(settings), data, wanted))
+    _here.append(Run.of(open_services(settings), data, wanted, timed=False))
 
 
 def _asked(task: Task) -> list[Record]:

@@ -55,7 +55,7 @@ class Variant:
 
     @property
     def keeps(self) -> bool:
-        """Whether it finds kept what others asked, and is not timed: it lacks a setting or a part, and has no mode."""
+        """Whether it always finds kept what others asked, and is not timed: it lacks a setting or a part."""
         return self.recall is not None or self.without is not None
 
 
@@ -140,20 +140,25 @@ class Recalling:
             return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
 
 
-def recallings(services: Services, chosen: list[Variant], *, keep: bool = True) -> list[Recalling]:
+def recallings(services: Services, chosen: list[Variant], *, keep: bool = True, timed: bool = True) -> list[Recalling]:
     """Each variant with a recall service of its own over the same store, index and models.
 
-    Those whose settings of recall differ share what these answer, unless nothing is to be kept.
+    Those whose settings of recall differ share what these answer, unless nothing is to be kept; all of them do when
+    none is to be ``timed``.
     """
     kept = Kept()
     settings = [services.settings.recall.model_copy(update=dict(one.recall or {})) for one in chosen]
-    gathered = Counter(gathering(own) for one, own in zip(chosen, settings, strict=True) if one.recall is not None)
+    keeping = [keep and (one.keeps or not timed) for one in chosen]
+    alike_to = Counter(
+        (one.mode, gathering(own))
+        for one, own, keeps in zip(chosen, settings, keeping, strict=True)
+        if keeps and one.without is None
+    )
     made = []
-    for one, own in zip(chosen, settings, strict=True):
-        keeps = keep and one.keeps
+    for one, own, keeps in zip(chosen, settings, keeping, strict=True):
         service = replace(services, settings=services.settings.model_copy(update={"recall": own})).recall
         if keeps:
-            alike = one.without is None and gathered[gathering(own)] > 1
+            alike = one.without is None and alike_to[one.mode, gathering(own)] > 1
             service = kept_service(service, services.engine, kept, alike=alike)
         tenant = TenantId(services.settings.tenant)
         made.append(Recalling(one.name, one.mode, service, tenant, kept if keeps else None, one.without))
