@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -185,15 +186,20 @@ class Run:
             mrr=places.mrr,
             ndcg_10=places.ndcg_10,
             context_tokens=_tokens(items[:FIRST]),
-            ms=self._noted(answered.ms),
-            k_ms=self._noted(answered.k_ms),
-            stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
+            **self._times(answered),
             losses=self._lost(method, conversation, question, answered, near, far),
             degraded=answered.degraded,
         )
 
-    def _noted(self, ms: float | None) -> float | None:
-        return round(ms, 3) if self.timed and ms is not None else None
+    def _times(self, answered: Answered) -> dict[str, Any]:
+        """The times of an answer as a record has them; none when nothing is timed."""
+        if not self.timed:
+            return {"ms": None, "k_ms": None}
+        return {
+            "ms": None if answered.ms is None else round(answered.ms, 3),
+            "k_ms": None if answered.k_ms is None else round(answered.k_ms, 3),
+            "stages_ms": {stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
+        }
 
     def _lost(
         self,

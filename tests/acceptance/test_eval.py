@@ -134,7 +134,8 @@ def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], firs
 
 
 def test_processes_find_what_one_finds(place: Path, options: list[str], first: dict[str, Any]) -> None:
-    """Given the same memory, when two processes ask, then all rows are there, in their order, with the same evidence."""
+    """Given the same memory, when two processes ask, then all rows are there, in their order, with the same evidence, and
+    no times, as they wait for each other."""
     rows = ["bm25_turns", "flat_facts", "convex_turns", "memforest", "memforest:no-dense"]
     wanted = ["--methods", ",".join(rows), *options[2:6], "--out", str(place / "two")]
     several = answer(evaluated(*wanted, "--jobs", "2"))
@@ -144,6 +145,7 @@ def test_processes_find_what_one_finds(place: Path, options: list[str], first: d
     for row in several["rows"]:
         for name in ("n", "share_500", "share_2000", "recall_at_10", "ndcg_10"):
             assert row[name] == alone[row["method"]][name]
+        assert (row["query_ms_p50"], row["query_k_ms_p50"], row["stages_ms_p50"]) == (None, None, {})
 
 
 KEPT = (

@@ -171,6 +171,15 @@ def test_a_row_that_was_not_timed_shows_no_times(tmp_path: Path) -> None:
     assert len(drawn(found, tmp_path)) == 2
 
 
+def test_a_run_without_times_says_so(tmp_path: Path) -> None:
+    """Given a run whose questions several processes asked, then the report says that nothing was timed, and draws what
+    needs no time."""
+    untimed = [replace(one, ms=None, k_ms=None, stages_ms={}) for one in RECORDS_OF_ALL]
+    found = measured(run_in(tmp_path, untimed))
+    assert section(markdown(found), "Time by stage").startswith("Nothing was timed")
+    assert len(drawn(found, tmp_path)) == 2
+
+
 def test_a_killed_run_is_reported_as_far_as_it_came(tmp_path: Path) -> None:
     run_in(tmp_path, RECORDS_OF_ALL[:-2])
     path = tmp_path / RECORDS
