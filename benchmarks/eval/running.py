@@ -8,8 +8,7 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -70,8 +69,6 @@ class Run:
     services: Services
     data: Dataset
     methods: Sequence[Method]
-    timed: bool = True
-    """Whether times are recorded."""
     _held: dict[str, Stored] = field(default_factory=dict)
 
     @classmethod
@@ -79,7 +76,7 @@ class Run:
         """The wanted rows over one memory. When nothing is to be ``timed``, all of ours share what they asked."""
         flat = [one for one in baselines(_corpora(services), data) if one.name in wanted]
         own = [one for one in variants("all", services.settings.llm) if one.name in wanted]
-        return cls(services, data, [*flat, *recallings(services, own, timed=timed)], timed)
+        return cls(services, data, [*flat, *recallings(services, own, timed=timed)])
 
     def go(self, records: RecordFile, jobs: int = 1) -> None:
         """Ask what is not recorded yet; one conversation after the other, so that each cut is made once.
@@ -186,20 +183,12 @@ class Run:
             mrr=places.mrr,
             ndcg_10=places.ndcg_10,
             context_tokens=_tokens(items[:FIRST]),
-            **self._times(answered),
+            ms=None if answered.ms is None else round(answered.ms, 3),
+            k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
+            stages_ms={stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
             losses=self._lost(method, conversation, question, answered, near, far),
             degraded=answered.degraded,
         )
-
-    def _times(self, answered: Answered) -> dict[str, Any]:
-        """The times of an answer as a record has them; none when nothing is timed."""
-        if not self.timed:
-            return {"ms": None, "k_ms": None}
-        return {
-            "ms": None if answered.ms is None else round(answered.ms, 3),
-            "k_ms": None if answered.k_ms is None else round(answered.k_ms, 3),
-            "stages_ms": {stage: round(ms, 3) for stage, ms in answered.stages_ms.items()},
-        }
 
     def _lost(
         self,
@@ -233,7 +222,8 @@ def _begin(settings: Settings, data: Dataset, wanted: Sequence[str]) -> None:
 
 
 def _asked(task: Task) -> list[Record]:
-    return list(_here[0].asked(task))
+    # Also of baselines, whose times are of a busy machine too.
+    return [replace(record, ms=None, k_ms=None, stages_ms={}) for record in _here[0].asked(task)]
 
 
 def _tokens(items: Sequence[Item]) -> int:
