@@ -619,6 +619,9 @@ class RecallSettings(Group):
     """Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
     llm_children: int = Field(default=16, ge=2)
     """Children that one ranking call reads (paper: recall of a call holds up to about 16)."""
+    at_once: int = Field(default=3, ge=1, le=1_024)
+    """Recalls that compute at the same time in one process, where no model is asked meanwhile; others wait for them,
+    which is faster for all. More where Postgres or Qdrant are far away."""
     rerank: RerankSettings = RerankSettings()
     sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
     """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""

@@ -25,6 +25,7 @@ from benchmarks.recall_latency.measuring import (
     service_of,
     tended,
 )
+from benchmarks.recall_latency.processes import in_processes
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, World
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
@@ -40,6 +41,7 @@ FOREST_FACTS = 100
 QUESTIONS = 200
 WARM_UP = 40
 CALLERS = 20
+PROCESSES = 2
 VERIFIED = 2_000
 """Facts up to which ``verify`` looks at what was filled in: it takes seconds per thousand."""
 MOST = 2.0
@@ -52,7 +54,8 @@ MEASURED = (
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
     " graphs_s: seconds that were waited, after the recalls that warm up, for graphs of large forests."
     " tokens: the same questions with recall.tokens_weight as it is and 0, by turns, when each was asked before."
-    " at_once: callers in one process, each asking again when it is answered. process_cold: a new process opens its"
+    " at_once: callers in one process, each asking again when it is answered. in_processes: the same callers in two"
+    " processes, which ask the index at the socket of the one that owns it. process_cold: a new process opens its"
     " stores and recalls twice"
 )
 
@@ -105,6 +108,7 @@ def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
             made |= alone([recalled(service, owner, one.text) for owner, one in asked[WARM_UP:]])
             made["tokens"] = of_tokens(running, index, asked, service)
             made["at_once"] = at_once(service, asked, options.callers)
+            made["in_processes"] = in_processes(running.service.url, index, asked, options.callers, PROCESSES)
         made["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
     say("  ".join(f"{name}={value}" for name, value in made.items()))
     return made

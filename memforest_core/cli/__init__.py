@@ -3,6 +3,9 @@
 
 def main() -> None:
     """Run the command line; see ``memforest_core.cli.output`` for exit codes."""
+    from memforest_core.cli.own_process import set_up_process
+
+    set_up_process()
     from memforest_core.cli.program import app
 
     app()

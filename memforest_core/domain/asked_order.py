@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from memforest_core.domain.asked_times import without_dates
 from memforest_core.domain.words import words_of
@@ -40,6 +41,7 @@ class AskedOrder:
 NO_ORDER = AskedOrder(Order.NONE)
 
 
+@lru_cache(maxsize=1_024)
 def order_of(question: str) -> AskedOrder:
     """What a question asks for in the order of time; dates are ``asked_period``'s and no anchors. Raises nothing.
 

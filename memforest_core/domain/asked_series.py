@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum
+from functools import lru_cache
 
 from memforest_core.domain.asked_now import asked_now
 from memforest_core.domain.asked_order import Order, order_of
@@ -42,6 +43,7 @@ SIDE_BY_SIDE = frozenset({"pet", "possession"})
 """Attributes of which several values hold: of a question about those that hold now not all of them are meant."""
 
 
+@lru_cache(maxsize=1_024)
 def series_of(question: str) -> Series | None:
     """What a question asks for of a series; None for most questions. Raises nothing."""
     text = without_dates(question)

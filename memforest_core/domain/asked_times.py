@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from memforest_core.domain.date_phrases import find_date_phrases
@@ -157,6 +158,7 @@ def asked_period(question: str, asked_at: datetime, *, known_until: datetime | N
     return AskedPeriod(first, last, all(each.explicit for each in found), phrase)
 
 
+@lru_cache(maxsize=1_024)
 def without_dates(question: str) -> str:
     """The beginning of a question with blanks for its dates and plain apostrophes, each character at its place."""
     text = _straight(question)

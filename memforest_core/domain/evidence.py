@@ -160,7 +160,8 @@ class RecallResult:
     """The mode that was used; never ``auto``."""
     evidence: tuple[Evidence, ...]
     timings_ms: Mapping[str, float]
-    """Wall time per stage: places, embed, search, load, browse, score, resolve, total."""
+    """Wall time per stage: places, embed, slot (waiting for other recalls), search, load, browse, score, resolve,
+    total."""
     degraded: tuple[str, ...] = ()
     """One sentence for each part that was away and what was done without it."""
     round_trips: int = 0

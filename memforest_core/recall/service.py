@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Unpack
@@ -33,6 +34,7 @@ from memforest_core.recall.question import Question, parse_question
 from memforest_core.recall.resolving import SPARE
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
+from memforest_core.recall.slots import Slots
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.thinking import Thought, no_chat_model
 from memforest_core.recall.visits import VisitCounter, returned
@@ -80,6 +82,10 @@ class RecallService:
     @cached_property
     def _known_sources(self) -> Sources:
         return self.sources or Sources(self.settings.sources, self.embedder.dimension)
+
+    @cached_property
+    def _slots(self) -> Slots:
+        return Slots(self.settings.at_once)
 
     @cached_property
     def _delivering(self) -> Delivering:
@@ -142,10 +148,11 @@ class RecallService:
         dense: DenseVector | None = given if embedded is None else embedded.vectors[0]
         searching = self._begin(tenant, owners, asked, dense, degraded)
         asked, picked = self._picked(asked, thought, dense, len(places))
-        parts = self._parts(places, asked, dense, thought, clock)
-        pool = self._pool(parts, asked, searching, zone, clock, degraded)
-        voted = self._voted(pool, asked, clock, _tokens(embedded))
-        evidence, failed, calls = self._delivering.evidence(pool, asked, voted, zone, clock)
+        with self._slot(asked, clock):
+            parts = self._parts(places, asked, dense, thought, clock)
+            pool = self._pool(parts, asked, searching, zone, clock, degraded)
+            voted = self._voted(pool, asked, clock, _tokens(embedded))
+            evidence, failed, calls = self._delivering.evidence(pool, asked, voted, zone, clock)
         degraded += failed
         self._account(tenant, parts, [*thought.calls, *calls], degraded)
         self._note_visits(tenant, parts, evidence)
@@ -174,6 +181,15 @@ class RecallService:
         """Close the connections to sources."""
         if "_known_sources" in self.__dict__:
             self._known_sources.close()
+
+    @contextmanager
+    def _slot(self, asked: Asked, clock: Clock) -> Iterator[None]:
+        """A slot for what computes; none for what waits for a model or a source, perhaps for seconds."""
+        with ExitStack() as held:
+            if not (asked.mode.ranks or asked.mode.plans or asked.sources or self.reranker is not None):
+                with clock.stage("slot"):
+                    held.enter_context(self._slots.one())
+            yield
 
     def _begin(
         self, tenant: TenantId, owners: Sequence[str], asked: Asked, dense: DenseVector | None, degraded: list[str]

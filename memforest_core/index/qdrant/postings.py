@@ -19,7 +19,7 @@ LIKE_SIZE = 2
 """A part is merged with the one before it while that has no more than so many times its postings: so there are few."""
 
 KEPT_SCORES = 8
-"""Vectors of terms whose scores are kept, at 8 bytes a point: a recall asks twice for the same."""
+"""Vectors of terms whose scores are kept, at 8 to 16 bytes a point: a recall asks twice for the same."""
 
 
 class Worded(NamedTuple):
@@ -53,6 +53,8 @@ class Scored:
     """The scores of all points of a forest by one vector of terms, and what tells these points apart."""
 
     scores: NDArray[np.float64]
+    _held: NDArray[np.intp]
+    """The places of the points that hold any of the terms."""
     _kinds: NDArray[np.uint8]
     _trees: NDArray[np.int16]
     _rows: Sequence[UUID]
@@ -62,11 +64,10 @@ class Scored:
     def best(self, kind: PointKind, n: int, roots_of: Sequence[str] | None = None) -> list[tuple[UUID, float]]:
         """The best ``n`` of a kind that hold any of the terms, in no order; ``roots_of``: roots alone, of these
         families of trees (of all when it is empty)."""
-        wanted = self._kinds == _CODES[kind]
+        at = self._held[self._kinds[self._held] == _CODES[kind]]
         if roots_of is not None:
             codes = [self._tree_codes[name] for name in roots_of if name in self._tree_codes]
-            wanted &= np.isin(self._trees, codes) if roots_of else self._trees >= 0
-        [at] = np.nonzero(wanted & (self.scores > 0.0))
+            at = at[np.isin(self._trees[at], codes) if roots_of else self._trees[at] >= 0]
         scores = self.scores[at]
         if len(at) > n:
             most = np.argpartition(scores, len(at) - n)[len(at) - n :]
@@ -175,7 +176,7 @@ class Postings:
                 np.float64, copy=False
             )
             scores[~alive] = 0.0
-        made = Scored(scores, kinds, trees, self._rows, self._places, self._tree_codes)
+        made = Scored(scores, np.flatnonzero(scores > 0.0), kinds, trees, self._rows, self._places, self._tree_codes)
         with self._lock:
             if alive is self._alive:
                 self._scored[vector] = made

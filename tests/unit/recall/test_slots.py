@@ -1,0 +1,130 @@
+"""A few recalls of a process compute at once; one that hangs, or waits for a model, holds nobody up for long."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+
+from memforest_core.domain.evidence import RecallResult
+from memforest_core.index.vector_index import Hit, IndexQuery, PointKind
+from memforest_core.models.calls import CallRecord, Reranked, Step
+from memforest_core.recall import service as service_module
+from memforest_core.recall.service import RecallService
+from memforest_core.recall.slots import Slots
+from memforest_core.settings import RecallSettings
+from tests.unit.recall.memory import TENANT, Forest, OneVector, ScriptedIndex, named
+
+SOON_S = 10.0
+
+
+@dataclass
+class Held(ScriptedIndex):
+    """An index whose searches wait until they are let go."""
+
+    inside: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    go: threading.Event = field(default_factory=threading.Event)
+    now: int = 0
+    most: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        self.inside.release()
+        assert self.go.wait(SOON_S)
+        with self._lock:
+            self.now -= 1
+        return super().search(queries)
+
+    def entered(self, n: int, within_s: float = SOON_S) -> bool:
+        """Whether so many searches begin within this time."""
+        return all(self.inside.acquire(timeout=within_s) for _ in range(n))
+
+
+class NeverAsked:
+    """A cross-encoder: that there is one is enough."""
+
+    model = "cross-encoder"
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
+        return Reranked([0.0] * len(texts), CallRecord(Step.RERANK, self.model, 0, 0, 0, 0.0, 0.0, "ok"))
+
+
+@dataclass
+class Asking:
+    """Callers of one service."""
+
+    index: Held
+    service: RecallService
+    threads: ThreadPoolExecutor
+
+    def recalls(self, n: int) -> list[Future[RecallResult]]:
+        return [self.threads.submit(self.service.recall, TENANT, "alice", "Where does Bob live?") for _ in range(n)]
+
+
+@contextmanager
+def asking(at_once: int, **options: object) -> Iterator[Asking]:
+    forest, index = Forest(), Held()
+    forest.session("move", ("Bob", "I moved to Davis in May."), ("Ann", "How nice!"))
+    index.points = {named("move/0"): (PointKind.CELL, 4.0, 0.6)}
+    settings = RecallSettings(at_once=at_once)
+    service = RecallService(forest, index, OneVector(), settings, **options)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(8) as threads:
+        try:
+            yield Asking(index, service, threads)
+        finally:
+            index.go.set()
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """How long recalls wait for a slot."""
+
+    def set_to(seconds: float) -> None:
+        monkeypatch.setattr(service_module, "Slots", partial(Slots, patience_s=seconds))
+
+    return set_to
+
+
+def test_no_more_recalls_compute_at_once_than_set() -> None:
+    with asking(2) as callers:
+        asked = callers.recalls(6)
+        assert callers.index.entered(2)
+        assert not callers.index.entered(1, within_s=0.2)
+        callers.index.go.set()
+        found = [each.result(SOON_S) for each in asked]
+    assert callers.index.most == 2
+    assert all(result.evidence and not result.degraded for result in found)
+    assert sum(result.timings_ms["slot"] > 100 for result in found) == 4
+
+
+def test_what_hangs_delays_others_by_their_patience(patience: Callable[[float], None]) -> None:
+    """A store that does not answer must not stop what it is not asked for."""
+    patience(0.1)
+    with asking(1) as callers:
+        callers.recalls(3)
+        assert callers.index.entered(3)
+
+
+def test_what_waits_for_a_model_needs_no_slot() -> None:
+    with asking(1, reranker=NeverAsked()) as callers:
+        callers.recalls(3)
+        assert callers.index.entered(3)
+
+
+def test_a_slot_is_free_again_after_an_error() -> None:
+    slots = Slots(1, patience_s=SOON_S)
+    with pytest.raises(ValueError, match="broken"), slots.one():
+        raise ValueError("broken")
+    free = Slots(1, patience_s=0.0)
+    with slots.one(), free.one(), free.one():
+        pass  # the last had no slot, and gives none back
+    with free.one():
+        assert not free._free.acquire(blocking=False)
