@@ -1,7 +1,7 @@
 """What a cell costs to write, offline or (``--model``) with a model server of no latency: CPU, WAL, rows, statements.
 
 Several owners' sessions of a made-up life are enqueued and worked off by an embedded node. Offline only the public
-interface is used, so the same file measures an older checkout: ``PYTHONPATH=<checkout> python <this file>``.
+interface is used, so the same file measures an older checkout: ``PYTHONPATH=<checkout> python -P <this file>``.
 """
 
 from __future__ import annotations
