@@ -139,6 +139,11 @@ def at_once(service: RecallService, asked: Questions, callers: int) -> Row:
     }
 
 
+def engine_of(url: sa.URL) -> sa.Engine:
+    """A connection pool of this process."""
+    return open_engine(DatabaseSettings(url=SecretStr(url.render_as_string(hide_password=False))))
+
+
 def first_of_process(url: sa.URL, directory: Path, asked: Questions) -> Row:
     """What a new process needs to open its stores, for its first recall and for its second.
 
@@ -151,7 +156,7 @@ def first_of_process(url: sa.URL, directory: Path, asked: Questions) -> Row:
 def _first(url: sa.URL, directory: Path, asked: Questions) -> Row:
     began = time.perf_counter()
     with collection(directory) as index:
-        engine = open_engine(DatabaseSettings(url=SecretStr(url.render_as_string(hide_password=False))))
+        engine = engine_of(url)
         opened = (time.perf_counter() - began) * 1000.0
         service = service_of(engine, index, asked)
         first, second = (recalled(service, owner, one.text).ms for owner, one in asked[:2])

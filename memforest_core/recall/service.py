@@ -55,7 +55,8 @@ class RecallService:
     best pieces again, ``ledger`` keeps what their calls cost, ``visits`` counts what was returned, ``states`` finds the
     states that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in
     place of those of the settings, ``topics`` how fast the priority of topics fades. ``explains``: what related words
-    gave is a signal of its own, at the price of a search, for who shows why a piece was found.
+    gave is a signal of its own, at the price of a search, for who shows why a piece was found. ``slots`` are shared by
+    all services of a process.
     """
 
     store: RecallStore
@@ -73,6 +74,7 @@ class RecallService:
     sources: Sources | None = None
     topics: TopicSettings = field(default_factory=TopicSettings)
     explains: bool = False
+    slots: Slots = field(default_factory=lambda: Slots(RecallSettings().at_once))
     _paces: Paces = field(default_factory=Paces)
 
     @cached_property
@@ -82,10 +84,6 @@ class RecallService:
     @cached_property
     def _known_sources(self) -> Sources:
         return self.sources or Sources(self.settings.sources, self.embedder.dimension)
-
-    @cached_property
-    def _slots(self) -> Slots:
-        return Slots(self.settings.at_once)
 
     @cached_property
     def _delivering(self) -> Delivering:
@@ -188,7 +186,7 @@ class RecallService:
         with ExitStack() as held:
             if not (asked.mode.ranks or asked.mode.plans or asked.sources or self.reranker is not None):
                 with clock.stage("slot"):
-                    held.enter_context(self._slots.one())
+                    held.enter_context(self.slots.one())
             yield
 
     def _begin(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.index.vector_index import Hit, IndexQuery, PointKind
-from memforest_core.models.calls import CallRecord, Reranked, Step
-from memforest_core.recall import service as service_module
+from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.slots import Slots
 from memforest_core.settings import RecallSettings
@@ -70,12 +68,11 @@ class Asking:
 
 
 @contextmanager
-def asking(at_once: int, **options: object) -> Iterator[Asking]:
+def asking(slots: Slots, reranker: Reranker | None = None) -> Iterator[Asking]:
     forest, index = Forest(), Held()
     forest.session("move", ("Bob", "I moved to Davis in May."), ("Ann", "How nice!"))
     index.points = {named("move/0"): (PointKind.CELL, 4.0, 0.6)}
-    settings = RecallSettings(at_once=at_once)
-    service = RecallService(forest, index, OneVector(), settings, **options)  # type: ignore[arg-type]
+    service = RecallService(forest, index, OneVector(), RecallSettings(), reranker=reranker, slots=slots)  # type: ignore[arg-type]
     with ThreadPoolExecutor(8) as threads:
         try:
             yield Asking(index, service, threads)
@@ -83,18 +80,8 @@ def asking(at_once: int, **options: object) -> Iterator[Asking]:
             index.go.set()
 
 
-@pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """How long recalls wait for a slot."""
-
-    def set_to(seconds: float) -> None:
-        monkeypatch.setattr(service_module, "Slots", partial(Slots, patience_s=seconds))
-
-    return set_to
-
-
 def test_no_more_recalls_compute_at_once_than_set() -> None:
-    with asking(2) as callers:
+    with asking(Slots(2, SOON_S)) as callers:
         asked = callers.recalls(6)
         assert callers.index.entered(2)
         assert not callers.index.entered(1, within_s=0.2)
@@ -105,26 +92,33 @@ def test_no_more_recalls_compute_at_once_than_set() -> None:
     assert max(result.timings_ms["slot"] for result in found) > 0
 
 
-def test_what_hangs_delays_others_by_their_patience(patience: Callable[[float], None]) -> None:
+def test_what_hangs_delays_others_by_their_patience() -> None:
     """A store that does not answer must not stop what it is not asked for."""
-    patience(0.1)
-    with asking(1) as callers:
+    with asking(Slots(1, patience_s=0.1)) as callers:
         callers.recalls(3)
         assert callers.index.entered(3)
 
 
 def test_what_waits_for_a_model_needs_no_slot() -> None:
-    with asking(1, reranker=NeverAsked()) as callers:
+    with asking(Slots(1, 2 * SOON_S), NeverAsked()) as callers:
         callers.recalls(3)
         assert callers.index.entered(3)
 
 
-def test_a_slot_is_free_again_after_an_error() -> None:
-    slots = Slots(1, patience_s=SOON_S)
+def test_a_service_that_was_changed_shares_them() -> None:
+    with asking(Slots(1, SOON_S)) as callers:
+        other = replace(callers, service=replace(callers.service, explains=True))
+        callers.recalls(1)
+        assert callers.index.entered(1)
+        other.recalls(1)
+        assert not callers.index.entered(1, within_s=0.2)
+
+
+def test_a_slot_is_free_again_after_an_error_and_nobody_gives_back_what_was_not_taken() -> None:
+    slots = Slots(1, patience_s=0.0)
     with pytest.raises(ValueError, match="broken"), slots.one():
         raise ValueError("broken")
-    free = Slots(1, patience_s=0.0)
-    with slots.one(), free.one(), free.one():
-        pass  # the last had no slot, and gives none back
-    with free.one():
-        assert not free._free.acquire(blocking=False)
+    with slots.one(), slots.one():
+        pass
+    with slots.one():
+        assert not slots._free.acquire(blocking=False)
