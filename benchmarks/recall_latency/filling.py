@@ -311,7 +311,6 @@ class Filler:
         pooled = unit(np.sum([child.pooled * np.float32(child.leaves) for child in below], axis=0, dtype=np.float32))
         counts = add_counts(child.counts for child in below)
         made = Child(text, pooled, counts, node.leaf_count)
-        vector = to_bytes(pooled)
         self._rows.add(
             "node_summary",
             node.id,
@@ -320,9 +319,9 @@ class Filler:
             OFFLINE_MODEL,
             input_hash(OFFLINE_MODEL, BUDGET, texts),
             node.version,
-            vector,
+            to_half(pooled),
             StoredVectors.model,
-            vector,
+            None,
             pack_counts(counts),
         )
         start, end = (at / 1e6 if at is not None else None for at in (node.time_start, node.time_end))

@@ -26,7 +26,7 @@ from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVe
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.asking import Asked, Range
 from memforest_core.recall.browsing import Browsed, Reading, browse
-from memforest_core.recall.candidates import Candidates, Reads, gather
+from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, OfHits, Reads, gather
 from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits, best_by_words
 from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.kept_trees import KeptTrees
@@ -142,8 +142,7 @@ class First:
     raw: RawHits
     cold: RawHits
     people: People
-    above: Sequence[Above]
-    """What is above the flat hits."""
+    of_hits: OfHits
     told: Mapping[UUID, str]
     """The texts of the best of them by words."""
 
@@ -218,7 +217,7 @@ class Gathering:
             always = {*raw.coverage, *cold.coverage, *cold.facts, *sure}
             shortlist = None if near or leaves.positions else self._shortlist(asked, place.bounds, search, always)
             reads = self._reads(asked, place.bounds)
-            candidates = gather(rows, forest.id, cells, facts, reads, first.above, shortlist)
+            candidates = gather(rows, forest.id, cells, facts, reads, first.of_hits, shortlist)
         with clock.stage("search"):
             search.score(candidates.voters())
         if search.failure is not None:
@@ -282,19 +281,20 @@ class Gathering:
         hits: FlatHits,
         cold_text: ColdText,
     ) -> First:
-        """What became cold, who is known, what is above the hits and the best of their texts: one round trip, or two
-        when a topic became cold or warm meanwhile."""
+        """What became cold, who is known, what is above the hits, where they were said and the best of their texts: one
+        round trip, or two when a topic became cold or warm meanwhile."""
         forest, question = place.forest, asked.question
         placed: list[UUID] = []
         if asked.mode not in {Mode.FLAT, Mode.ROOT}:
             # Trees of sessions hold cells, the others facts.
             placed += hits.cells if TreeKind.SESSION in asked.trees else ()
             placed += hits.facts if asked.trees - {TreeKind.SESSION} else ()
-        now_cold, speakers, above, told = rows.together(
+        now_cold, speakers, above, told, links = rows.together(
             rows.cold_topics(forest.owner),
             rows.speakers(forest.id),
             rows.lowest_above(placed, asked.trees),
             rows.texts(best_by_words(search), BEST_CHARS),
+            rows.links_of_facts(list(hits.facts), OCCURRENCES_PER_FACT, place.bounds.said_until),
         )
         if asked.vector is not None:
             raw = RawHits({}, (CATCHING_UP_FOR_VECTOR,) if place.lacking.any else ())
@@ -306,7 +306,8 @@ class Gathering:
                 looks.append(rows.one(self._cold(rows, place, asked)))
             cells, facts = (list(dict.fromkeys(text for each in looks for text in each[of])) for of in (0, 1))
             cold = RawHits(covering(question, cells), (), covering(question, facts))
-        return First(raw, cold, People(forest.owner, speakers, forest.display_name), above, told)
+        people = People(forest.owner, speakers, forest.display_name)
+        return First(raw, cold, people, OfHits(above, hits.facts, links), told)
 
     def _begun(
         self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits, first: First
@@ -319,7 +320,7 @@ class Gathering:
         if asked.mode is not Mode.ROOT:
             united = asked.mode is Mode.EMBEDDING
             most = self.settings.embedding_tree_limit if united else self.settings.tree_limit
-            best = list(dict.fromkeys([*best, *trees_of_hits(first.above, search, hits, self.weights)]))
+            best = list(dict.fromkeys([*best, *trees_of_hits(first.of_hits.above, search, hits, self.weights)]))
             keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
         named, found = rows.together(rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]))
         return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]

@@ -252,7 +252,7 @@ class Resolver:
         read = self.rows.one(self.rows.facts(self.forest, list(dict.fromkeys(ids)), self.said_until))
         facts = [fact for fact in read if fact.superseded_by is None]
         links: dict[UUID, Link] = {}
-        for link in self.rows.links_of_facts([fact.id for fact in facts], 1, self.said_until):
+        for link in self.rows.one(self.rows.links_of_facts([fact.id for fact in facts], 1, self.said_until)):
             links[link.fact_id] = link
         keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
         heads = {(head.session_id, head.ordinal): head for head in self.rows.turns(keys)}

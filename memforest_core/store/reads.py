@@ -25,6 +25,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,10 @@ class Reader:
     def together(self, first: Read[A], second: Read[B], third: Read[C], /) -> tuple[A, B, C]: ...
     @overload
     def together(self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], /) -> tuple[A, B, C, D]: ...
+    @overload
+    def together(
+        self, first: Read[A], second: Read[B], third: Read[C], fourth: Read[D], fifth: Read[E], /
+    ) -> tuple[A, B, C, D, E]: ...
     def together(self, *reads: Read[Any]) -> tuple[Any, ...]:
         """What several statements find, in one round trip. Raises StoreUnavailable."""
         return tuple(self._all(reads))
@@ -102,7 +107,7 @@ class Reader:
 def _run(
     connection: sa.Connection, driver: psycopg.Connection[Any], statement: str, values: Mapping[str, object]
 ) -> psycopg.Cursor[Any]:
-    cursor = driver.cursor()
+    cursor = driver.cursor(binary=True)
     # Who listens to the engine's statements hears of these too.
     connection.engine.dispatch.before_cursor_execute(connection, cursor, statement, values, None, False)
     return cursor.execute(statement.encode(), values)

@@ -366,6 +366,7 @@ class FactRow(OfTenant, Base):
         _index("ix_fact_text_hash", "tenant_id", "forest_id", "text_hash"),
         _index("ix_fact_pinned", "tenant_id", "forest_id", where="pinned"),
         _index("ix_fact_superseded", "tenant_id", "superseded_by", where="superseded_by IS NOT NULL"),
+        _index("ix_fact_wrong", "tenant_id", "fact_id", where="superseded_at IS NOT NULL"),
     )
 
     fact_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -67,8 +67,7 @@ def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
 
 
 def test_postgres_is_asked_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forest; what the hits need; the roots; links; candidates; token vectors; texts; ways. Children of nodes are
-    kept."""
+    """The forest; what the hits need; the roots; candidates; token vectors; texts; ways. Children of nodes are kept."""
     bob.memory.recall("bob", "Which instrument is Bob learning?")
     sent: list[int] = []
     send = Reader._sent
@@ -79,7 +78,7 @@ def test_postgres_is_asked_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Reader, "_sent", counted)
     assert bob.memory.recall("bob", "Which instrument is Bob learning?").evidence
-    assert len(sent) == 8
+    assert len(sent) == 7
     assert sum(sent) <= 18
 
 
@@ -225,6 +224,33 @@ class AwayEmbedder:
         raise ModelUnavailable("away")
 
     embed_query = embed
+
+
+def test_of_a_fact_that_was_said_often_the_latest_cells_are_read(pipeline: Stack) -> None:
+    """Given a fact that was said on seven days and one that was said once, when the four latest occurrences of each
+    are read, then they are those of the last days; by a moment in between, those of the days before it."""
+    for day in range(1, 8):
+        said = turns((f"2024-05-{day:02}T10:00:00Z", "I live in Visby."))
+        pipeline.memory.ingest("gil", f"day-{day}", said)
+    pipeline.memory.ingest("gil", "once", turns(("2024-05-20T10:00:00Z", "The violin lessons are on Thursdays.")))
+    pipeline.drive()
+    with tenant_transaction(pipeline.services.engine, pipeline.tenant) as connection:
+        days = dict(
+            connection.execute(sa.text("SELECT cell_id, extract(day FROM time_start)::int FROM memforest.cell")).all()
+        )
+        counted = connection.execute(sa.text("SELECT fact_id, count(*) FROM memforest.occurrence GROUP BY fact_id"))
+        times = dict(counted.all())
+    [often] = [fact for fact, n in times.items() if n == 7]
+    [once] = [fact for fact, n in times.items() if n == 1]
+
+    def read(until: datetime | None = None) -> dict[UUID, list[int]]:
+        with RecallStore(pipeline.services.engine).recalling(pipeline.tenant) as rows:
+            links = rows.one(rows.links_of_facts([once, often], 4, until))
+        return {fact: [days[link.cell_id] for link in links if link.fact_id == fact] for fact in (once, often)}
+
+    assert read() == {once: [20], often: [7, 6, 5, 4]}
+    assert read(datetime(2024, 5, 5, 12, tzinfo=UTC)) == {once: [], often: [5, 4, 3, 2]}
+    assert read(datetime(2024, 5, 2, 12, tzinfo=UTC)) == {once: [], often: [2, 1]}
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
@@ -20,6 +21,12 @@ LIKE_SIZE = 2
 
 KEPT_SCORES = 8
 """Vectors of terms whose scores are kept, at 8 to 16 bytes a point: a recall asks twice for the same."""
+
+COMMON, COMMON_FROM = 1 / 16, 1_000
+"""A term is common that more than this share of the points and more than so many points hold: it says little of a
+point, and takes most of the time if it is added to all of them."""
+COMMON_MOST = 0.5
+"""What common terms may give a point together, by what the term that gives most may: the best points have more."""
 
 
 class Worded(NamedTuple):
@@ -38,56 +45,160 @@ class _Part:
     terms: NDArray[np.uint32]
     starts: NDArray[np.int64]
     places: NDArray[np.int32]
+    """Of each term in ascending order."""
     weights: NDArray[np.float32]
+    most: NDArray[np.float32]
+    """The greatest weight of each term."""
 
-    def slices(self, terms: NDArray[np.uint32]) -> list[slice | None]:
-        """Where the postings of each of these terms are."""
+    def slices(self, terms: NDArray[np.uint32]) -> list[tuple[int, slice] | None]:
+        """Which of its terms each of these is, and where its postings are."""
         at = np.searchsorted(self.terms, terms)
         known = self.terms[np.minimum(at, len(self.terms) - 1)] == terms
-        ends = zip(self.starts[at * known].tolist(), self.starts[at * known + 1].tolist(), strict=True)
-        return [slice(*pair) if there else None for pair, there in zip(ends, known.tolist(), strict=True)]
+        numbers = at * known
+        ends = zip(self.starts[numbers].tolist(), self.starts[numbers + 1].tolist(), strict=True)
+        each = zip(numbers.tolist(), ends, known.tolist(), strict=True)
+        return [(number, slice(*pair)) if there else None for number, pair, there in each]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Term:
+    """One term of a question in the postings of a forest: ``factor`` times its weight it adds to a point's score."""
+
+    factor: np.float32
+    found: Sequence[tuple[_Part, int, slice]]
+    """The parts that have it, as which of their terms, and where its postings are."""
+
+    @property
+    def most(self) -> float:
+        """What it adds to a score at most."""
+        return max((float(self.factor * part.most[number]) for part, number, _ in self.found), default=0.0)
+
+    def shares(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+        """The places of the points that hold it, and what it adds to the score of each."""
+        for part, _, where in self.found:
+            yield part.places[where], self.factor * part.weights[where]
+
+    def add_to(self, scores: NDArray[np.float64], at: NDArray[np.intp]) -> None:
+        """Add to the scores of the points at these places."""
+        for part, _, where in self.found:
+            places = part.places[where]
+            near = np.minimum(np.searchsorted(places, at), len(places) - 1)
+            scores += np.where(places[near] == at, self.factor * part.weights[where][near], np.float32(0.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """The scores of all points of a forest by one vector of terms, and what tells these points apart."""
+class _Points:
+    """What tells the points of a forest apart, by their places."""
 
-    scores: NDArray[np.float64]
-    _held: NDArray[np.intp]
-    """The places of the points that hold any of the terms."""
-    _kinds: NDArray[np.uint8]
-    _trees: NDArray[np.int16]
-    _rows: Sequence[UUID]
-    _places: Mapping[UUID, int]
-    _tree_codes: Mapping[str, int]
+    alive: NDArray[np.bool_]
+    living: int
+    """How many are alive."""
+    kinds: NDArray[np.uint8]
+    trees: NDArray[np.int16]
+    rows: Sequence[UUID]
+    places: Mapping[UUID, int]
+    tree_codes: Mapping[str, int]
+
+    def of(self, at: NDArray[np.intp], kind: PointKind, roots_of: Sequence[str] | None) -> NDArray[np.intp]:
+        """Those at these places that are of a kind, and roots of these families where they are named."""
+        at = at[self.kinds[at] == _CODES[kind]]
+        if roots_of is not None:
+            codes = [self.tree_codes[name] for name in roots_of if name in self.tree_codes]
+            at = at[np.isin(self.trees[at], codes) if roots_of else self.trees[at] >= 0]
+        return at
+
+
+class Scored:
+    """The scores of a forest's points by one vector of terms.
+
+    Common terms are not added to all points: which points are the best is mostly settled by the rare terms, as a point
+    without any of them has no more than what the common ones can give it (the rule of MaxScore, which search engines
+    use). Where that does not settle it, all points are scored.
+    """
+
+    def __init__(self, points: _Points, rare: Sequence[_Term], common: Sequence[_Term]) -> None:
+        self._points, self._rare, self._common = points, rare, common
+        self._by_rare = _summed(points, rare)
+        self._with_rare = np.flatnonzero(self._by_rare > 0.0)
+
+    @cached_property
+    def _by_all(self) -> NDArray[np.float64]:
+        return _summed(self._points, [*self._rare, *self._common]) if self._common else self._by_rare
+
+    @cached_property
+    def _with_any(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self._by_all > 0.0) if self._common else self._with_rare
 
     def best(self, kind: PointKind, n: int, roots_of: Sequence[str] | None = None) -> list[tuple[UUID, float]]:
         """The best ``n`` of a kind that hold any of the terms, in no order; ``roots_of``: roots alone, of these
         families of trees (of all when it is empty)."""
-        at = self._held[self._kinds[self._held] == _CODES[kind]]
-        if roots_of is not None:
-            codes = [self._tree_codes[name] for name in roots_of if name in self._tree_codes]
-            at = at[np.isin(self._trees[at], codes) if roots_of else self._trees[at] >= 0]
-        scores = self.scores[at]
-        if len(at) > n:
-            most = np.argpartition(scores, len(at) - n)[len(at) - n :]
-            at, scores = at[most], scores[most]
-        return [(self._rows[place], score) for place, score in zip(at.tolist(), scores.tolist(), strict=True)]
+        found = self._settled(kind, n, roots_of) if self._common else None
+        if found is None:
+            at = self._points.of(self._with_any, kind, roots_of)
+            found = _most(at, self._by_all[at], n)
+        at, scores = found
+        return [(self._points.rows[place], score) for place, score in zip(at.tolist(), scores.tolist(), strict=True)]
 
     def of(self, kind: PointKind, rows: Sequence[UUID]) -> tuple[list[tuple[UUID, float]], list[UUID]]:
         """Those of these points that are of this kind and hold any of the terms, with their scores; and those that are
         not known here."""
-        most = len(self.scores)
+        most = len(self._by_rare)
         known, places, unknown = [], [], []
-        for row, place in zip(rows, map(self._places.get, rows), strict=True):
+        for row, place in zip(rows, map(self._points.places.get, rows), strict=True):
             if place is None or place >= most:
                 unknown.append(row)
             else:
                 known.append(row)
                 places.append(place)
         at = np.array(places, np.intp)
-        told = zip(known, self.scores[at].tolist(), (self._kinds[at] == _CODES[kind]).tolist(), strict=True)
+        same = (self._points.kinds[at] == _CODES[kind]).tolist()
+        told = zip(known, self._scores(at).tolist(), same, strict=True)
         return [(row, score) for row, score, same in told if same and score > 0.0], unknown
+
+    def _settled(
+        self, kind: PointKind, n: int, roots_of: Sequence[str] | None
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]] | None:
+        """The places and scores of the best ``n``, if they are ahead of all points without a rare term."""
+        at = self._points.of(self._with_rare, kind, roots_of)
+        if len(at) < n:
+            return None
+        beyond = sum(term.most for term in self._common) * _ROUNDED
+        by_rare = self._by_rare[at]
+        # What common terms give can't lift a point that lacks more than that.
+        at = at[by_rare >= np.partition(by_rare, len(at) - n)[len(at) - n] - beyond]
+        at, scores = _most(at, self._scores(at), n)
+        return (at, scores) if scores.min() > beyond else None
+
+    def _scores(self, at: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The scores of the points at these places."""
+        scores = self._by_rare[at]
+        for term in self._common:
+            term.add_to(scores, at)
+        return scores
+
+
+_ROUNDED = 1.0 + 1e-6
+"""Sums in another order differ by less."""
+
+
+def _most(at: NDArray[np.intp], scores: NDArray[np.float64], n: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The ``n`` of these places with the greatest scores, in no order."""
+    if len(at) <= n:
+        return at, scores
+    most = np.argpartition(scores, len(at) - n)[len(at) - n :]
+    return at[most], scores[most]
+
+
+def _summed(points: _Points, terms: Iterable[_Term]) -> NDArray[np.float64]:
+    """What these terms give to each point of a forest; nothing to those that are dead."""
+    shares = [each for term in terms for each in term.shares()]
+    if not shares:
+        return np.zeros(len(points.alive))
+    places, added = (np.concatenate(each) for each in zip(*shares, strict=True))
+    scores = np.bincount(places, added, len(points.alive)).astype(np.float64, copy=False)
+    if points.living < len(points.alive):
+        scores[~points.alive] = 0.0
+    return scores
 
 
 class Postings:
@@ -155,34 +266,38 @@ class Postings:
             known = self._scored.get(vector)
             if known is not None:
                 return known
-            parts, alive, kinds, trees, count = self._parts, self._alive, self._kinds, self._trees, len(self._places)
-        terms = np.array(vector.indices, np.uint32)
-        found = [part.slices(terms) for part in parts]
-        held: list[NDArray[np.int32]] = []
-        shares: list[NDArray[np.float32]] = []
-        for number, weight in enumerate(vector.values):
-            slices = [(part, one) for part, own in zip(parts, found, strict=True) if (one := own[number]) is not None]
-            places = [part.places[one] for part, one in slices]
-            if count == len(alive):
-                holding = sum(map(len, places))
+            parts, count = self._parts, len(self._places)
+            points = _Points(self._alive, count, self._kinds, self._trees, self._rows, self._places, self._tree_codes)
+        numbers = np.array(vector.indices, np.uint32)
+        found = [part.slices(numbers) for part in parts]
+        terms: list[tuple[int, _Term]] = []
+        for at, weight in enumerate(vector.values):
+            here = [(part, *one) for part, own in zip(parts, found, strict=True) if (one := own[at]) is not None]
+            if not here:
+                continue
+            if count == len(points.alive):
+                holding = sum(where.stop - where.start for _, _, where in here)
             else:
-                holding = sum(int(np.count_nonzero(alive[own])) for own in places)
-            factor = np.float32(weight * rarity(holding, count))
-            held += places
-            shares += [factor * part.weights[one] for part, one in slices]
-        scores: NDArray[np.float64] = np.zeros(len(alive))
-        if held:
-            scores = np.bincount(np.concatenate(held), np.concatenate(shares), len(alive)).astype(
-                np.float64, copy=False
-            )
-            scores[~alive] = 0.0
-        made = Scored(scores, np.flatnonzero(scores > 0.0), kinds, trees, self._rows, self._places, self._tree_codes)
+                holding = sum(int(np.count_nonzero(points.alive[part.places[where]])) for part, _, where in here)
+            terms.append((holding, _Term(np.float32(weight * rarity(holding, count)), here)))
+        made = Scored(points, *_divided(terms, count))
         with self._lock:
-            if alive is self._alive:
+            if points.alive is self._alive:
                 self._scored[vector] = made
                 if len(self._scored) > KEPT_SCORES:
                     del self._scored[next(iter(self._scored))]
         return made
+
+
+def _divided(terms: Sequence[tuple[int, _Term]], count: int) -> tuple[list[_Term], list[_Term]]:
+    """The terms of a question, each with how many of ``count`` points hold it: the rare and the common ones."""
+    left = COMMON_MOST * max((term.most for _, term in terms), default=0.0)
+    rare: list[_Term] = []
+    common: list[_Term] = []
+    for holding, term in sorted(terms, key=lambda each: -each[0]):
+        left -= term.most
+        (common if left >= 0.0 and holding > max(COMMON * count, COMMON_FROM) else rare).append(term)
+    return rare, common
 
 
 def rarity(holding: int, count: int) -> float:
@@ -216,4 +331,6 @@ def _by_term(terms: NDArray[np.uint32], places: NDArray[np.int32], weights: NDAr
     order = np.argsort(terms, kind="stable")
     ordered = terms[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    return _Part(ordered[starts], np.append(starts, len(ordered)), places[order], weights[order])
+    by_term = weights[order]
+    most = np.maximum.reduceat(by_term, starts)
+    return _Part(ordered[starts], np.append(starts, len(ordered)), places[order], by_term, most)

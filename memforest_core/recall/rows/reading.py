@@ -93,24 +93,26 @@ class RecallRows:
         """The token vectors of those of these cells that have some of this embedding model."""
         return self._of_ids(sql.TOKENS, cells, _tokens, f=forest, m=model)
 
-    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
+    def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> Read[list[Link]]:
         """For each fact its latest occurrences, at most ``limit`` of each, in cells that began by ``until``.
 
         Corrections made after ``until`` are none yet.
         """
-        return [
-            Link(
-                FactId(facts[at - 1]),
-                CellId(KNOWN_IDS[cell]),
-                SessionId(KNOWN_IDS[session]),
-                tuple(ordinals),
-                corrected,
-                wrong,
-            )
-            for at, cell, session, ordinals, corrected, wrong in self._by_ids(
-                sql.LINKS_OF_FACTS, facts, n=limit, until=until
-            )
-        ]
+
+        def links(rows: Rows) -> list[Link]:
+            return [
+                Link(
+                    FactId(facts[at - 1]),
+                    CellId(KNOWN_IDS[cell]),
+                    SessionId(KNOWN_IDS[session]),
+                    tuple(ordinals),
+                    corrected,
+                    wrong,
+                )
+                for at, cell, session, ordinals, corrected, wrong in rows
+            ]
+
+        return self._of_ids(sql.LINKS_OF_FACTS, facts, links, n=limit, until=until)
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> Read[list[Link]]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""

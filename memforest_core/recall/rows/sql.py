@@ -55,26 +55,29 @@ TOKENS = sa.text("""
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f AND v.tokens IS NOT NULL
     """)
 
-# A fact that was said a thousand times is met where it was said last.
+# A fact that was said a thousand times is met where it was said last. When its cells were said matters only then, and
+# for who looks back from a moment.
 LINKS_OF_FACTS = sa.text(f"""
     SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
       FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
      CROSS JOIN LATERAL (
         SELECT o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
-          FROM memforest.occurrence o
-          JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
-         WHERE o.tenant_id = :t AND o.fact_id = w.id
-           AND ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
+          FROM (SELECT *, count(*) OVER () AS times FROM memforest.occurrence
+                 WHERE tenant_id = :t AND fact_id = w.id) o
+          LEFT JOIN LATERAL (
+            SELECT time_start FROM memforest.cell
+             WHERE tenant_id = :t AND cell_id = o.cell_id AND (o.times > :n OR {_UNTIL} IS NOT NULL) LIMIT 1) c ON true
+         WHERE ({_UNTIL} IS NULL OR c.time_start <= {_UNTIL}) AND {KNOWN_BY_THEN}
          ORDER BY c.time_start DESC, o.cell_id LIMIT :n) o
     """)  # noqa: S608 - constants of this package
 
+# Few facts are wrong: an index of those alone answers for the others.
 LINKS_OF_CELLS = sa.text(f"""
     SELECT o.fact_id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals,
-           o.item >= {CORRECTED_ITEM} AS corrected,
-           CASE WHEN {_KNOWN_WRONG.format("f")} THEN f.superseded_by END AS superseded_by
-      FROM memforest.occurrence o CROSS JOIN LATERAL (
-        SELECT superseded_at, superseded_by FROM memforest.fact
-         WHERE tenant_id = :t AND fact_id = o.fact_id LIMIT 1) f
+           o.item >= {CORRECTED_ITEM} AS corrected, f.superseded_by
+      FROM memforest.occurrence o LEFT JOIN LATERAL (
+        SELECT superseded_by FROM memforest.fact
+         WHERE tenant_id = :t AND fact_id = o.fact_id AND {_KNOWN_WRONG.format("fact")} LIMIT 1) f ON true
      WHERE o.tenant_id = :t AND o.cell_id = ANY(CAST(:ids AS uuid[])) AND {KNOWN_BY_THEN}
      ORDER BY o.cell_id, o.item
     """)  # noqa: S608 - constants of this package
@@ -133,8 +136,10 @@ PATHS = sa.text("""
         SELECT n.* FROM path CROSS JOIN LATERAL (
             SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version
               FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT path.*, r.kind, r.label, s.text FROM path CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = path.tree_id LIMIT 1) r
+    SELECT path.*, r.kind, r.label, s.text
+      FROM (SELECT tree_id, kind, label FROM memforest.tree
+             WHERE tenant_id = :t AND tree_id = ANY(ARRAY(SELECT DISTINCT tree_id FROM path))) r
+      JOIN path ON path.tree_id = r.tree_id
       LEFT JOIN LATERAL (
         SELECT left(text, :chars) AS text FROM memforest.node_summary
          WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) s ON path.level > 0

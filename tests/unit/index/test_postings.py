@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from memforest_core.index.qdrant import postings
 from memforest_core.index.qdrant.postings import Postings, Worded
 from memforest_core.index.vector_index import PointKind, SparseVector
 
@@ -124,6 +125,62 @@ def test_scores_are_those_of_the_points_as_they_are_now(seed: int) -> None:
             assert dict(told) == pytest.approx(own, rel=1e-5)
     assert len(postings) == sum(bool(one.terms.indices) for one in points.values())
     assert len(postings._parts) < 12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_common_terms_change_no_score(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given terms that most points hold beside rare ones, when the best of each kind, roots and named points are asked
+    for, then the scores are those by hand: whether the rare terms settle which are the best, or all must be scored."""
+    monkeypatch.setattr(postings, "COMMON_FROM", 20)
+    rng = random.Random(seed)
+    kept, points = Postings(), dict[UUID, Worded]()
+
+    def point() -> Worded:
+        held = {term: rng.uniform(0.1, 2.0) for term in (1, 2, 3) if rng.random() < 0.8}
+        held |= {rng.randrange(10, 60): rng.uniform(0.1, 2.0) for _ in range(rng.randrange(3))}
+        kind = rng.choice([FACT, CELL, NODE])
+        return Worded(kind, terms(held), kind is NODE and rng.random() < 0.5, rng.choice(["session", "entity"]))
+
+    for _ in range(12):
+        portion = {UUID(int=rng.randrange(600)): point() for _ in range(80)}
+        kept.add(portion)
+        points |= portion
+        gone = rng.sample(sorted(points), 5)
+        kept.drop(gone)
+        points = {row: one for row, one in points.items() if row not in gone}
+        rare = {rng.randrange(10, 60): rng.uniform(0.5, 2.0) for _ in range(rng.randrange(3))}
+        asked = terms({1: 0.3, 2: rng.uniform(0.1, 2.0), 3: rng.uniform(0.1, 2.0)} | rare)
+        expected, scored = by_hand(points, asked), kept.scored(asked)
+        for kind in (FACT, CELL, NODE):
+            own = {row: score for row, score in expected.items() if points[row].kind is kind}
+            told, _ = scored.of(kind, list(points))
+            assert dict(told) == pytest.approx(own, rel=1e-5)
+            for n in (1, 4, 30):
+                found = dict(scored.best(kind, n))
+                assert found == pytest.approx({row: own[row] for row in found}, rel=1e-5)
+                assert sorted(found.values()) == pytest.approx(sorted(own.values())[-n:], rel=1e-5)
+        roots = {
+            row: expected[row]
+            for row, one in points.items()
+            if one.root and one.tree_kind == "entity"
+            if row in expected
+        }
+        few = [score for _, score in scored.best(NODE, 3, ("entity",))]
+        assert sorted(few) == pytest.approx(sorted(roots.values())[-3:], rel=1e-5)
+
+
+def test_what_is_common_is_added_only_where_it_may_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a word that all points hold and one that few hold, when the best of few are asked for, then not all points
+    are scored; when more are asked for than hold the rare one, all are."""
+    monkeypatch.setattr(postings, "COMMON_FROM", 20)
+    points = {
+        UUID(int=number): Worded(FACT, terms({7: 1.0} | ({8: 1.0} if number < 5 else {}))) for number in range(99)
+    }
+    scored = filled(points).scored(terms({7: 1.0, 8: 1.0}))
+    assert {row.int for row, _ in scored.best(FACT, 5)} == set(range(5))
+    assert "_by_all" not in vars(scored)
+    assert len(scored.best(FACT, 6)) == 6
+    assert "_by_all" in vars(scored)
 
 
 def test_it_is_worn_when_most_was_replaced() -> None:
