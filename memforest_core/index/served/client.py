@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from memforest_core.domain.ids import ForestId, TenantId
@@ -20,27 +21,30 @@ from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, 
 T = TypeVar("T")
 
 _NOTHING: TypeAdapter[None] = TypeAdapter(None)
-_HITS = TypeAdapter(list[list[Hit]])
+_FOUND = TypeAdapter(list[wire.Found])
 _VERSIONS = TypeAdapter(dict[UUID, int])
 _COUNT = TypeAdapter(int)
 _PAGE = TypeAdapter(ScanPage)
 _MARK: TypeAdapter[str | None] = TypeAdapter(str | None)
 
+KEPT_CONNECTIONS = 8
+"""Connections that a client keeps between calls; so many threads may ask at once without connecting anew."""
+
 _ERRORS: dict[str, type[MemForestError]] = {error.code: error for error in (InvalidSettings, InvariantViolated)}
 
 
 class ServedIndex:
-    """The index of the node that serves ``socket``. Thread-safe; a node that is gone is an IndexUnavailable."""
+    """The index of the node that serves ``path``. Thread-safe; a node that is gone is an IndexUnavailable."""
 
-    def __init__(self, socket: Path, model: str, dimension: int, timeout_s: float) -> None:
+    def __init__(self, path: Path, model: str, dimension: int, timeout_s: float) -> None:
+        self._path = str(path)
+        self._timeout_s = timeout_s
         self._model = model
         self._dimension = dimension
         self._name = collection_name(model, dimension)
         self._closed = False
-        # Nothing of the environment: a proxy has no place between two processes of one machine.
-        self._http = httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://node/v1/", timeout=timeout_s
-        )
+        self._idle: list[wire.Frames] = []
+        self._process = os.getpid()
 
     @property
     def name(self) -> str:
@@ -69,9 +73,10 @@ class ServedIndex:
             if not isinstance(vector, SparseVector):
                 dense_values(vector, self._model, self._dimension)
         if asked:
-            answers = self._call(wire.Search(index=self._name, queries=[queries[at] for at in asked]), _HITS)
-            for at, hits in zip(asked, answers, strict=True):
-                found[at] = hits
+            request = wire.Search.of(self._name, [queries[at] for at in asked])
+            answers = self._call(request, _FOUND)
+            for at, answer in zip(asked, answers, strict=True):
+                found[at] = answer.hits(queries[at])
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
@@ -90,9 +95,10 @@ class ServedIndex:
         self._call(wire.WriteMark(index=self._name, mark=mark), _NOTHING)
 
     def close(self) -> None:
-        """Release the connection; later calls fail with IndexUnavailable. The node's index stays open."""
+        """Release the connections; later calls fail with IndexUnavailable. The node's index stays open."""
         self._closed = True
-        self._http.close()
+        while (kept := self._kept()) is not None:
+            kept.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -101,22 +107,64 @@ class ServedIndex:
     def _call(self, request: wire.Request, result: TypeAdapter[T]) -> T:
         self._check_open()
         try:
-            answer = self._http.post(request.call, content=request.model_dump_json(warnings=False))
-        except httpx.HTTPError as error:
+            answer = self._answer(request.model_dump_json(warnings=False).encode())
+            if answer[:1] == wire.DONE:
+                return result.validate_json(answer[1:])
+            refused = wire.Refused.model_validate_json(answer[1:])
+        except OSError as error:
             raise IndexUnavailable(
                 f"the node that holds the vector index did not answer {request.call} ({type(error).__name__}):"
                 " start memforest up again"
             ) from None
-        try:
-            if answer.status_code == httpx.codes.OK:
-                return result.validate_json(answer.content)
-            refused = wire.Refused.model_validate_json(answer.content)
-        except ValidationError:
+        except (wire.TooLarge, ValidationError):
             raise IndexUnavailable(
                 f"the node's answer to {request.call} can't be read: run the same version of memforest in both"
             ) from None
-        if answer.status_code != httpx.codes.CONFLICT:
+        if refused.code in (wire.INVALID_REQUEST, wire.TOO_LARGE):
             raise InvariantViolated(f"the node refuses {request.call} ({refused.code}): {refused.message}")
         if refused.code in _ERRORS:
             raise _ERRORS[refused.code](refused.message)
         raise IndexUnavailable(refused.message, retry_after=refused.retry_after)
+
+    def _answer(self, body: bytes) -> bytes:
+        """What the node says; asked again on a new connection when one that was kept has ended meanwhile. All calls may
+        be made twice: a point that is there in its version stays as it is."""
+        kept = self._kept()
+        if kept is not None:
+            try:
+                return self._exchanged(kept, body)
+            except ConnectionError:
+                pass
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(self._timeout_s)
+        try:
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            raise
+        return self._exchanged(wire.Frames(connection), body)
+
+    def _exchanged(self, frames: wire.Frames, body: bytes) -> bytes:
+        """One call on this connection, which is kept for others if it went well."""
+        try:
+            frames.send(body)
+            answer = frames.receive()
+            if answer is None:
+                raise ConnectionResetError
+        except (OSError, wire.TooLarge):
+            frames.close()
+            raise
+        if self._closed or len(self._idle) >= KEPT_CONNECTIONS:
+            frames.close()
+        else:
+            self._idle.append(frames)
+        return answer
+
+    def _kept(self) -> wire.Frames | None:
+        if self._process != os.getpid():
+            # Those of the process that was forked are its own.
+            self._idle, self._process = [], os.getpid()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None

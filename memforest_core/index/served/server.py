@@ -7,8 +7,6 @@ import socket
 import socketserver
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,36 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from memforest_core.errors import InvalidSettings, MemForestError, place_of
-from memforest_core.index.served.wire import MAX_BODY, REQUESTS, Refused
+from memforest_core.index.served.wire import (
+    DONE,
+    INVALID_REQUEST,
+    MAX_BODY,
+    REFUSED,
+    REQUEST,
+    TOO_LARGE,
+    Frames,
+    Refused,
+    Request,
+    TooLarge,
+)
 from memforest_core.index.vector_index import VectorIndex
 
 log = structlog.get_logger(__name__)
 
 THREADS = 8
-"""Requests served at once."""
-WAITING = 64
-"""Connections that may wait for a thread; more are refused at once."""
+"""Requests answered at once."""
+CONNECTIONS = 256
+"""Connections open at once, each with a thread that waits for its requests; more are refused at once."""
 READ_TIMEOUT_S = 10.0
-"""A client that sends nothing for this long is left."""
+"""A client that sends nothing for this long is left: it connects again when it asks again."""
 STOP_POLL_S = 0.1
 
 
 class IndexServer:
     """Serves ``index`` at ``path``, a Unix domain socket in a directory that only this user can enter.
 
-    One request a connection, read with a bounded size, answered by a bounded number of threads.
+    Requests are read with a bounded size, from a bounded number of connections, and a bounded number at once is
+    answered.
     """
 
     def __init__(self, index: VectorIndex, path: Path) -> None:
@@ -58,20 +68,23 @@ class IndexServer:
 
 
 class _Server(socketserver.UnixStreamServer):
-    request_queue_size = WAITING
+    request_queue_size = 64
 
     def __init__(self, path: str, index: VectorIndex) -> None:
         super().__init__(path, _Handler)
         self.index = index
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="memforest-index-request")
-        self._room = threading.BoundedSemaphore(THREADS + WAITING)
+        self.answering = threading.BoundedSemaphore(THREADS)
+        self._pool = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="memforest-index-request")
+        self._room = threading.BoundedSemaphore(CONNECTIONS)
+        self._open: set[socket.socket] = set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Hand a connection to a thread, or drop it when too many wait: its client sees that as an index away."""
+        """Hand a connection to a thread, or drop it when there are too many: its client sees that as an index away."""
         if not self._room.acquire(blocking=False):
-            log.warning("index_request_dropped", waiting=WAITING)
+            log.warning("index_request_dropped", connections=CONNECTIONS)
             self.shutdown_request(request)
             return
+        self._open.add(request)
         self._pool.submit(self._serve, request, client_address).add_done_callback(_note_crash)
 
     def _serve(self, request: socket.socket, client_address: Any) -> None:
@@ -81,11 +94,19 @@ class _Server(socketserver.UnixStreamServer):
             # The client went away or sent too slowly; it has nothing to be told any more.
             pass
         finally:
+            self._open.discard(request)
             self._room.release()
             self.shutdown_request(request)
 
     def server_close(self) -> None:
         super().server_close()
+        for request in list(self._open):
+            try:
+                # Nothing more is read; what was read is answered.
+                request.shutdown(socket.SHUT_RD)
+            except OSError:
+                # It ended by itself.
+                continue
         self._pool.shutdown()
 
 
@@ -95,39 +116,37 @@ def _note_crash(done: Future[None]) -> None:
         log.error("index_request_crashed", **place_of(crash))
 
 
-class _Handler(BaseHTTPRequestHandler):
-    timeout = READ_TIMEOUT_S
+class _Handler(socketserver.BaseRequestHandler):
     server: _Server
+    timeout = READ_TIMEOUT_S
 
-    def do_POST(self) -> None:
-        """One call of the port."""
-        status, answer = self._answered()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def _answered(self) -> tuple[HTTPStatus, bytes]:
-        wanted = REQUESTS.get(self.path.removeprefix("/v1/"))
-        if wanted is None:
-            return HTTPStatus.NOT_FOUND, _refused("unknown_call", "this node knows no such call")
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MAX_BODY:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _refused("too_large", f"send at most {MAX_BODY} bytes")
+    def handle(self) -> None:
+        """The calls of one connection."""
+        self.request.settimeout(self.timeout)
+        frames = Frames(self.request)
         try:
-            request = wanted.model_validate_json(self.rfile.read(int(length)))
+            while (body := frames.receive()) is not None:
+                with self.server.answering:
+                    answer = self._answered(body)
+                frames.send(answer)
+        except TooLarge:
+            frames.send(_refused(TOO_LARGE, f"send at most {MAX_BODY} bytes"))
+        finally:
+            frames.close()
+
+    def _answered(self, body: bytes) -> bytes:
+        try:
+            request = REQUEST.validate_json(body)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            return HTTPStatus.BAD_REQUEST, _refused("invalid_request", f"{where}: {first['msg']}")
+            return _refused(INVALID_REQUEST, f"{where}: {first['msg']}")
         try:
-            return HTTPStatus.OK, to_json(self._run(request))
+            return DONE + to_json(self._run(request))
         except MemForestError as error:
-            wait = getattr(error, "retry_after", None)
-            return HTTPStatus.CONFLICT, _refused(error.code, error.message, wait)
+            return _refused(error.code, error.message, getattr(error, "retry_after", None))
 
-    def _run(self, request: Any) -> object:
+    def _run(self, request: Request) -> object:
         index = self.server.index
         if request.index != index.name:
             raise InvalidSettings(
@@ -135,9 +154,6 @@ class _Handler(BaseHTTPRequestHandler):
             )
         return request.run(index)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
-
 
 def _refused(code: str, message: str, retry_after: float | None = None) -> bytes:
-    return Refused(code=code, message=message, retry_after=retry_after).model_dump_json().encode()
+    return REFUSED + Refused(code=code, message=message, retry_after=retry_after).model_dump_json().encode()

@@ -1,16 +1,60 @@
-"""What goes over the socket: one JSON object a request, checked field by field before anything is done."""
+"""What goes over the socket: frames of JSON, each checked field by field before anything is done.
+
+A frame is the length of its body (four bytes, the most significant first) and the body. A connection takes one frame
+after the other, each answered by one.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.vector_index import IndexQuery, Point, PointKey, VectorIndex
+from memforest_core.domain.known_ids import KNOWN_IDS
+from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, PointKind, VectorIndex
 
 MAX_BODY = 32 * 2**20
-"""Bytes of a request: 256 points of 4,096 dimensions are 25 million."""
+"""Bytes of a body: 256 points of 4,096 dimensions are 25 million."""
+_LENGTH = struct.Struct("!I")
+
+
+class TooLarge(Exception):
+    """A frame says that its body is longer than MAX_BODY: it is not read."""
+
+
+class Frames:
+    """One end of a connection. Raises OSError, TimeoutError among them."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._file = connection.makefile("rb")
+
+    def send(self, body: bytes) -> None:
+        """Send one frame."""
+        self._socket.sendall(_LENGTH.pack(len(body)) + body)
+
+    def receive(self) -> bytes | None:
+        """The body of the next frame; None when the other end has closed, also in the middle of one. Raises
+        TooLarge."""
+        length = self._file.read(_LENGTH.size)
+        if len(length) < _LENGTH.size:
+            return None
+        (size,) = _LENGTH.unpack(length)
+        if size > MAX_BODY:
+            raise TooLarge
+        body = self._file.read(size)
+        return body if len(body) == size else None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._file.close()
+        self._socket.close()
 
 
 class Wire(BaseModel):
@@ -19,69 +63,137 @@ class Wire(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants")
 
 
-class Request(Wire):
+class _Request(Wire):
     """One call of the port: ``index`` is the collection that the caller means, the other fields are the arguments."""
 
-    call: ClassVar[str]
     index: str
 
-    def run(self, index: VectorIndex) -> object:
-        """Make the call; the result is ready for JSON."""
-        arguments = {name: getattr(self, name) for name in type(self).model_fields if name != "index"}
-        return getattr(index, self.call)(**arguments)
 
-
-class Prepare(Request):
+class Prepare(_Request):
     """Its owner has prepared the index before: this does nothing."""
 
-    call = "prepare"
+    call: Literal["prepare"] = "prepare"
+
+    def run(self, index: VectorIndex) -> None:
+        index.prepare()
 
 
-class Upsert(Request):
-    call = "upsert"
+class Upsert(_Request):
+    call: Literal["upsert"] = "upsert"
     points: list[Point]
 
+    def run(self, index: VectorIndex) -> None:
+        index.upsert(self.points)
 
-class Delete(Request):
-    call = "delete"
+
+class Delete(_Request):
+    call: Literal["delete"] = "delete"
     keys: list[PointKey]
 
+    def run(self, index: VectorIndex) -> None:
+        index.delete(self.keys)
 
-class Search(Request):
-    call = "search"
+
+IdText = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+"""An id as Postgres writes it. A recall names a thousand points: as text they are looked up, not made anew."""
+
+
+class Found(Wire):
+    """The hits of one query, by columns."""
+
+    ids: list[IdText]
+    scores: list[float]
+    kinds: list[PointKind]
+    """Empty where the query asks for one kind alone."""
+
+    def hits(self, query: IndexQuery) -> list[Hit]:
+        """As the port gives them."""
+        kinds = self.kinds or query.filter.kinds * len(self.ids)
+        columns = zip(self.ids, kinds, self.scores, strict=True)
+        return [Hit(KNOWN_IDS[id_], kind, score) for id_, kind, score in columns]
+
+
+class Search(_Request):
+    call: Literal["search"] = "search"
     queries: list[IndexQuery]
+    """Without the ids of their filters."""
+    ids: list[list[IdText] | None]
+    """The ids of each filter."""
+
+    @classmethod
+    def of(cls, index: str, queries: Sequence[IndexQuery]) -> Search:
+        """These queries, taken apart."""
+        bare = [replace(query, filter=replace(query.filter, ids=None)) for query in queries]
+        named = [_texts(query.filter.ids) for query in queries]
+        return cls.model_construct(call="search", index=index, queries=bare, ids=named)
+
+    def run(self, index: VectorIndex) -> object:
+        asked = [
+            query
+            if named is None
+            else replace(query, filter=replace(query.filter, ids=tuple(map(KNOWN_IDS.__getitem__, named))))
+            for query, named in zip(self.queries, self.ids, strict=True)
+        ]
+        return [_columns(query, hits) for query, hits in zip(asked, index.search(asked), strict=True)]
 
 
-class Versions(Request):
-    call = "versions"
+def _columns(query: IndexQuery, hits: Sequence[Hit]) -> dict[str, list[object]]:
+    """The fields of Found."""
+    return {
+        "ids": [str(hit.id) for hit in hits],
+        "scores": [hit.score for hit in hits],
+        "kinds": [] if len(query.filter.kinds) == 1 else [hit.kind for hit in hits],
+    }
+
+
+def _texts(ids: tuple[UUID, ...] | None) -> list[str] | None:
+    return None if ids is None else list(map(str, ids))
+
+
+class Versions(_Request):
+    call: Literal["versions"] = "versions"
     keys: list[PointKey]
 
+    def run(self, index: VectorIndex) -> object:
+        return index.versions(self.keys)
 
-class Count(Request):
-    call = "count"
+
+class Count(_Request):
+    call: Literal["count"] = "count"
     tenant: TenantId
     forest_id: ForestId | None
 
+    def run(self, index: VectorIndex) -> object:
+        return index.count(self.tenant, self.forest_id)
 
-class Scan(Request):
-    call = "scan"
+
+class Scan(_Request):
+    call: Literal["scan"] = "scan"
     cursor: str | None
     limit: int
     tenant: TenantId | None
 
+    def run(self, index: VectorIndex) -> object:
+        return index.scan(self.cursor, self.limit, self.tenant)
 
-class ReadMark(Request):
-    call = "read_mark"
+
+class ReadMark(_Request):
+    call: Literal["read_mark"] = "read_mark"
+
+    def run(self, index: VectorIndex) -> object:
+        return index.read_mark()
 
 
-class WriteMark(Request):
-    call = "write_mark"
+class WriteMark(_Request):
+    call: Literal["write_mark"] = "write_mark"
     mark: str
 
+    def run(self, index: VectorIndex) -> None:
+        index.write_mark(self.mark)
 
-REQUESTS: dict[str, type[Request]] = {
-    request.call: request for request in (Prepare, Upsert, Delete, Search, Versions, Count, Scan, ReadMark, WriteMark)
-}
+
+Request = Prepare | Upsert | Delete | Search | Versions | Count | Scan | ReadMark | WriteMark
+REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="call")])
 
 
 class Refused(Wire):
@@ -90,3 +202,10 @@ class Refused(Wire):
     code: str
     message: str
     retry_after: float | None = None
+
+
+INVALID_REQUEST, TOO_LARGE = "invalid_request", "too_large"
+"""Codes of requests that were never calls of the index."""
+
+DONE, REFUSED = b"+", b"-"
+"""The first byte of an answer: what the call gave follows, or why it failed."""

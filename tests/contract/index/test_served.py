@@ -7,22 +7,25 @@ import shutil
 import socket
 import stat
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
 import pytest
 from structlog.testing import capture_logs
 
 from benchmarks.support.stack import copy_index
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.served import server as serving
 from memforest_core.index.served.address import read_address, write_address
 from memforest_core.index.served.client import ServedIndex
-from memforest_core.index.served.server import THREADS, WAITING, IndexServer
-from memforest_core.index.served.wire import MAX_BODY
+from memforest_core.index.served.server import CONNECTIONS, IndexServer
+from memforest_core.index.served.wire import MAX_BODY, REFUSED, Frames, Refused
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
 
 
@@ -53,9 +56,14 @@ def client(place: Path, model: str = MODEL) -> ServedIndex:
     return ServedIndex(place, model, DIMENSION, timeout_s=10)
 
 
-def post(place: Path, path: str, body: bytes) -> httpx.Response:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(place))) as raw:
-        return raw.post(f"http://node/v1/{path}", content=body)
+def sent(place: Path, body: bytes) -> Refused:
+    """What one frame is refused with."""
+    frames = Frames(silent(place))
+    frames.send(body)
+    answer = frames.receive() or b""
+    frames.close()
+    assert answer[:1] == REFUSED
+    return Refused.model_validate_json(answer[1:])
 
 
 def silent(place: Path) -> socket.socket:
@@ -115,38 +123,111 @@ def test_another_embedding_model_is_told_what_to_set(place: Path) -> None:
         client(place, "acme/another").prepare()
 
 
+@pytest.mark.usefixtures("running")
 @pytest.mark.parametrize(
-    "path, body, status, code",
+    "body, code",
     [
-        ("search", b"\x80\x04K\x01.", 400, "invalid_request"),
-        ("search", b"[]", 400, "invalid_request"),
-        ("count", b'{"index": "x", "tenant": "acme", "forest_id": null, "more": 1}', 400, "invalid_request"),
-        ("close", b'{"index": "x"}', 404, "unknown_call"),
-        ("count", b'{"index": "x", "tenant": "acme", "forest_id": null}', 409, "invalid_settings"),
+        (b"\x80\x04K\x01.", "invalid_request"),
+        (b"[]", "invalid_request"),
+        (b'{"call": "count", "index": "x", "tenant": "acme", "forest_id": null, "more": 1}', "invalid_request"),
+        (b'{"call": "close", "index": "x"}', "invalid_request"),
+        (b'{"call": "search", "index": "x", "queries": [], "ids": [["no id"]]}', "invalid_request"),
+        (b'{"call": "count", "index": "x", "tenant": "acme", "forest_id": null}', "invalid_settings"),
     ],
 )
-def test_what_is_no_call_of_the_index_is_refused(
-    running: IndexServer, place: Path, path: str, body: bytes, status: int, code: str
-) -> None:
-    answer = post(place, path, body)
-    assert (answer.status_code, answer.json()["code"]) == (status, code)
+def test_what_is_no_call_of_the_index_is_refused(place: Path, body: bytes, code: str) -> None:
+    assert sent(place, body).code == code
 
 
 @pytest.mark.usefixtures("running")
 def test_a_request_that_is_too_large_is_refused_before_it_is_read(place: Path) -> None:
     with silent(place) as connection:
-        connection.sendall(b"POST /v1/upsert HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY + 1))
+        connection.sendall((MAX_BODY + 1).to_bytes(4, "big"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-    assert answer.startswith(b"HTTP/1.0 413")
     assert b"too_large" in answer
 
 
 @pytest.mark.usefixtures("running")
+def test_who_speaks_http_is_refused(place: Path) -> None:
+    """Given a client of a version that asked by HTTP, then it gets an answer and the connection ends."""
+    with silent(place) as connection:
+        connection.sendall(b"POST /v1/count HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert connection.recv(65_536)
+
+
+@pytest.mark.usefixtures("running")
 def test_a_malformed_point_is_named_by_its_place_without_its_text(place: Path) -> None:
-    body = b'{"index": "%s", "points": [{"id": "my secret"}]}' % client(place).name.encode()
-    message = post(place, "upsert", body).json()["message"]
-    assert message.startswith("points.0.id")
+    body = b'{"call": "upsert", "index": "%s", "points": [{"id": "my secret"}]}' % client(place).name.encode()
+    message = sent(place, body).message
+    assert message.startswith("upsert.points.0.id")
     assert "secret" not in message
+
+
+@pytest.mark.usefixtures("running")
+def test_calls_share_a_connection(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a client that has asked, when it asks again, also after the node has left its silent connection, then it
+    gets answers; one connection serves calls that follow each other."""
+    monkeypatch.setattr(serving._Handler, "timeout", 0.2)
+    made: list[socket.socket] = []
+    connect = socket.socket.connect
+
+    def counted(connection: socket.socket, address: str) -> None:
+        made.append(connection)
+        connect(connection, address)
+
+    monkeypatch.setattr(socket.socket, "connect", counted)
+    other = client(place)
+    for _ in range(3):
+        assert other.count(ACME) == 0
+    assert len(made) == 1
+    time.sleep(0.5)
+    assert other.count(ACME) == 0
+    assert len(made) == 2
+    other.close()
+
+
+@pytest.mark.usefixtures("running")
+def test_a_forked_process_leaves_the_connections_of_its_parent(place: Path) -> None:
+    """Given a client with a kept connection, when a forked child asks and ends, then both get their own answers."""
+    other = client(place)
+    one = point()
+    other.upsert([one])
+    child = os.fork()
+    if not child:
+        # Nothing of the test goes on in the child.
+        os._exit(other.count(ACME) if other.versions([one.key]) else 9)
+    counts = [other.count(ACME) for _ in range(50)]
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert counts == [1] * 50
+    other.close()
+
+
+def test_a_node_that_stands_still_is_an_index_that_is_away(owner: EdgeIndex, place: Path) -> None:
+    """Given a node that takes a call and answers nothing, then its caller waits no longer than it may, and does not ask
+    again; a node that ends meanwhile answers what it has read."""
+    entered, going_on = threading.Event(), threading.Event()
+
+    class Still(EdgeIndex):
+        def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
+            entered.set()
+            going_on.wait(10)
+            return 7
+
+    owner.__class__ = Still
+    server = IndexServer(owner, place)
+    impatient = ServedIndex(place, MODEL, DIMENSION, timeout_s=0.3)
+    with pytest.raises(IndexUnavailable, match="TimeoutError"):
+        impatient.count(ACME)
+    entered.clear()
+    with ThreadPoolExecutor(2) as threads:
+        asked = threads.submit(client(place).count, ACME)
+        assert entered.wait(10)
+        closing = threads.submit(server.close)
+        time.sleep(0.3)
+        going_on.set()
+        assert asked.result(10) == 7
+        closing.result(10)
+    impatient.close()
 
 
 def test_a_request_that_crashes_is_logged_by_place_and_the_next_is_served(owner: EdgeIndex, place: Path) -> None:
@@ -164,11 +245,11 @@ def test_a_request_that_crashes_is_logged_by_place_and_the_next_is_served(owner:
 def test_connections_that_ask_nothing_hold_up_nobody_for_long(
     running: IndexServer, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given as many silent connections as are served and may wait, then one more is dropped, and once the silent ones
-    are left the index answers again."""
+    """Given as many silent connections as may be open, then one more is dropped, and once the silent ones are left the
+    index answers again."""
     monkeypatch.setattr(serving._Handler, "timeout", 1.0)
     with ExitStack() as open_ones:
-        for _ in range(THREADS + WAITING):
+        for _ in range(CONNECTIONS):
             open_ones.enter_context(silent(place))
         with pytest.raises(IndexUnavailable):
             client(place).prepare()
