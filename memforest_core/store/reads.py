@@ -40,12 +40,15 @@ class Read(Generic[T]):
 class Reader:
     """Reads of one tenant, each call in a short transaction of its own: nothing is held between two of them.
 
-    A statement sees what was committed when it began, as in a transaction that reads committed rows.
+    A statement sees what was committed when it began, as in a transaction that reads committed rows. ``by_ids``: the
+    statements look rows up by their ids, so that each connection plans each of them once, and never to read a whole
+    table: planning them anew takes Postgres as long as some of them.
     """
 
-    def __init__(self, engine: sa.Engine, tenant: TenantId) -> None:
+    def __init__(self, engine: sa.Engine, tenant: TenantId, *, by_ids: bool = False) -> None:
         self._engine = engine
         self._tenant = tenant
+        self._begin = _BEGIN_BY_IDS if by_ids else _BEGIN
 
     def one(self, read: Read[T]) -> T:
         """What one statement finds. Raises StoreUnavailable."""
@@ -86,7 +89,7 @@ class Reader:
 
     def _sent(self, sent: Sequence[tuple[str, Mapping[str, object]]]) -> list[Rows]:
         """The rows of each statement. Postgres takes what one pipeline sends for one transaction."""
-        begin = (_BEGIN, {"tenant": self._tenant, "most": statement_timeout(self._engine)})
+        begin = (self._begin, {"tenant": self._tenant, "most": statement_timeout(self._engine)})
         with self._engine.connect() as connection:
             driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
             driver.autocommit = True
@@ -125,6 +128,10 @@ def _as_sqlalchemy(error: psycopg.Error, *, lost: bool) -> exc.DBAPIError:
 _BEGIN = """
     SELECT set_config('memforest.tenant', %(tenant)s, true), set_config('statement_timeout', %(most)s, true),
            set_config('timezone', 'UTC', true), set_config('jit', 'off', true)
+    """
+# A plan that was made while a table was small must not read all of it once it has grown.
+_BEGIN_BY_IDS = f"""{_BEGIN.rstrip()},
+           set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
     """
 
 _DIALECT: sa.Dialect = dialect()  # type: ignore[no-untyped-call]

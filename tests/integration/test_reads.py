@@ -50,6 +50,25 @@ SHOWN = rows_of(
 )
 
 
+def test_reads_by_ids_are_planned_once_and_never_read_a_whole_table(engine: sa.Engine) -> None:
+    """Given reads that look rows up by ids, when they are repeated on a connection, then each is planned once for all
+    values, with an index; other reads of the same connection are planned as ever."""
+    asked = rows_of("SELECT tenant_id FROM memforest.tenant WHERE tenant_id = :t", t=TENANT)
+    plans = rows_of(
+        "SELECT sum(generic_plans), sum(custom_plans) FROM pg_prepared_statements WHERE statement ~ :s",
+        s="SELECT tenant_id FROM memforest.tenant WHERE tenant_id = ",
+    )
+    planning = rows_of("SELECT current_setting('plan_cache_mode'), current_setting('enable_seqscan')")
+    by_ids, others = Reader(engine, TENANT, by_ids=True), Reader(engine, TENANT)
+    for _ in range(9):
+        by_ids.one(asked)
+    [(generic, custom)] = others.one(plans)
+    assert generic > 0
+    assert custom == 0
+    assert by_ids.one(planning) == [("force_generic_plan", "off")]
+    assert others.one(planning) == [("auto", "on")]
+
+
 def test_what_goes_together_comes_in_its_order_and_nothing_is_sent_for_no_statement(engine: sa.Engine) -> None:
     reader = Reader(engine, TENANT)
     nothing: Read[str] = Read(None, {}, lambda rows: f"{len(rows)} rows")

@@ -122,13 +122,15 @@ class Beside:
         numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
         [kind] = wanted.kinds
         rows = list(wanted.ids or ())
-        cosines = self._cosines_beside(Group(wanted.tenant, wanted.forest_id, kind), rows, numbers)
+        cosines: dict[UUID, float] = {}
+        for group in _of_kind(wanted.tenant, wanted.forest_id, kind):
+            cosines |= self._cosines_beside(group, [row for row in rows if row not in cosines], numbers)
         if lacking := [row for row in rows if row not in cosines]:
             cosines |= self._cosines_kept(wanted, lacking, numbers / (float(np.linalg.norm(numbers)) or 1.0))
         return [Hit(row, kind, cosines[row]) for row in rows if row in cosines]
 
     def _cosines_beside(self, group: Group, rows: Sequence[UUID], numbers: NDArray[np.float32]) -> dict[UUID, float]:
-        """The cosines of those of these rows that are in the matrix or graph of their kind and did not change since."""
+        """The cosines of those of these rows that are in the matrix or graph of a group and did not change since."""
         found = self._vectors.known(group)
         if found is None:
             return {}
@@ -212,9 +214,14 @@ class Group(NamedTuple):
 def _holding(key: PointKey, kind: PointKind | None) -> Iterator[Group]:
     """The groups of vectors that may hold a point: of any kind, when its kind is not known."""
     for each in PointKind if kind is None else (kind,):
-        yield Group(key.tenant, key.forest_id, each)
-        for family in TreeKind if each is PointKind.NODE else ():
-            yield Group(key.tenant, key.forest_id, each, family.value)
+        yield from _of_kind(key.tenant, key.forest_id, each)
+
+
+def _of_kind(tenant: TenantId, forest: ForestId, kind: PointKind) -> Iterator[Group]:
+    """The groups of vectors that hold points of a kind: roots are nodes too."""
+    yield Group(tenant, forest, kind)
+    for family in TreeKind if kind is PointKind.NODE else ():
+        yield Group(tenant, forest, kind, family.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class RecallRows:
     """
 
     def __init__(self, engine: sa.Engine, tenant: TenantId) -> None:
-        reader = Reader(engine, tenant)
+        reader = Reader(engine, tenant, by_ids=True)
         self.one = reader.one
         self.together = reader.together
         self._tenant = tenant
