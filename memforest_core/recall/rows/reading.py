@@ -64,6 +64,8 @@ class RecallRows:
         reader = Reader(engine, tenant, by_ids=True)
         self.one = reader.one
         self.together = reader.together
+        # What looks through a whole forest is planned for its size.
+        self._through = Reader(engine, tenant)
         self._tenant = tenant
 
     def forest(self, owner: str) -> Read[ForestRef | None]:
@@ -245,7 +247,8 @@ class RecallRows:
         if values is None:
             return [], []
         values |= {"t": self._tenant, "f": forest, "n": limit, "until": until}
-        return self.together(Read(sql.TEXT_OF_CELLS, values, _found), Read(sql.TEXT_OF_FACTS, values, _found))
+        cells, facts = Read(sql.TEXT_OF_CELLS, values, _found), Read(sql.TEXT_OF_FACTS, values, _found)
+        return self._through.together(cells, facts)
 
     def cold_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
