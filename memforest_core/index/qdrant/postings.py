@@ -20,7 +20,7 @@ LIKE_SIZE = 2
 """A part is merged with the one before it while that has no more than so many times its postings: so there are few."""
 
 KEPT_SCORES = 8
-"""Vectors of terms whose scores are kept, at 8 to 16 bytes a point: a recall asks twice for the same."""
+"""Vectors of terms whose scores are kept, at 8 to 32 bytes a point: a recall asks twice for the same."""
 
 COMMON, COMMON_FROM = 1 / 16, 1_000
 """A term is common that more than this share of the points and more than so many points hold: it says little of a
