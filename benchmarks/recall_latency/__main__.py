@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import itertools
-import random
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import Database, Report, Row, database, parser, say
-from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.filled import filled
 from benchmarks.recall_latency.measuring import (
     Questions,
     alone,
@@ -26,7 +23,7 @@ from benchmarks.recall_latency.measuring import (
     tended,
 )
 from benchmarks.recall_latency.processes import in_processes
-from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, World
+from benchmarks.recall_latency.world import DIMENSION, TENANT
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.service import RecallService
@@ -60,28 +57,6 @@ MEASURED = (
 )
 
 
-def filled(
-    running: Database, index: VectorIndex, facts: int, forests: int, options: argparse.Namespace
-) -> list[tuple[str, Asked]]:
-    """Fill equal forests; owners in a shuffled order, each with a question about what was said in their forest.
-
-    Drawn beforehand, so that nothing of the filling is left in memory when recall is measured.
-    """
-    started = time.perf_counter()
-    world = World(options.seed)
-    said = {}
-    for number in range(forests):
-        owner = f"owner-{number}"
-        said[owner] = fill(running, index, world, owner, facts // forests, options.seed + number)
-    running.tidy()
-    say(f"{facts:,} facts in {forests:,} forests, filled in {time.perf_counter() - started:.0f} s")
-    owners = list(said)
-    random.Random(options.seed).shuffle(owners)
-    # Round robin: with more forests than questions each is asked once.
-    owners = list(itertools.islice(itertools.cycle(owners), WARM_UP + options.questions))
-    return [(owner, world.question(said[owner])) for owner in owners]
-
-
 def verify(running: Database, index: VectorIndex) -> None:
     """What was filled in must be what the pipeline leaves. Ends the program when it is not."""
     store, rows = VerifyStore(running.service), IndexStore(running.service)
@@ -94,8 +69,8 @@ def verify(running: Database, index: VectorIndex) -> None:
 def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
     """Fill both stores anew and measure."""
     with database() as running, tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
+        asked = filled(running, Path(directory), facts, forests, WARM_UP + options.questions, options.seed)
         with collection(Path(directory)) as index:
-            asked = filled(running, index, facts, forests, options)
             if facts <= VERIFIED:
                 verify(running, index)
             service = service_of(running.service, index, asked)

@@ -139,9 +139,12 @@ def at_once(service: RecallService, asked: Questions, callers: int) -> Row:
     }
 
 
-def engine_of(url: sa.URL) -> sa.Engine:
-    """A connection pool of this process."""
-    return open_engine(DatabaseSettings(url=SecretStr(url.render_as_string(hide_password=False))))
+def engine_of(url: sa.URL, timeout_ms: int | None = None) -> sa.Engine:
+    """A connection pool of this process; ``timeout_ms`` of a statement, a service's by default."""
+    settings = DatabaseSettings(url=SecretStr(url.render_as_string(hide_password=False)))
+    return open_engine(
+        settings if timeout_ms is None else settings.model_copy(update={"statement_timeout_ms": timeout_ms})
+    )
 
 
 def first_of_process(url: sa.URL, directory: Path, asked: Questions) -> Row:
