@@ -89,7 +89,9 @@ def _meant(record: engine.Record, wanted: IndexFilter) -> bool:
 
 
 def _vectors(record: engine.Record) -> Mapping[str, object]:
-    return record.vector if isinstance(record.vector, dict) else {}
+    # The engine makes a list of a record's numbers each time it is asked for them.
+    vector = record.vector
+    return vector if isinstance(vector, dict) else {}
 
 
 def _dense(record: engine.Record) -> DenseVector:
