@@ -106,10 +106,10 @@ class Candidates:
 class OfHits:
     """What is read of the hits of the flat search before trees are browsed."""
 
-    above: Sequence[Above] = ()
-    facts: Collection[UUID] = frozenset()
-    """Whose links were read: all of them are candidates."""
-    links: Sequence[Link] = ()
+    above: Sequence[Above]
+    facts: Collection[UUID]
+    """Whose ``links`` these are: all of them are candidates."""
+    links: Sequence[Link]
 
 
 def gather(
@@ -118,21 +118,20 @@ def gather(
     cells: Collection[UUID],
     facts: Collection[UUID],
     reads: Reads,
-    of_hits: OfHits | None = None,
+    of_hits: OfHits,
     shortlist: Shortlist | None = None,
 ) -> Candidates:
     """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them,
     as far as it was not read of the hits before; of many cells only those of a ``shortlist``."""
-    before = of_hits or OfHits()
-    placed = before.above
+    placed = of_hits.above
     chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
     if reads.chains:
         # A state that was found brings its neighbours in the chain, and its score counts for them.
         for fact, linked in rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until):
             chains[linked] += (fact,)
     facts = {*facts, *chains}
-    unread = [fact for fact in facts if fact not in before.facts]
-    said = [*before.links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, reads.said_until))]
+    unread = [fact for fact in facts if fact not in of_hits.facts]
+    said = [*of_hits.links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, reads.said_until))]
     wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
     if shortlist is not None and len(wanted) > shortlist.most:
         wanted = dict.fromkeys(shortlist.of(cells, said))

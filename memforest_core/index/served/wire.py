@@ -64,9 +64,15 @@ class Wire(BaseModel):
 
 
 class _Request(Wire):
-    """One call of the port: ``index`` is the collection that the caller means, the other fields are the arguments."""
+    """A call of the port: ``index`` is the collection that the caller means, the other fields are the arguments."""
 
+    call: str
     index: str
+
+    def run(self, index: VectorIndex) -> object:
+        """Make the call; the result is ready for JSON."""
+        arguments = {name: getattr(self, name) for name in type(self).model_fields if name not in ("call", "index")}
+        return getattr(index, self.call)(**arguments)
 
 
 class Prepare(_Request):
@@ -74,24 +80,15 @@ class Prepare(_Request):
 
     call: Literal["prepare"] = "prepare"
 
-    def run(self, index: VectorIndex) -> None:
-        index.prepare()
-
 
 class Upsert(_Request):
     call: Literal["upsert"] = "upsert"
     points: list[Point]
 
-    def run(self, index: VectorIndex) -> None:
-        index.upsert(self.points)
-
 
 class Delete(_Request):
     call: Literal["delete"] = "delete"
     keys: list[PointKey]
-
-    def run(self, index: VectorIndex) -> None:
-        index.delete(self.keys)
 
 
 IdText = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
@@ -115,26 +112,28 @@ class Found(Wire):
 
 class Search(_Request):
     call: Literal["search"] = "search"
-    queries: list[IndexQuery]
-    """Without the ids of their filters."""
-    ids: list[list[IdText] | None]
-    """The ids of each filter."""
+    queries: list[tuple[IndexQuery, list[IdText] | None]]
+    """Each without the ids of its filter, and these."""
 
     @classmethod
     def of(cls, index: str, queries: Sequence[IndexQuery]) -> Search:
         """These queries, taken apart."""
-        bare = [replace(query, filter=replace(query.filter, ids=None)) for query in queries]
-        named = [_texts(query.filter.ids) for query in queries]
-        return cls.model_construct(call="search", index=index, queries=bare, ids=named)
+        apart = [
+            (_naming(query, None), None if query.filter.ids is None else list(map(str, query.filter.ids)))
+            for query in queries
+        ]
+        return cls.model_construct(call="search", index=index, queries=apart)
 
     def run(self, index: VectorIndex) -> object:
         asked = [
-            query
-            if named is None
-            else replace(query, filter=replace(query.filter, ids=tuple(map(KNOWN_IDS.__getitem__, named))))
-            for query, named in zip(self.queries, self.ids, strict=True)
+            query if named is None else _naming(query, tuple(KNOWN_IDS[id_] for id_ in named))
+            for query, named in self.queries
         ]
         return [_columns(query, hits) for query, hits in zip(asked, index.search(asked), strict=True)]
+
+
+def _naming(query: IndexQuery, ids: tuple[UUID, ...] | None) -> IndexQuery:
+    return replace(query, filter=replace(query.filter, ids=ids))
 
 
 def _columns(query: IndexQuery, hits: Sequence[Hit]) -> dict[str, list[object]]:
@@ -146,25 +145,15 @@ def _columns(query: IndexQuery, hits: Sequence[Hit]) -> dict[str, list[object]]:
     }
 
 
-def _texts(ids: tuple[UUID, ...] | None) -> list[str] | None:
-    return None if ids is None else list(map(str, ids))
-
-
 class Versions(_Request):
     call: Literal["versions"] = "versions"
     keys: list[PointKey]
-
-    def run(self, index: VectorIndex) -> object:
-        return index.versions(self.keys)
 
 
 class Count(_Request):
     call: Literal["count"] = "count"
     tenant: TenantId
     forest_id: ForestId | None
-
-    def run(self, index: VectorIndex) -> object:
-        return index.count(self.tenant, self.forest_id)
 
 
 class Scan(_Request):
@@ -173,23 +162,14 @@ class Scan(_Request):
     limit: int
     tenant: TenantId | None
 
-    def run(self, index: VectorIndex) -> object:
-        return index.scan(self.cursor, self.limit, self.tenant)
-
 
 class ReadMark(_Request):
     call: Literal["read_mark"] = "read_mark"
-
-    def run(self, index: VectorIndex) -> object:
-        return index.read_mark()
 
 
 class WriteMark(_Request):
     call: Literal["write_mark"] = "write_mark"
     mark: str
-
-    def run(self, index: VectorIndex) -> None:
-        index.write_mark(self.mark)
 
 
 Request = Prepare | Upsert | Delete | Search | Versions | Count | Scan | ReadMark | WriteMark

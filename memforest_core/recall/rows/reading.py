@@ -100,21 +100,7 @@ class RecallRows:
 
         Corrections made after ``until`` are none yet.
         """
-
-        def links(rows: Rows) -> list[Link]:
-            return [
-                Link(
-                    FactId(facts[at - 1]),
-                    CellId(KNOWN_IDS[cell]),
-                    SessionId(KNOWN_IDS[session]),
-                    tuple(ordinals),
-                    corrected,
-                    wrong,
-                )
-                for at, cell, session, ordinals, corrected, wrong in rows
-            ]
-
-        return self._of_ids(sql.LINKS_OF_FACTS, facts, links, n=limit, until=until)
+        return self._of_ids(sql.LINKS_OF_FACTS, facts, _links, n=limit, until=until)
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> Read[list[Link]]:
         """All occurrences in these cells, as far as corrections are known by ``until``."""

@@ -58,8 +58,8 @@ TOKENS = sa.text("""
 # A fact that was said a thousand times is met where it was said last. When its cells were said matters only then, and
 # for who looks back from a moment.
 LINKS_OF_FACTS = sa.text(f"""
-    SELECT w.at, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
-      FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS w(id, at)
+    SELECT w.id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
+      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
         SELECT o.cell_id, o.session_id, o.turn_ordinals, o.item >= {CORRECTED_ITEM} AS corrected
           FROM (SELECT *, count(*) OVER () AS times FROM memforest.occurrence

@@ -28,6 +28,12 @@ from memforest_core.index.served.server import CONNECTIONS, IndexServer
 from memforest_core.index.served.wire import MAX_BODY, REFUSED, Frames, Refused
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
 
+SEARCH = (
+    b'{"call": "search", "index": "x", "queries": [[{"vector": {"indices": [1], "values": [1.0]}, "filter": {"tenant":'
+    b' "acme", "forest_id": "0190a5e2-0000-7000-8000-000000000002"}, "limit": 1}, [%s]]]}'
+)
+"""A search of a collection that the node does not have, for a point."""
+
 
 @pytest.fixture
 def owner(prepared: Path, tmp_path: Path) -> Iterator[EdgeIndex]:
@@ -131,7 +137,8 @@ def test_another_embedding_model_is_told_what_to_set(place: Path) -> None:
         (b"[]", "invalid_request"),
         (b'{"call": "count", "index": "x", "tenant": "acme", "forest_id": null, "more": 1}', "invalid_request"),
         (b'{"call": "close", "index": "x"}', "invalid_request"),
-        (b'{"call": "search", "index": "x", "queries": [], "ids": [["no id"]]}', "invalid_request"),
+        (SEARCH % b'"0190a5e2-0000-7000-8000-000000000001"', "invalid_settings"),
+        (SEARCH % b'"no id"', "invalid_request"),
         (b'{"call": "count", "index": "x", "tenant": "acme", "forest_id": null}', "invalid_settings"),
     ],
 )
