@@ -34,8 +34,8 @@ MAX_TOKENS = 256
 ROUNDING = 4
 """Token counts are rounded up to a multiple of this, so that short calls still fill batches."""
 _BATCH_TOKENS = 512
-"""Bounds the memory of a run, which the engine keeps for later ones: the widest activation is 1,536 floats a token. With
-two threads a process grows by 50 MB, by 245 with 4,096 tokens, for 0 to 8 % more time (measured)."""
+"""Bounds the memory of a run, which the engine keeps for later ones: the widest activation is 1,536 floats a token.
+With two threads a process grows by 50 MB, by 245 with 4,096 tokens, for up to 8 % more time (measured)."""
 _VOCABULARY = "bert-base-uncased-vocab.txt"
 _DIRECTIONS = "minilm_directions.npy"
 
