@@ -24,6 +24,7 @@ from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.gathering import Gathered
 from memforest_core.recall.records import CellTokens, FactText, Metadata, PlacedNode, TurnKey
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.store.pipelines import Statement
 from memforest_core.store.reads import Read, Reader, Rows
 
 V = TypeVar("V")
@@ -75,8 +76,8 @@ class KeptReader(Reader):
         super().__init__(engine, tenant)
         self._kept = kept.rows
 
-    def _found(self, sent: Sequence[tuple[str, Mapping[str, object]]]) -> list[Rows]:
-        keys = [(self._tenant, text, _hashable(values)) for text, values in sent]
+    def _found(self, sent: Sequence[Statement]) -> list[Rows]:
+        keys = [(self._tenant, wording.text, _hashable(values)) for wording, values in sent]
         missing = {key: each for key, each in zip(keys, sent, strict=True) if key not in self._kept}
         if missing:
             self._kept.update(zip(missing, super()._found(list(missing.values())), strict=True))

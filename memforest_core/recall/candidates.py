@@ -137,11 +137,10 @@ def gather(
         wanted = dict.fromkeys(shortlist.of(cells, said))
         facts = {link.fact_id for link in said if link.cell_id in wanted}
         placed = [each for each in placed if each.payload in wanted or each.payload in facts]
-    known, occurrences, others, heads_of_turns = rows.together(
+    (known, heads_of_turns), occurrences, others = rows.together(
         rows.cells(forest, list(wanted)),
         rows.links_of_cells(list(wanted), reads.said_until),
         _above(rows, wanted, facts, reads, {each.payload for each in placed}),
-        rows.turns_of_cells(forest, list(wanted)),
     )
     above = [*(each for each in placed if each.kind in reads.families), *others]
     found: dict[UUID, CellRef] = {cell.id: cell for cell in known}

@@ -115,7 +115,7 @@ class IndexSearch:
                 if not some:
                     continue
                 # Only the flat search is limited in time: points that are scored by id were chosen before.
-                scope = replace(self.scope, kinds=(kind,), ids=tuple(some), overlaps=None)
+                scope = IndexFilter(self.scope.tenant, self.scope.forest_id, (kind,), ids=tuple(some))
                 queries.append(IndexQuery(vector, scope, len(some)))
                 asked.append((done, some))
         self._search(queries)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast, overload
 
 import psycopg
@@ -18,8 +17,9 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import SHIFTED, statement_timeout, store_errors, tenant_transaction
+from memforest_core.store.pipelines import Pipelines, Statement, wording
+from memforest_core.store.pipelines import Rows as Rows
 
-Rows = list[tuple[Any, ...]]
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -48,7 +48,8 @@ class Reader:
     def __init__(self, engine: sa.Engine, tenant: TenantId, *, by_ids: bool = False) -> None:
         self._engine = engine
         self._tenant = tenant
-        self._begin = _BEGIN_BY_IDS if by_ids else _BEGIN
+        self._by_ids = by_ids
+        self._begin = _BEGINS[by_ids]
 
     def one(self, read: Read[T]) -> T:
         """What one statement finds. Raises StoreUnavailable."""
@@ -71,11 +72,11 @@ class Reader:
         return tuple(self._all(reads))
 
     def _all(self, reads: Sequence[Read[Any]]) -> list[Any]:
-        sent = [(driver_text(read.statement), read.values) for read in reads if read.statement is not None]
+        sent = [(wording(read.statement), read.values) for read in reads if read.statement is not None]
         found = iter(self._found(sent) if sent else ())
         return [read.made([] if read.statement is None else next(found)) for read in reads]
 
-    def _found(self, sent: Sequence[tuple[str, Mapping[str, object]]]) -> list[Rows]:
+    def _found(self, sent: Sequence[Statement]) -> list[Rows]:
         with store_errors():
             try:
                 return self._sent(sent)
@@ -87,33 +88,25 @@ class Reader:
                 pass
             return self._sent(sent)
 
-    def _sent(self, sent: Sequence[tuple[str, Mapping[str, object]]]) -> list[Rows]:
+    def _sent(self, sent: Sequence[Statement]) -> list[Rows]:
         """The rows of each statement. Postgres takes what one pipeline sends for one transaction."""
-        begin = (self._begin, {"tenant": self._tenant, "most": statement_timeout(self._engine)})
+        begin = {"tenant": self._tenant, "most": statement_timeout(self._engine)}
+        statements = [(wording(self._begin), begin), *sent]
         with self._engine.connect() as connection:
             driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-            driver.autocommit = True
+            for (text, *_), values in statements:
+                # Who listens to the engine's statements hears of these too.
+                connection.engine.dispatch.before_cursor_execute(connection, None, text, values, None, False)
+            pipelines: Pipelines = connection.info.get(_PIPELINES) or connection.info.setdefault(
+                _PIPELINES, Pipelines(driver)
+            )
             try:
-                with driver.pipeline():
-                    cursors = [_run(connection, driver, *each) for each in (begin, *sent)]
-                return [cursor.fetchall() for cursor in cursors[1:]]
+                return pipelines.rows(statements, prepared=self._by_ids)[1:]
             except psycopg.Error as error:
                 lost = driver.closed or error.sqlstate in SHIFTED
                 if lost:
                     connection.invalidate(error)
                 raise _as_sqlalchemy(error, lost=lost) from None
-            finally:
-                if not driver.closed:
-                    driver.autocommit = False
-
-
-def _run(
-    connection: sa.Connection, driver: psycopg.Connection[Any], statement: str, values: Mapping[str, object]
-) -> psycopg.Cursor[Any]:
-    cursor = driver.cursor(binary=True)
-    # Who listens to the engine's statements hears of these too.
-    connection.engine.dispatch.before_cursor_execute(connection, cursor, statement, values, None, False)
-    return cursor.execute(statement.encode(), values)
 
 
 def _as_sqlalchemy(error: psycopg.Error, *, lost: bool) -> exc.DBAPIError:
@@ -124,20 +117,16 @@ def _as_sqlalchemy(error: psycopg.Error, *, lost: bool) -> exc.DBAPIError:
     return cast(exc.DBAPIError, made)
 
 
+_DIALECT: sa.Dialect = dialect()  # type: ignore[no-untyped-call]
+_PIPELINES = "memforest_pipelines"
+
 # What of store/engine.py's settings concerns reads: they take no locks, and nothing waits between them.
 _BEGIN = """
-    SELECT set_config('memforest.tenant', %(tenant)s, true), set_config('statement_timeout', %(most)s, true),
+    SELECT set_config('memforest.tenant', :tenant, true), set_config('statement_timeout', :most, true),
            set_config('timezone', 'UTC', true), set_config('jit', 'off', true)
     """
 # A plan that was made while a table was small must not read all of it once it has grown.
 _BEGIN_BY_IDS = f"""{_BEGIN.rstrip()},
            set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
     """
-
-_DIALECT: sa.Dialect = dialect()  # type: ignore[no-untyped-call]
-
-
-@lru_cache(maxsize=256)
-def driver_text(statement: sa.TextClause) -> str:
-    """A statement as the driver wants it, with %(names)s in the place of :names."""
-    return str(statement.compile(dialect=_DIALECT))
+_BEGINS = {False: sa.text(_BEGIN), True: sa.text(_BEGIN_BY_IDS)}

@@ -69,6 +69,45 @@ def test_reads_by_ids_are_planned_once_and_never_read_a_whole_table(engine: sa.E
     assert others.one(planning) == [("auto", "on")]
 
 
+def test_reads_are_prepared_again_when_the_driver_has_given_back_what_was_prepared(engine: sa.Engine) -> None:
+    """Given reads that are prepared on a connection, when a transaction on it that the driver has prepared a statement
+    for is rolled back, then the driver gives back all of them, and the next reads find their rows all the same."""
+    reader = Reader(engine, TENANT, by_ids=True)
+    prepared = number_of("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE :own", own="memforest%")
+    asked = number_of("SELECT CAST(:n AS int) + 1", n=4), number_of("SELECT CAST(:said AS text)", said="five")
+    assert reader.together(*asked) == (5, "five")
+    assert Reader(engine, TENANT).one(prepared) == 3
+    with engine.connect() as connection:
+        for _ in range(7):
+            connection.execute(sa.text("SELECT 6"))
+        connection.rollback()
+        assert connection.scalar(sa.text("SELECT count(*) FROM pg_prepared_statements")) == 0
+    assert reader.together(*asked) == (5, "five")
+    assert Reader(engine, TENANT).one(prepared) == 3
+
+
+def test_an_interrupt_while_answers_are_awaited_ends_that_connection_alone(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a thread that is stopped while Postgres works, then the connection is not used again with its answers in
+    it: the next read has its own rows."""
+    reader = Reader(engine, TENANT, by_ids=True)
+    before = reader.one(BACKEND)
+
+    class Stopped(BaseException):
+        pass
+
+    def stopped(*_: object, **__: object) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr("psycopg.Connection.wait", stopped)
+        with pytest.raises(Stopped):
+            reader.together(number_of("SELECT 1"), number_of("SELECT 2"))
+    assert reader.together(number_of("SELECT 3"), number_of("SELECT 4")) == (3, 4)
+    assert reader.one(BACKEND) != before
+
+
 def test_what_goes_together_comes_in_its_order_and_nothing_is_sent_for_no_statement(engine: sa.Engine) -> None:
     reader = Reader(engine, TENANT)
     nothing: Read[str] = Read(None, {}, lambda rows: f"{len(rows)} rows")

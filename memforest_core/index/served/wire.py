@@ -98,16 +98,18 @@ IdText = Annotated[str, Field(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12
 class Found(Wire):
     """The hits of one query, by columns."""
 
-    ids: list[IdText]
-    scores: list[float]
+    ids: list[IdText] | None
+    """None where the query names its points, of one kind: their scores come in its order."""
+    scores: list[float | None]
+    """None for a named point that was not found."""
     kinds: list[PointKind]
     """Empty where the query asks for one kind alone."""
 
     def hits(self, query: IndexQuery) -> list[Hit]:
         """As the port gives them."""
-        kinds = self.kinds or query.filter.kinds * len(self.ids)
-        columns = zip(self.ids, kinds, self.scores, strict=True)
-        return [Hit(KNOWN_IDS[id_], kind, score) for id_, kind, score in columns]
+        ids = (query.filter.ids or ()) if self.ids is None else [KNOWN_IDS[id_] for id_ in self.ids]
+        columns = zip(ids, self.kinds or query.filter.kinds * len(ids), self.scores, strict=True)
+        return [Hit(id_, kind, score) for id_, kind, score in columns if score is not None]
 
 
 class Search(_Request):
@@ -136,8 +138,11 @@ def _naming(query: IndexQuery, ids: tuple[UUID, ...] | None) -> IndexQuery:
     return replace(query, filter=replace(query.filter, ids=ids))
 
 
-def _columns(query: IndexQuery, hits: Sequence[Hit]) -> dict[str, list[object]]:
+def _columns(query: IndexQuery, hits: Sequence[Hit]) -> dict[str, object]:
     """The fields of Found."""
+    if query.filter.ids is not None and len(query.filter.kinds) == 1:
+        scores = {hit.id: hit.score for hit in hits}
+        return {"ids": None, "scores": list(map(scores.get, query.filter.ids)), "kinds": []}
     return {
         "ids": [str(hit.id) for hit in hits],
         "scores": [hit.score for hit in hits],

@@ -87,8 +87,8 @@ class RecallRows:
         values = {"t": self._tenant, "f": forest, "keys": list(keys)}
         return Read(sql.ENTITY_ROOTS if keys else None, values, _roots)
 
-    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[list[CellRef]]:
-        """Those of the cells that exist."""
+    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> Read[tuple[list[CellRef], list[TurnHead]]]:
+        """Those of the cells that exist, and their turns; a turn comes with each of its parts."""
         return self._of_ids(sql.CELLS, ids, _cells, f=forest)
 
     def tokens(self, forest: ForestId, model: str, cells: Sequence[UUID]) -> Read[dict[UUID, CellTokens]]:
@@ -182,10 +182,6 @@ class RecallRows:
             )
             for session, ordinal in (keys[at - 1],)
         ]
-
-    def turns_of_cells(self, forest: ForestId, cells: Sequence[UUID]) -> Read[list[TurnHead]]:
-        """The turns of those of these cells that exist; a turn comes with each of its parts."""
-        return self._of_ids(sql.TURNS_OF_CELLS, cells, _heads, f=forest)
 
     def metadata(self, keys: Sequence[TurnKey]) -> Read[dict[TurnKey, Metadata]]:
         """The metadata of turns and of their sessions."""
@@ -318,8 +314,14 @@ def _found(rows: Rows) -> list[FoundText]:
     return [FoundText(id_, text) for id_, text in rows]
 
 
-def _cells(rows: Rows) -> list[CellRef]:
-    return [CellRef(CellId(KNOWN_IDS[cell]), SessionId(KNOWN_IDS[session]), *rest) for cell, session, *rest in rows]
+def _cells(rows: Rows) -> tuple[list[CellRef], list[TurnHead]]:
+    cells, heads = {}, []
+    for cell, session, first, last, start, end, placed, ordinal, turn, outside, speaker, name, said, *rest in rows:
+        of = SessionId(KNOWN_IDS[session])
+        cells[cell] = CellRef(CellId(KNOWN_IDS[cell]), of, first, last, start, end, placed)
+        if ordinal is not None:
+            heads.append(TurnHead(of, ordinal, turn, outside, speaker, name, said.astimezone(UTC), *rest))
+    return list(cells.values()), heads
 
 
 def _tokens(rows: Rows) -> dict[UUID, CellTokens]:
@@ -362,26 +364,6 @@ def _above(rows: Rows) -> list[Above]:
     return [
         Above(PayloadId(KNOWN_IDS[payload]), NodeId(KNOWN_IDS[lowest]), NodeId(KNOWN_IDS[root]), _KINDS[kind])
         for payload, lowest, root, kind in rows
-    ]
-
-
-def _heads(rows: Rows) -> list[TurnHead]:
-    return [
-        TurnHead(
-            SessionId(KNOWN_IDS[session]),
-            ordinal,
-            turn,
-            outside,
-            speaker,
-            name,
-            said.astimezone(UTC),
-            dated,
-            role,
-            origin,
-            channel,
-            asks,
-        )
-        for session, ordinal, turn, outside, speaker, name, said, dated, role, origin, channel, asks in rows
     ]
 
 

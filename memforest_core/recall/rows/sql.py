@@ -41,12 +41,6 @@ ENTITY_ROOTS = sa.text("""
      ORDER BY r.scope_key
     """)
 
-CELLS = sa.text("""
-    SELECT cell_id::text, session_id::text, first_turn, last_turn, char_start, char_end, placed
-      FROM memforest.cell
-     WHERE tenant_id = :t AND cell_id = ANY(CAST(:ids AS uuid[])) AND forest_id = :f
-    """)
-
 TOKENS = sa.text("""
     SELECT c.cell_id::text, c.first_turn, v.tokens
       FROM memforest.cell c CROSS JOIN LATERAL (
@@ -193,16 +187,17 @@ TURNS = sa.text(f"""
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
 
-# A question may end with more than its mark: closing quotes, a smiley.
-TURNS_OF_CELLS = sa.text("""
-    SELECT t.session_id::text, t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
-           t.occurred_at, t.dated, t.role, s.origin_owner, s.channel,
+# Each cell as often as it has turns. A question may end with more than its mark: closing quotes, a smiley.
+CELLS = sa.text("""
+    SELECT c.cell_id::text, c.session_id::text, c.first_turn, c.last_turn, c.char_start, c.char_end, c.placed,
+           t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name, t.occurred_at, t.dated,
+           t.role, s.origin_owner, s.channel,
            right(t.content, 8) ~ '[?\uff1f\u061f]\\W*$' AS asks
       FROM memforest.cell c
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session
          WHERE tenant_id = :t AND session_id = c.session_id LIMIT 1) s
-      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
+      LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
        AND t.ordinal BETWEEN c.first_turn AND c.last_turn
      WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.forest_id = :f
     """)

@@ -161,8 +161,10 @@ class Forest:
     def entity_roots(self, forest: ForestId, keys: Sequence[str]) -> list[TreeRoot]:
         return self.tree_roots([self.entities[key] for key in keys if key in self.entities])
 
-    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> list[CellRef]:
-        return [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
+    def cells(self, forest: ForestId, ids: Sequence[UUID]) -> tuple[list[CellRef], list[TurnHead]]:
+        rows = [self.cell_rows[id_] for id_ in ids if id_ in self.cell_rows]
+        turns = [(row.session_id, at) for row in rows for at in range(row.first_turn, row.last_turn + 1)]
+        return rows, self.turns(turns)
 
     def links_of_facts(self, facts: Sequence[UUID], limit: int, until: datetime | None = None) -> list[Link]:
         return [
@@ -251,10 +253,6 @@ class Forest:
 
     def turns(self, keys: Sequence[TurnKey]) -> list[TurnHead]:
         return [self.heads[key] for key in keys if key in self.heads]
-
-    def turns_of_cells(self, forest: ForestId, cells: Sequence[UUID]) -> list[TurnHead]:
-        rows = [self.cell_rows[id_] for id_ in cells if id_ in self.cell_rows]
-        return self.turns([(row.session_id, at) for row in rows for at in range(row.first_turn, row.last_turn + 1)])
 
     def turn_texts(self, keys: Sequence[TurnKey]) -> dict[TurnKey, str]:
         return {key: self.said[key] for key in keys if key in self.said}
