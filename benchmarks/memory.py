@@ -3,7 +3,9 @@
 ``early_mb`` is the resident size after a tenth of the work, ``peak_mb`` the largest afterwards: flat memory means that
 their difference does not grow with the work. The worker reads with the offline provider and the built-in embedding, so
 that its own models are in both figures. ``steps``: a worker process, then an embedded node (its own process, without
-Postgres and Valkey), with a chat model over HTTP through litellm; ``steps_mb`` has the size after each 100 sessions.
+Postgres and Valkey), with a chat model over HTTP through litellm; ``steps_mb`` has the size after each 100 sessions,
+``files_mb`` what of it are pages of files (programs, and an embedded node's index), which the system takes back when it
+needs memory.
 Exit code 1 if a process grew by more than ``--most-growth-mb``, or was larger than its ``most_mb``.
 """
 
@@ -106,15 +108,18 @@ def producing(client: MemForestClient, count: int) -> Row:
 def in_steps(name: str, told: Sequence[Conversation], write: Callable[[Sequence[Conversation]], None], pid: int) -> Row:
     """The size of a process after each hundred sessions; ``write`` sends some and waits until nothing is left to do."""
     process, started = psutil.Process(pid), time.perf_counter()
-    sizes = []
+    sizes, files = [], []
     for first in range(0, len(told), STEP):
         write(told[first : first + STEP])
-        sizes.append(round(process.memory_info().rss / 1e6, 1))
+        now = process.memory_info()
+        sizes.append(round(now.rss / 1e6, 1))
+        files.append(round(now.shared / 1e6, 1))
         say(f"{name}: {first + STEP} sessions, {sizes[-1]:.0f} MB")
     return {
         "case": name,
         "units": len(told),
         "steps_mb": sizes,
+        "files_mb": files,
         "early_mb": sizes[0],
         "peak_mb": max(sizes),
         "growth_mb": round(sizes[-1] - sizes[0], 1),
