@@ -119,7 +119,7 @@ def _children(
     missing = [node for node in nodes if node not in found]
     if missing:
         with reading() if opened is None else nullcontext(opened) as rows:
-            read = rows.children(missing)
+            read = rows.one(rows.children(missing))
         kept.keep(tenant, read)
         found |= {below.parent: below for below in read}
     return [found[node] for node in nodes if node in found]

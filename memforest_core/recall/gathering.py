@@ -191,7 +191,7 @@ class Gathering:
                 limit = self.settings.flat_limit
                 hits = full_text_hits(rows, forest.id, asked.question, search, limit, place.bounds.said_until)
             first = self._first(rows, place, asked, search, hits, cold_text)
-            begun = self._begun(rows, forest, asked, search, hits, first)
+            begun = self._begun(rows, place, asked, search, hits, first)
             ranked: list[UUID] = [root.id for root in begun[: self.settings.llm_trees]]
             trees = plan_trees(rows, ranked) if asked.mode.plans else []
         raw, cold = first.raw, first.cold
@@ -310,9 +310,10 @@ class Gathering:
         return First(raw, cold, people, OfHits(above, hits.facts, links), told)
 
     def _begun(
-        self, rows: RecallRows, forest: ForestRef, asked: Asked, search: IndexSearch, hits: FlatHits, first: First
+        self, rows: RecallRows, place: Place, asked: Asked, search: IndexSearch, hits: FlatHits, first: First
     ) -> list[TreeRoot]:
         """The roots of the trees to browse: of named people, the best roots, and the trees that hold the hits."""
+        forest = place.forest
         if asked.mode is Mode.FLAT or not asked.trees:
             return []
         most, keys = self.settings.root_limit, []
@@ -322,7 +323,12 @@ class Gathering:
             most = self.settings.embedding_tree_limit if united else self.settings.tree_limit
             best = list(dict.fromkeys([*best, *trees_of_hits(first.of_hits.above, search, hits, self.weights)]))
             keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
-        named, found = rows.together(rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]))
+        # What browsing reads first, of trees that it has never been in.
+        new = self.kept.lacking(place.tenant, best[:most])
+        named, found, below = rows.together(
+            rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]), rows.children(new)
+        )
+        self.kept.keep(place.tenant, below)
         return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]
 
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:

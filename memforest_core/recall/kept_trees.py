@@ -37,6 +37,11 @@ class KeptTrees:
                     self._nodes.move_to_end((tenant, node))
         return found
 
+    def lacking(self, tenant: TenantId, nodes: Iterable[UUID]) -> list[UUID]:
+        """Those of these nodes of which nothing is kept, at no version."""
+        with self._lock:
+            return [node for node in nodes if (tenant, node) not in self._nodes]
+
     def keep(self, tenant: TenantId, read: Iterable[Below]) -> None:
         """Keep what was read, each in place of another version of it."""
         with self._lock:

@@ -72,7 +72,7 @@ class Walker:
 
     def children(self, node: UUID) -> list[TreeChild]:
         with self.reading() as rows:
-            return [child for below in rows.children([node]) for child in below.children]
+            return [child for below in rows.one(rows.children([node])) for child in below.children]
 
     def begun(self, roots: Iterable[UUID]) -> list[TreeRoot]:
         with self.reading() as rows:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Evidence, RecallResult
+from memforest_core.index.qdrant.beside import Beside
 from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.qdrant.kept import KeptVectors
 from memforest_core.recall.kept_trees import KeptTrees
+from memforest_core.recall.records import Below
 from memforest_core.recall.service import RecallService
 from tests.integration.test_erasure import erase
 from tests.integration.test_merging import ask as ask_merge
@@ -93,19 +95,22 @@ def told(result: RecallResult) -> list[tuple[Evidence, Close]]:
     ]
 
 
-def cold(running: Stack) -> RecallService:
-    """A service that has kept nothing, over an index that has kept nothing."""
+@contextmanager
+def cold(running: Stack) -> Iterator[RecallService]:
+    """A service that has kept nothing, over an index that has kept nothing; then the index has what it had before."""
     index = running.services.index
     assert isinstance(index, EdgeIndex)
-    index._kept = KeptVectors(index._dimension)
-    return replace(running.services.recall)
+    warm = index._beside
+    index._beside = Beside(warm._reads, index._model, index._dimension, graph_from=0)
+    yield replace(running.services.recall)
+    index._beside = warm
 
 
 def assert_same(running: Stack) -> None:
     warm = [told(running.services.recall.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
-    fresh = cold(running)
-    assert fresh._gathering.kept is not running.services.recall._gathering.kept
-    anew = [told(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
+    with cold(running) as fresh:
+        assert fresh._gathering.kept is not running.services.recall._gathering.kept
+        anew = [told(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
     assert warm == anew
     assert any(warm)
 
@@ -131,9 +136,11 @@ def test_a_tree_that_has_not_changed_is_not_read_again(pipeline: Stack, monkeypa
     memory = Memory(pipeline, 3)
     memory.tell()
     memory.rest()
-    read: list[int] = []
+    read: list[Below] = []
     keep = KeptTrees.keep
-    monkeypatch.setattr(KeptTrees, "keep", lambda kept, tenant, below: (read.append(1), keep(kept, tenant, below))[1])
+    monkeypatch.setattr(
+        KeptTrees, "keep", lambda kept, tenant, below: (read.extend(below), keep(kept, tenant, below))[1]
+    )
     recall = pipeline.services.recall
     first = recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")
     assert read

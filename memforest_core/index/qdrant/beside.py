@@ -19,7 +19,7 @@ from memforest_core.index.qdrant.kept import KeptVectors
 from memforest_core.index.qdrant.matrix import Matrix
 from memforest_core.index.qdrant.points import asked_limit, dense_values, only_named
 from memforest_core.index.qdrant.postings import Postings
-from memforest_core.index.qdrant.tended import Found, Tended
+from memforest_core.index.qdrant.tended import MOST_POINTS, Found, Tended
 from memforest_core.index.vector_index import (
     DenseVector,
     Hit,
@@ -59,13 +59,15 @@ class Beside:
         self._kept = KeptVectors(dimension)
         least = min(BESIDE_FROM, graph_from)
 
-        def near(points: int) -> Matrix | Graph:
+        def near(group: Group, points: int) -> Matrix | Graph:
+            if group.named_only:
+                return Matrix(dimension, MOST_POINTS)
             return Graph(dimension) if points >= graph_from else Matrix(dimension, graph_from)
 
         vectors = _Source(reads, reads.vectors, reads.vectors_of)
         self._vectors = Tended(vectors, near, least)
         words = _Source(reads, reads.words, reads.words_of)
-        self._words = Tended(words, lambda _: Postings(), least)
+        self._words = Tended(words, lambda _group, _points: Postings(), least)
 
     def answer(self, query: IndexQuery) -> Answer | None:
         """The hits of a query, or None when the engine has to be asked all of it."""
@@ -142,6 +144,9 @@ class Beside:
         kept, moment = self._kept.of(group, rows)
         vectors = {row: vector for row, vector in zip(rows, kept, strict=True) if vector is not None}
         if len(vectors) < len(rows):
+            if wanted.kinds[0] is PointKind.NODE:
+                # Each question leads to other nodes of a large forest: all of them are kept from some reads on.
+                self._vectors.find(Group(*group))
             read = self._reads.vectors_of(wanted, [row for row in rows if row not in vectors])
             self._kept.keep(group, read, moment)
             vectors |= read
@@ -202,6 +207,11 @@ class Group(NamedTuple):
     forest_id: ForestId
     kind: PointKind | None = None
     roots_of: str | None = None
+
+    @property
+    def named_only(self) -> bool:
+        """Whether only points that are named by their ids are looked for in it: of nodes, roots alone are searched."""
+        return self.kind is PointKind.NODE and self.roots_of is None
 
     @property
     def filter(self) -> IndexFilter:

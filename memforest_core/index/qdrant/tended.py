@@ -104,11 +104,11 @@ class Tended(Generic[Group, Content, Kept]):
     def __init__(
         self,
         source: Source[Group, Content],
-        make: Callable[[int], Kept],
+        make: Callable[[Group, int], Kept],
         least: int,
     ) -> None:
-        """A group gets one of what ``make`` makes for as many points as it has: from ``least`` on, at most MOST_POINTS.
-        0 is for never."""
+        """A group gets one of what ``make`` makes for it and as many points as it has: from ``least`` on, at most
+        MOST_POINTS. 0 is for never."""
         self._source, self._make, self._least = source, make, least
         self._known: OrderedDict[Group, _Known[Kept]] = OrderedDict()
         self._changes = 0
@@ -194,7 +194,7 @@ class Tended(Generic[Group, Content, Kept]):
             return
         with self._lock:
             begun = self._changes
-        kept = self._make(points)
+        kept = self._make(group, points)
         for page in self._source.pages(group):
             for portion in _portions(page):
                 if self._closed.is_set():

@@ -148,26 +148,9 @@ class RecallRows:
 
         return self._of_ids(sql.TREE_ROOTS, roots, in_order)
 
-    def children(self, nodes: Sequence[UUID]) -> list[Below]:
+    def children(self, nodes: Sequence[UUID]) -> Read[list[Below]]:
         """The children of those of these nodes that have any."""
-        found = []
-        for (parent, version), rows in groupby(self._by_ids(sql.CHILDREN, nodes), itemgetter(0, 1)):
-            above = NodeId(KNOWN_IDS[parent])
-            children = tuple(
-                TreeChild(
-                    NodeId(KNOWN_IDS[id_]),
-                    TreeId(KNOWN_IDS[tree]),
-                    above,
-                    own,
-                    None if payload is None else PayloadId(KNOWN_IDS[payload]),
-                    KNOWN_IDS[payload or id_],
-                    start,
-                    end,
-                )
-                for _, _, tree, id_, own, payload, start, end in rows
-            )
-            found.append(Below(above, version, children))
-        return found
+        return self._of_ids(sql.CHILDREN, nodes, _below)
 
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         """The beginning of each node's text, where it has one."""
@@ -365,6 +348,27 @@ def _above(rows: Rows) -> list[Above]:
         Above(PayloadId(KNOWN_IDS[payload]), NodeId(KNOWN_IDS[lowest]), NodeId(KNOWN_IDS[root]), _KINDS[kind])
         for payload, lowest, root, kind in rows
     ]
+
+
+def _below(rows: Rows) -> list[Below]:
+    found = []
+    for (parent, version), below in groupby(rows, itemgetter(0, 1)):
+        above = NodeId(KNOWN_IDS[parent])
+        children = tuple(
+            TreeChild(
+                NodeId(KNOWN_IDS[id_]),
+                TreeId(KNOWN_IDS[tree]),
+                above,
+                own,
+                None if payload is None else PayloadId(KNOWN_IDS[payload]),
+                KNOWN_IDS[payload or id_],
+                start,
+                end,
+            )
+            for _, _, tree, id_, own, payload, start, end in below
+        )
+        found.append(Below(above, version, children))
+    return found
 
 
 def _metadata(rows: Rows) -> dict[TurnKey, Metadata]:

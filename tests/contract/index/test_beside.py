@@ -138,6 +138,39 @@ def test_named_facts_have_the_cosines_that_they_have_now(index: EdgeIndex, monke
         settled(index)
 
 
+def test_nodes_that_nobody_named_before_are_known_after_some_others(
+    index: EdgeIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given 200 nodes, when some of them were named, then others have their cosines without the engine being asked; one that
+    is written anew or deleted has its new cosine, or none, at once and afterwards."""
+    nodes = dict(zip([uuid4() for _ in range(200)], VECTORS, strict=False))
+    index.upsert([point(row, kind=PointKind.NODE, dense=vector) for row, vector in nodes.items()])
+    of_nodes = where(kinds=(PointKind.NODE,))
+
+    def cosines(*rows: UUID) -> dict[UUID, float]:
+        [hits] = index.search([IndexQuery(QUESTIONS[0], replace(of_nodes, ids=rows), len(rows))])
+        return {hit.id: hit.score for hit in hits}
+
+    def expected(vector: DenseVector) -> float:
+        return float(vector @ QUESTIONS[0]) / float(np.linalg.norm(vector) * np.linalg.norm(QUESTIONS[0]))
+
+    first, *others = nodes
+    assert cosines(first).keys() == {first}
+    settled(index)
+    with monkeypatch.context() as away:
+        away.setattr(EngineReads, "vectors_of", None)
+        told = {row: expected(nodes[row]) for row in others}
+        assert cosines(*others) == pytest.approx(told, abs=1e-5)
+    changed, deleted = others[:2]
+    index.upsert([point(changed, kind=PointKind.NODE, dense=QUESTIONS[1], version=2)])
+    index.delete(keys(deleted))
+    now = told | {changed: expected(QUESTIONS[1])}
+    del now[deleted]
+    for _ in range(2):
+        assert cosines(*others) == pytest.approx(now, abs=1e-5)
+        settled(index)
+
+
 def test_changed_words_are_seen_at_once(index: EdgeIndex) -> None:
     """Given an inverted index, when a fact is written, another changed and a third deleted, then the next search by words
     knows, before the index has taken it in and afterwards; and so does one for named facts."""

@@ -65,7 +65,7 @@ class Graphs(Tended[Group, DenseVector, Graph]):
     """Graphs of the facts of forests."""
 
     def __init__(self, engine: Engine, dimension: int, least: int) -> None:
-        super().__init__(engine, lambda _: Graph(dimension), least)
+        super().__init__(engine, lambda _group, _points: Graph(dimension), least)
 
     def near(self, group: Group, vector: NDArray[np.float32], n: int) -> Near | None:
         found = self.find(group)
