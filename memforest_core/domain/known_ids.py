@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID, SafeUUID
 
-KEPT_IDS = 200_000
+KEPT_IDS = 300_000
 """Of one process, at some 450 bytes each."""
 
 _new, _set = object.__new__, object.__setattr__
