@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.filled import filled
 from benchmarks.recall_latency.measuring import (
+    Measured,
     Questions,
     alone,
     at_once,
@@ -24,6 +27,7 @@ from benchmarks.recall_latency.measuring import (
 )
 from benchmarks.recall_latency.processes import in_processes
 from benchmarks.recall_latency.world import DIMENSION, TENANT
+from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.service import RecallService
@@ -37,6 +41,9 @@ FOREST_FACTS = 100
 """In each of many forests."""
 QUESTIONS = 200
 WARM_UP = 40
+TURN = 20
+"""Questions to one forest before the next has its turn: one at a time each would find the processor's caches full of
+the others', which takes up to half as long again."""
 CALLERS = 20
 PROCESSES = 2
 VERIFIED = 2_000
@@ -45,7 +52,8 @@ MOST = 2.0
 """Times the p50 of the smallest forest that the p50 of the largest may take."""
 MEASURED = (
     "milliseconds of RecallService.recall in embedding mode, k=10, without the stage that embeds the question, one"
-    " question at a time; real Postgres and the Qdrant engine in this process, both with this row's forests alone. A"
+    " question at a time, to the single forests by turns; real Postgres and the Qdrant engine in this process, both"
+    " with this row's forests alone. A"
     " fact is said by one turn, two turns are a cell, twenty a session; trees and summaries as refresh leaves them"
     " without a model. cpu_ms: CPU of the asking thread (mean). round_trips: vector searches of one recall (median)."
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
@@ -66,27 +74,51 @@ def verify(running: Database, index: VectorIndex) -> None:
         raise SystemExit(f"What was filled in is not what the pipeline leaves: {broken}")
 
 
-def one_size(facts: int, forests: int, options: argparse.Namespace) -> Row:
-    """Fill both stores anew and measure."""
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A forest, or many, filled in and open; ``row`` gets what is measured."""
+
+    running: Database
+    index: EdgeIndex
+    asked: Questions
+    service: RecallService
+    row: Row
+
+
+@contextmanager
+def opened(facts: int, forests: int, options: argparse.Namespace) -> Iterator[Size]:
+    """Fill both stores anew, ask until the process has kept what it keeps, and at the end measure a new process."""
     with database() as running, tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
         asked = filled(running, Path(directory), facts, forests, WARM_UP + options.questions, options.seed)
         with collection(Path(directory)) as index:
             if facts <= VERIFIED:
                 verify(running, index)
             service = service_of(running.service, index, asked)
-            made: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
+            row: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
             if forests > 1:
-                made["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
+                row["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
             for owner, one in asked[:WARM_UP]:
                 recalled(service, owner, one.text)
-            made["graphs_s"] = round(tended(index), 1)
-            made |= alone([recalled(service, owner, one.text) for owner, one in asked[WARM_UP:]])
-            made["tokens"] = of_tokens(running, index, asked, service)
-            made["at_once"] = at_once(service, asked, options.callers)
-            made["in_processes"] = in_processes(running.service.url, index, asked, options.callers, PROCESSES)
-        made["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
-    say("  ".join(f"{name}={value}" for name, value in made.items()))
-    return made
+            row["graphs_s"] = round(tended(index), 1)
+            yield Size(running, index, asked, service, row)
+        row["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
+    say("  ".join(f"{name}={value}" for name, value in row.items()))
+
+
+def measure(sizes: Sequence[Size], options: argparse.Namespace) -> None:
+    """Questions one at a time, some to each size by turns, so that a slow minute of the machine is all of theirs; then
+    what many callers get, of each size by itself."""
+    told: list[list[Measured]] = [[] for _ in sizes]
+    for first in range(WARM_UP, WARM_UP + options.questions, TURN):
+        for size, measured in zip(sizes, told, strict=True):
+            measured += [recalled(size.service, owner, one.text) for owner, one in size.asked[first : first + TURN]]
+    for size, measured in zip(sizes, told, strict=True):
+        size.row.update(alone(measured))
+        size.row["tokens"] = of_tokens(size.running, size.index, size.asked, size.service)
+        size.row["at_once"] = at_once(size.service, size.asked, options.callers)
+        size.row["in_processes"] = in_processes(
+            size.running.service.url, size.index, size.asked, options.callers, PROCESSES
+        )
 
 
 def of_tokens(running: Database, index: VectorIndex, asked: Questions, service: RecallService) -> Row:
@@ -122,10 +154,14 @@ def main() -> None:
     )
     chosen = options.parse_args()
     report = Report(chosen.seed, chosen.json)
-    rows = [one_size(size, 1, chosen) for size in chosen.sizes]
+    with ExitStack() as stack:
+        sizes = [stack.enter_context(opened(size, 1, chosen)) for size in chosen.sizes]
+        measure(sizes, chosen)
+    rows = of_sizes = [size.row for size in sizes]
     if chosen.forests:
-        rows.append(one_size(chosen.forests * FOREST_FACTS, chosen.forests, chosen))
-    of_sizes = rows[: len(chosen.sizes)]
+        with opened(chosen.forests * FOREST_FACTS, chosen.forests, chosen) as many:
+            measure([many], chosen)
+        rows = [*of_sizes, many.row]
     kept = bounds(of_sizes, chosen.most, chosen.most_ms, chosen.least_per_second)
     measured = {
         "what": MEASURED,
