@@ -30,7 +30,7 @@ def _load() -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("openai", "httpx", "httpcore", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # Of 22 MB, and only read to make the text that stands beside it.
+    # Of 21 MB, and only read to make the text that stands beside it.
     litellm.utils.json_data = None
     # Imported by the first call otherwise, which would be half a second slower.
     importlib.import_module("openai.resources")

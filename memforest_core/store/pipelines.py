@@ -30,7 +30,7 @@ Statement = tuple["Wording", Mapping[str, object]]
 MOST_PREPARED = 200
 """Statements that a connection keeps prepared; reads have some 60. Further ones are planned each time."""
 
-_DIALECT: sa.Dialect = dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+DIALECT: sa.Dialect = dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 _Key = tuple[bytes, tuple[int, ...]]
 """A statement with the types of its values, by their numbers in Postgres."""
 
@@ -46,7 +46,7 @@ class Wording(NamedTuple):
 @lru_cache(maxsize=256)
 def wording(statement: sa.TextClause) -> Wording:
     """A statement with :names of values."""
-    compiled = statement.compile(dialect=_DIALECT)
+    compiled = statement.compile(dialect=DIALECT)
     return Wording(compiled.string, compiled.string.encode(), tuple(compiled.positiontup or ()))
 
 
@@ -102,10 +102,10 @@ class Pipelines:
                 self._prepared[prepares] = fresh[prepares]
         return [self._read(result) for prepares, result in zip(parts, results, strict=True) if prepares is None]
 
-    def _written(self, wording: Wording, values: Mapping[str, object]) -> tuple[_Key, Sequence[Buffer | None], Any]:
-        given = [values[name] for name in wording.names]
+    def _written(self, statement: Wording, values: Mapping[str, object]) -> tuple[_Key, Sequence[Buffer | None], Any]:
+        given = [values[name] for name in statement.names]
         dumped = self._adapt.dump_sequence(given, [PyFormat.AUTO] * len(given))
-        return (wording.sent, self._adapt.types or ()), dumped, self._adapt.formats
+        return (statement.sent, self._adapt.types or ()), dumped, self._adapt.formats
 
     def _read(self, result: PGresult) -> Rows:
         self._adapt.set_pgresult(result)

@@ -13,11 +13,10 @@ from typing import Any, Generic, TypeVar, cast, overload
 import psycopg
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.dialects.postgresql.psycopg import dialect
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import SHIFTED, statement_timeout, store_errors, tenant_transaction
-from memforest_core.store.pipelines import Pipelines, Statement, wording
+from memforest_core.store.pipelines import DIALECT, Pipelines, Statement, wording
 from memforest_core.store.pipelines import Rows as Rows
 
 T = TypeVar("T")
@@ -49,7 +48,7 @@ class Reader:
         self._engine = engine
         self._tenant = tenant
         self._by_ids = by_ids
-        self._begin = _BEGINS[by_ids]
+        self._begin = _BEGIN_BY_IDS if by_ids else _BEGIN
 
     def one(self, read: Read[T]) -> T:
         """What one statement finds. Raises StoreUnavailable."""
@@ -97,9 +96,9 @@ class Reader:
             for (text, *_), values in statements:
                 # Who listens to the engine's statements hears of these too.
                 connection.engine.dispatch.before_cursor_execute(connection, None, text, values, None, False)
-            pipelines: Pipelines = connection.info.get(_PIPELINES) or connection.info.setdefault(
-                _PIPELINES, Pipelines(driver)
-            )
+            pipelines: Pipelines | None = connection.info.get(_PIPELINES)
+            if pipelines is None:
+                pipelines = connection.info[_PIPELINES] = Pipelines(driver)
             try:
                 return pipelines.rows(statements, prepared=self._by_ids)[1:]
             except psycopg.Error as error:
@@ -112,21 +111,20 @@ class Reader:
 def _as_sqlalchemy(error: psycopg.Error, *, lost: bool) -> exc.DBAPIError:
     """The error as SQLAlchemy raises it, without statement and values: those are conversation text."""
     made = exc.DBAPIError.instance(
-        None, None, error, psycopg.Error, hide_parameters=True, connection_invalidated=lost, dialect=_DIALECT
+        None, None, error, psycopg.Error, hide_parameters=True, connection_invalidated=lost, dialect=DIALECT
     )
     return cast(exc.DBAPIError, made)
 
 
-_DIALECT: sa.Dialect = dialect()  # type: ignore[no-untyped-call]
 _PIPELINES = "memforest_pipelines"
 
 # What of store/engine.py's settings concerns reads: they take no locks, and nothing waits between them.
-_BEGIN = """
+_SETTINGS = """
     SELECT set_config('memforest.tenant', :tenant, true), set_config('statement_timeout', :most, true),
            set_config('timezone', 'UTC', true), set_config('jit', 'off', true)
     """
 # A plan that was made while a table was small must not read all of it once it has grown.
-_BEGIN_BY_IDS = f"""{_BEGIN.rstrip()},
+_SETTINGS_BY_IDS = f"""{_SETTINGS.rstrip()},
            set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
     """
-_BEGINS = {False: sa.text(_BEGIN), True: sa.text(_BEGIN_BY_IDS)}
+_BEGIN, _BEGIN_BY_IDS = sa.text(_SETTINGS), sa.text(_SETTINGS_BY_IDS)

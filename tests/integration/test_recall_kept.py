@@ -102,8 +102,10 @@ def cold(running: Stack) -> Iterator[RecallService]:
     assert isinstance(index, EdgeIndex)
     warm = index._beside
     index._beside = Beside(warm._reads, index._model, index._dimension, graph_from=0)
-    yield replace(running.services.recall)
-    index._beside = warm
+    try:
+        yield replace(running.services.recall)
+    finally:
+        index._beside = warm
 
 
 def assert_same(running: Stack) -> None:

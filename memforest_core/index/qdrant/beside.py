@@ -145,7 +145,7 @@ class Beside:
         vectors = {row: vector for row, vector in zip(rows, kept, strict=True) if vector is not None}
         if len(vectors) < len(rows):
             if wanted.kinds[0] is PointKind.NODE:
-                # Each question leads to other nodes of a large forest: all of them are kept from some reads on.
+                # Counts as a search of all nodes, which are kept from some of these on: each question leads to others.
                 self._vectors.find(Group(*group))
             read = self._reads.vectors_of(wanted, [row for row in rows if row not in vectors])
             self._kept.keep(group, read, moment)
