@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.scoring import Item, Voted
-from memforest_core.index.vector_index import DenseVector, Hit, IndexFilter, IndexQuery, SparseVector, VectorIndex
+from memforest_core.index.vector_index import DenseVector, Hit, Hits, IndexFilter, IndexQuery, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.candidates import Candidates
 from memforest_core.recall.gathering import Gathered
@@ -43,7 +43,7 @@ class Kept:
         default_factory=lambda: defaultdict(dict)
     )
     """Rows that statements name, each by itself; None for one that does not exist."""
-    hits: dict[tuple[VectorKey, IndexFilter, int, float | None], list[Hit]] = field(default_factory=dict)
+    hits: dict[tuple[VectorKey, IndexFilter, int, float | None], Hits] = field(default_factory=dict)
     """Of searches that choose among all points."""
     points: dict[tuple[VectorKey, IndexFilter], dict[UUID, Hit | None]] = field(default_factory=dict)
     """Of searches that score named points, point by point; None for one that was not found."""
@@ -173,7 +173,7 @@ class KeptIndex:
         self._index = index
         self._kept = kept
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         """As the index's own; what is new goes there in one round trip. Raises IndexUnavailable."""
         asked = [query for query in map(self._unknown, queries) if query is not None]
         for query, hits in zip(asked, self._index.search(asked) if asked else (), strict=True):
@@ -189,7 +189,7 @@ class KeptIndex:
         new = tuple(id_ for id_ in ids if id_ not in known)
         return replace(query, filter=replace(query.filter, ids=new), limit=len(new)) if new else None
 
-    def _keep(self, query: IndexQuery, hits: list[Hit]) -> None:
+    def _keep(self, query: IndexQuery, hits: Hits) -> None:
         ids = _named(query)
         if ids is None:
             self._kept.hits[_whole(query)] = hits
@@ -198,12 +198,12 @@ class KeptIndex:
         known.update(dict.fromkeys(ids))
         known.update((hit.id, hit) for hit in hits)
 
-    def _known(self, query: IndexQuery) -> list[Hit]:
+    def _known(self, query: IndexQuery) -> Hits:
         ids = _named(query)
         if ids is None:
-            return list(self._kept.hits[_whole(query)])
+            return self._kept.hits[_whole(query)]
         known = self._kept.points.get(_points(query), {})
-        return [hit for hit in map(known.__getitem__, ids) if hit is not None]
+        return Hits.of(hit for hit in map(known.__getitem__, ids) if hit is not None)
 
 
 def _named(query: IndexQuery) -> tuple[UUID, ...] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -122,6 +122,37 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Hits:
+    """What one query found, by columns of equal length, as a recall needs its thousand hits. Iterating gives each
+    ``Hit``."""
+
+    ids: list[UUID]
+    kinds: list[PointKind]
+    scores: list[float]
+
+    def __post_init__(self) -> None:
+        if not len(self.ids) == len(self.kinds) == len(self.scores):
+            raise ValueError("columns of hits differ in length")
+
+    @classmethod
+    def of(cls, hits: Iterable[Hit]) -> Hits:
+        """These hits, in their order."""
+        rows = list(hits)
+        return cls([hit.id for hit in rows], [hit.kind for hit in rows], [hit.score for hit in rows])
+
+    @classmethod
+    def of_kind(cls, kind: PointKind, ids: list[UUID], scores: list[float]) -> Hits:
+        """Hits that are all of one kind."""
+        return cls(ids, [kind] * len(ids), scores)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return map(Hit, self.ids, self.kinds, self.scores)
+
+
+@dataclass(frozen=True, slots=True)
 class ScannedPoint:
     """A stored point without its vectors; ``kind`` as it is stored."""
 
@@ -164,7 +195,7 @@ class VectorIndex(Protocol):
     def delete(self, keys: Sequence[PointKey]) -> None:
         """Remove points; unknown ones are ignored."""
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         """All searches in one round trip; for each, hits with the best score first (of points named by ids: in any
         order)."""
 

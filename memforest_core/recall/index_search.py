@@ -12,7 +12,7 @@ from memforest_core.domain.scoring import Scores
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import (
     DenseVector,
-    Hit,
+    Hits,
     IndexFilter,
     IndexQuery,
     PointKind,
@@ -82,13 +82,10 @@ class IndexSearch:
             if limit > 0
             for vector in self._vectors()
         ]
-        hits = self._search(queries)
-        return FlatHits(
-            *(
-                frozenset(hit.id for hit in hits if hit.kind is kind)
-                for kind in (PointKind.CELL, PointKind.FACT, PointKind.NODE)
-            )
-        )
+        found: dict[PointKind, list[UUID]] = {kind: [] for kind in PointKind}
+        for query, hits in zip(queries, self._search(queries), strict=False):
+            found[query.filter.kinds[0]] += hits.ids
+        return FlatHits(*(frozenset(found[kind]) for kind, _, _ in wanted))
 
     def score(self, ids: Points) -> None:
         """Score these points by all signals, by each those that are not yet: one round trip, or none."""
@@ -156,8 +153,8 @@ class IndexSearch:
         if self.sparse.indices:
             yield self.sparse
 
-    def _search(self, queries: Sequence[IndexQuery]) -> list[Hit]:
-        """The hits of all queries, each of which is for one kind of points."""
+    def _search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
+        """The hits of each query, all of which are for one kind of points; none when the index is away."""
         if self.failure is not None or not queries:
             return []
         self.round_trips += 1
@@ -169,10 +166,10 @@ class IndexSearch:
         for query, hits in zip(queries, answers, strict=True):
             [kind] = query.filter.kinds
             scores = self.of(kind)
-            found = {hit.id: hit.score for hit in hits}
+            found = dict(zip(hits.ids, hits.scores, strict=True))
             (scores.lexical if isinstance(query.vector, SparseVector) else scores.dense).update(found)
             self._scored_by(query.vector).update(found)
-        return [hit for hits in answers for hit in hits]
+        return answers
 
 
 def best_by_words(search: IndexSearch) -> list[UUID]:

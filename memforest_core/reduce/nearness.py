@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, TenantId
@@ -64,8 +65,8 @@ class Nearness:
             found = self.index.search(queries)
         except IndexUnavailable:
             return None
-        likely = [hit.id for hits in found for hit in hits[:NEAR_LIMIT] if hit.score >= rules.near_duplicate]
-        beside_it = [hit.id for hits in found for hit in hits[: rules.scene_neighbours]]
+        likely = [hit.id for hits in found for hit in islice(hits, NEAR_LIMIT) if hit.score >= rules.near_duplicate]
+        beside_it = [row for hits in found for row in hits.ids[: rules.scene_neighbours]]
         same, beside = (tuple(dict.fromkeys(map(FactId, ids))) for ids in (likely, beside_it))
         near = Near(same, beside)
         if not rules.judge_duplicates or self.judge is None:
@@ -73,7 +74,7 @@ class Nearness:
         close = [
             (hit.score, item.candidate.statement, FactId(hit.id))
             for item, hits in zip(asked, found, strict=True)
-            for hit in hits[:JUDGED_LIMIT]
+            for hit in islice(hits, JUDGED_LIMIT)
             if rules.near_ask <= hit.score < rules.near_duplicate
         ]
         return self._judged(tenant, batch.forest_id, near, sorted(close, key=_closest), self.judge) if close else near

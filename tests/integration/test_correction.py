@@ -18,7 +18,7 @@ from memforest_core.correct.service import Correction, CorrectionStuck, NotPlace
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
-from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
+from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
@@ -423,7 +423,7 @@ class Meanwhile:
     happens: Callable[[], object]
     happened: bool = False
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         if not self.happened:
             self.happened = True
             self.happens()
@@ -525,7 +525,7 @@ class AwayIndex:
 
     name = "away"
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         raise IndexUnavailable("away")
 
 

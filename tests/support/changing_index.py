@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
+from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 
 
 @dataclass
@@ -17,7 +17,7 @@ class ChangingIndex:
     before: bool
     changed: bool = False
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         """What the other index finds."""
         first, self.changed = not self.changed, True
         if first and self.before:

@@ -22,7 +22,7 @@ from memforest_core.index.qdrant.postings import Postings
 from memforest_core.index.qdrant.tended import MOST_POINTS, Found, Tended
 from memforest_core.index.vector_index import (
     DenseVector,
-    Hit,
+    Hits,
     IndexFilter,
     IndexQuery,
     PointKey,
@@ -42,7 +42,7 @@ them 0.5 and 18 ms, a graph 1 ms."""
 class Answer(NamedTuple):
     """Hits, and what the engine has to be asked besides: rows that changed and were not taken in yet."""
 
-    hits: list[Hit]
+    hits: Hits
     rest: IndexQuery | None = None
 
 
@@ -104,7 +104,8 @@ class Beside:
         changed = {row for found in kept for row in found.changed}
         n = asked_limit(query) + len(changed)
         near = [one for found in kept for one in found.kept.near(numbers, n)]
-        return _answer(query, [Hit(row, kind, cosine) for row, cosine in near if row not in changed], list(changed))
+        told = [one for one in near if one[0] not in changed] if changed else near
+        return Answer(best(kind, told, query), _asking(query, list(changed)))
 
     def _kept_for(self, wanted: IndexFilter) -> list[Found[Matrix | Graph]] | None:
         """What is kept that together holds what a filter lets through."""
@@ -118,25 +119,28 @@ class Beside:
         there = [each for each in found if each is not None]
         return there if len(there) == len(found) else None
 
-    def _products(self, wanted: IndexFilter, asked: DenseVector) -> list[Hit]:
+    def _products(self, wanted: IndexFilter, asked: DenseVector) -> Hits:
         """The cosines of points that are named by their ids: of those in a matrix or graph from there, of others by
         kept vectors; what is nowhere is read and kept."""
         numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
         [kind] = wanted.kinds
         rows = list(wanted.ids or ())
         cosines: dict[UUID, float] = {}
+        lacking = rows
         for group in _of_kind(wanted.tenant, wanted.forest_id, kind):
-            cosines |= self._cosines_beside(group, [row for row in rows if row not in cosines], numbers)
-        if lacking := [row for row in rows if row not in cosines]:
+            if lacking:
+                cosines |= self._cosines_beside(group, lacking, numbers)
+                lacking = [row for row in rows if row not in cosines]
+        if lacking:
             cosines |= self._cosines_kept(wanted, lacking, numbers / (float(np.linalg.norm(numbers)) or 1.0))
-        return [Hit(row, kind, cosines[row]) for row in rows if row in cosines]
+        return Hits.of_kind(kind, list(cosines), list(cosines.values()))
 
     def _cosines_beside(self, group: Group, rows: Sequence[UUID], numbers: NDArray[np.float32]) -> dict[UUID, float]:
         """The cosines of those of these rows that are in the matrix or graph of a group and did not change since."""
         found = self._vectors.known(group)
         if found is None:
             return {}
-        return found.kept.of(numbers, [row for row in rows if row not in found.changed])
+        return found.kept.of(numbers, [row for row in rows if row not in found.changed] if found.changed else rows)
 
     def _cosines_kept(self, wanted: IndexFilter, rows: Sequence[UUID], unit: NDArray[np.float32]) -> dict[UUID, float]:
         """The cosines of those of these rows that exist, by kept vectors; others are read and kept."""
@@ -168,26 +172,28 @@ class Beside:
         scores, changed = found.kept.scored(asked), found.changed
         [kind] = wanted.kinds
         if named:
-            told, unknown = scores.of(kind, [row for row in wanted.ids or () if row not in changed])
-            rest = [*unknown, *(row for row in wanted.ids or () if row in changed)]
-        else:
-            roots = wanted.tree_kinds if wanted.roots_only else None
-            near = scores.best(kind, asked_limit(query) + len(changed), roots)
-            told, rest = [(row, score) for row, score in near if row not in changed], list(changed)
-        return _answer(query, [Hit(row, kind, score) for row, score in told], rest)
+            rows = list(wanted.ids or ())
+            known, rest = scores.of(kind, [row for row in rows if row not in changed] if changed else rows)
+            rest += [row for row in rows if row in changed] if changed else ()
+            return Answer(Hits.of_kind(kind, list(known), list(known.values())), _asking(query, rest))
+        roots = wanted.tree_kinds if wanted.roots_only else None
+        near = scores.best(kind, asked_limit(query) + len(changed), roots)
+        told = [one for one in near if one[0] not in changed] if changed else near
+        return Answer(best(kind, told, query), _asking(query, list(changed)))
 
 
-def _answer(query: IndexQuery, hits: Sequence[Hit], rest: Sequence[UUID]) -> Answer:
-    """The hits of a query, and these rows for the engine."""
-    asking = replace(query, filter=replace(query.filter, ids=tuple(rest)), limit=len(rest)) if rest else None
-    return Answer(list(hits) if query.filter.ids is not None else best(hits, query), asking)
+def _asking(query: IndexQuery, rest: Sequence[UUID]) -> IndexQuery | None:
+    """The same query for these rows alone, if there are any."""
+    return replace(query, filter=replace(query.filter, ids=tuple(rest)), limit=len(rest)) if rest else None
 
 
-def best(hits: Iterable[Hit], query: IndexQuery) -> list[Hit]:
-    """The best hits of a query, as many as it asks for, those of equal score by their ids."""
+def best(kind: PointKind, scored: Iterable[tuple[UUID, float]], query: IndexQuery) -> Hits:
+    """The best hits of a query for points of one kind, as many as it asks for, those of equal score by their ids."""
     if query.min_score is not None:
-        hits = (hit for hit in hits if hit.score >= query.min_score)
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[: query.limit]
+        scored = (one for one in scored if one[1] >= query.min_score)
+    # Numbers compare in C, ids in Python.
+    first = sorted(scored, key=lambda one: (-one[1], one[0].int))[: query.limit]
+    return Hits.of_kind(kind, [row for row, _ in first], [score for _, score in first])
 
 
 def _of_kind_or_roots(wanted: IndexFilter) -> bool:

@@ -31,7 +31,7 @@ from memforest_core.index.qdrant.points import (
     uuid_of,
 )
 from memforest_core.index.vector_index import (
-    Hit,
+    Hits,
     IndexQuery,
     Point,
     PointKey,
@@ -114,15 +114,17 @@ class EdgeIndex:
                 with self._forgetting(keys):
                     shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        found: list[list[Hit]] = [[] for _ in queries]
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
+        found = [Hits.of(()) for _ in queries]
         shard = self._opened()
         asked: list[tuple[int, IndexQuery, dict[UUID, UUID] | None]] = []
         for at, query in enumerate(queries):
             if not can_match(query):
                 continue
             answer = self._beside.answer(query)
-            found[at], rest = ([], query) if answer is None else answer
+            rest: IndexQuery | None = query
+            if answer is not None:
+                found[at], rest = answer
             if rest is not None:
                 asked.append((at, rest, rows_asked(rest.filter)))
         if not asked:
@@ -133,10 +135,7 @@ class EdgeIndex:
         for (at, query, rows), points in zip(asked, answers, strict=True):
             # The engine makes an id anew each time it is looked at, and only what was asked for by ids needs them.
             told = ((each.id if rows is not None else None, each.score, each.payload) for each in points)
-            hits = hits_of(told, query, rows)
-            found[at] += hits
-            if queries[at].filter.ids is None:
-                found[at] = best(found[at], queries[at])
+            found[at] = _with(found[at], hits_of(told, query, rows), queries[at])
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
@@ -246,6 +245,18 @@ class EdgeIndex:
             params=params,
             with_payload=read_fields(query),
         )
+
+
+def _with(beside: Hits, read: Hits, query: IndexQuery) -> Hits:
+    """What was found beside the engine, with what it found of a query."""
+    if not beside:
+        return read
+    # Only queries for one kind are answered beside it.
+    [kind] = query.filter.kinds
+    ids, scores = beside.ids + read.ids, beside.scores + read.scores
+    if query.filter.ids is not None:
+        return Hits.of_kind(kind, ids, scores)
+    return best(kind, zip(ids, scores, strict=True), query)
 
 
 def _sparse(vector: SparseVector) -> engine.SparseVector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
+from itertools import compress, repeat
 from uuid import UUID
 
 import numpy as np
@@ -62,9 +63,12 @@ class Matrix:
         """The cosines of those of these rows that are there."""
         unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
         with self._lock:
-            places = {row: self._places[row] for row in rows if row in self._places}
-            cosines = self._vectors[list(places.values())] @ unit
-        return dict(zip(places, cosines.tolist(), strict=True))
+            places = np.fromiter(map(self._places.get, rows, repeat(-1)), np.intp, len(rows))
+            there = places >= 0
+            if not there.all():
+                rows, places = list(compress(rows, there)), places[there]
+            cosines = self._vectors[places] @ unit
+        return dict(zip(rows, cosines.tolist(), strict=True))
 
     def near(self, vector: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
         """The nearest ``n`` rows with their cosines, in no order."""

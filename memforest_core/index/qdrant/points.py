@@ -15,6 +15,7 @@ from memforest_core.index.qdrant.ids import space
 from memforest_core.index.vector_index import (
     DenseVector,
     Hit,
+    Hits,
     IndexFilter,
     IndexQuery,
     Point,
@@ -117,19 +118,20 @@ def hits_of(
     found: Iterable[tuple[object, float, Mapping[str, object] | None]],
     query: IndexQuery,
     asked: Mapping[UUID, UUID] | None,
-) -> list[Hit]:
+) -> Hits:
     """Found points (id, score, payload) as a query's hits, under the ids of their rows: best first, then by id, so that
     two indexes with the same points give the same; those that were ``asked`` for by id in the index's order."""
     kind = only_kind(query)
     if asked is not None and kind is not None:
-        return [Hit(asked[uuid_of(id_)], kind, score) for id_, score, _ in found]
+        scores = {asked[uuid_of(id_)]: score for id_, score, _ in found}
+        return Hits.of_kind(kind, list(scores), list(scores.values()))
     hits = []
     for id_, score, payload in found:
         told = payload or {}
         row = asked[uuid_of(id_)] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
         hits.append(Hit(row, kind or PointKind(str(told[schema.KIND])), score))
-    hits.sort(key=lambda hit: (-hit.score, hit.id))
-    return hits[: query.limit]
+    hits.sort(key=lambda hit: (-hit.score, hit.id.int))
+    return Hits.of(hits[: query.limit])
 
 
 def uuid_of(id_: object) -> UUID:

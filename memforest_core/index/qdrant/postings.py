@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, repeat
 from typing import NamedTuple
 from uuid import UUID
 
@@ -139,21 +140,18 @@ class Scored:
         at, scores = found
         return [(self._points.rows[place], score) for place, score in zip(at.tolist(), scores.tolist(), strict=True)]
 
-    def of(self, kind: PointKind, rows: Sequence[UUID]) -> tuple[list[tuple[UUID, float]], list[UUID]]:
-        """Those of these points that are of this kind and hold any of the terms, with their scores; and those that are
-        not known here."""
+    def of(self, kind: PointKind, rows: list[UUID]) -> tuple[dict[UUID, float], list[UUID]]:
+        """The scores of those of these points that are of this kind and hold any of the terms; and those that are not
+        known here."""
+        # A place behind the last one is that of a point which came since.
         most = len(self._by_rare)
-        known, places, unknown = [], [], []
-        for row, place in zip(rows, map(self._points.places.get, rows), strict=True):
-            if place is None or place >= most:
-                unknown.append(row)
-            else:
-                known.append(row)
-                places.append(place)
-        at = np.array(places, np.intp)
-        same = (self._points.kinds[at] == _CODES[kind]).tolist()
-        told = zip(known, self._scores(at).tolist(), same, strict=True)
-        return [(row, score) for row, score, same in told if same and score > 0.0], unknown
+        at = np.fromiter(map(self._points.places.get, rows, repeat(most)), np.intp, len(rows))
+        unknown: list[UUID] = []
+        if (new := at >= most).any():
+            unknown, rows, at = list(compress(rows, new)), list(compress(rows, ~new)), at[~new]
+        scores = self._scores(at)
+        told = (self._points.kinds[at] == _CODES[kind]) & (scores > 0.0)
+        return dict(zip(compress(rows, told), scores[told].tolist(), strict=True)), unknown
 
     def _settled(
         self, kind: PointKind, n: int, roots_of: Sequence[str] | None

@@ -31,7 +31,7 @@ from memforest_core.index.qdrant.points import (
     read_fields,
     scanned_point,
 )
-from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 # Only the forest gets graph links of its own; the other fields narrow a search inside it.
 _FIELD_INDEXES: dict[
@@ -141,8 +141,8 @@ class QdrantServerIndex:
             if keys:
                 client.delete(self._name, q.PointIdsList(points=[str(point_id(key)) for key in keys]), wait=True)
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
-        found: list[list[Hit]] = [[] for _ in queries]
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
+        found = [Hits.of(()) for _ in queries]
         asked = [(at, rows_asked(query.filter)) for at, query in enumerate(queries) if can_match(query)]
         with self._calling("search") as client:
             if not asked:

@@ -16,7 +16,7 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantVi
 from memforest_core.index.qdrant.points import batches, can_match, dense_values, newest
 from memforest_core.index.qdrant.schema import collection_name
 from memforest_core.index.served import wire
-from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, ScanPage, SparseVector
+from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, ScanPage, SparseVector
 
 T = TypeVar("T")
 
@@ -64,9 +64,9 @@ class ServedIndex:
     def delete(self, keys: Sequence[PointKey]) -> None:
         self._call(wire.Delete(index=self._name, keys=list(keys)), _NOTHING)
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         self._check_open()
-        found: list[list[Hit]] = [[] for _ in queries]
+        found = [Hits.of(()) for _ in queries]
         asked = [at for at, query in enumerate(queries) if can_match(query)]
         for at in asked:
             vector = queries[at].vector

@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.known_ids import KNOWN_IDS
-from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKey, PointKind, VectorIndex
+from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, PointKind, VectorIndex
 
 MAX_BODY = 32 * 2**20
 """Bytes of a body: 256 points of 4,096 dimensions are 25 million."""
@@ -105,11 +106,17 @@ class Found(Wire):
     kinds: list[PointKind]
     """Empty where the query asks for one kind alone."""
 
-    def hits(self, query: IndexQuery) -> list[Hit]:
+    def hits(self, query: IndexQuery) -> Hits:
         """As the port gives them."""
-        ids = (query.filter.ids or ()) if self.ids is None else [KNOWN_IDS[id_] for id_ in self.ids]
-        columns = zip(ids, self.kinds or query.filter.kinds * len(ids), self.scores, strict=True)
-        return [Hit(id_, kind, score) for id_, kind, score in columns if score is not None]
+        ids: list[UUID] = [KNOWN_IDS[id_] for id_ in self.ids or ()]
+        if self.ids is None:
+            ids = list(query.filter.ids or ())
+        kinds = self.kinds or list(query.filter.kinds) * len(ids)
+        scores = [score for score in self.scores if score is not None]
+        if len(scores) < len(self.scores):
+            told = [score is not None for score in self.scores]
+            ids, kinds = list(compress(ids, told)), list(compress(kinds, told))
+        return Hits(ids, kinds, scores)
 
 
 class Search(_Request):
@@ -138,15 +145,15 @@ def _naming(query: IndexQuery, ids: tuple[UUID, ...] | None) -> IndexQuery:
     return replace(query, filter=replace(query.filter, ids=ids))
 
 
-def _columns(query: IndexQuery, hits: Sequence[Hit]) -> dict[str, object]:
+def _columns(query: IndexQuery, hits: Hits) -> dict[str, object]:
     """The fields of Found."""
     if query.filter.ids is not None and len(query.filter.kinds) == 1:
-        scores = {hit.id: hit.score for hit in hits}
+        scores = dict(zip(hits.ids, hits.scores, strict=True))
         return {"ids": None, "scores": list(map(scores.get, query.filter.ids)), "kinds": []}
     return {
-        "ids": [str(hit.id) for hit in hits],
-        "scores": [hit.score for hit in hits],
-        "kinds": [] if len(query.filter.kinds) == 1 else [hit.kind for hit in hits],
+        "ids": list(map(str, hits.ids)),
+        "scores": hits.scores,
+        "kinds": [] if len(query.filter.kinds) == 1 else hits.kinds,
     }
 
 

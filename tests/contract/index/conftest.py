@@ -19,7 +19,7 @@ from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from memforest_core.index.served.client import ServedIndex
 from memforest_core.index.served.server import IndexServer
-from memforest_core.index.vector_index import Hit, IndexQuery, VectorIndex
+from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
 
 
@@ -73,7 +73,7 @@ def served(tmp_path: Path) -> Iterator[ServedIndex]:
 class WithAllBeside(EdgeIndex):
     """Answers when graphs and inverted indexes are there and hold everything."""
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         super().search(queries)
         tended(self)
         return super().search(queries)

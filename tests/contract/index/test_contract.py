@@ -59,7 +59,7 @@ class TestWrites:
             ]
         )
         assert hit.score == pytest.approx(1.0, abs=1e-5)
-        assert by_old_term == []
+        assert list(by_old_term) == []
         assert by_new_term.id == old.id
         assert found(index, tree_kinds=("entity",)) == []
 

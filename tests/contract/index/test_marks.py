@@ -77,7 +77,7 @@ def test_the_last_mark_is_read_and_nothing_else_sees_it(index: VectorIndex) -> N
     assert index.read_mark() == "second"
     assert index.count(ACME) == 0
     assert index.scan(None, 5).points == ()
-    assert index.search([asking(), asking(terms(t1=1.0))]) == [[], []]
+    assert [list(hits) for hits in index.search([asking(), asking(terms(t1=1.0))])] == [[], []]
     index.upsert([point()])
     index.prepare()
     assert index.read_mark() == "second"

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.eval.keeping import Kept, KeptEmbedder, KeptIndex
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.vector_index import Hit, IndexFilter, IndexQuery, PointKind, SparseVector, VectorIndex
+from memforest_core.index.vector_index import Hit, Hits, IndexFilter, IndexQuery, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedded, Step
 
 IDS = tuple(UUID(int=number) for number in range(1, 5))
@@ -30,14 +30,16 @@ class Counting:
         self.searched: list[list[IndexQuery]] = []
         self.embedded: list[str] = []
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         self.searched.append(list(queries))
         return [
-            [
-                Hit(id_, PointKind.CELL, float(at))
-                for at, id_ in enumerate(IDS)
-                if query.filter.ids is None or id_ in query.filter.ids
-            ][: query.limit]
+            Hits.of(
+                [
+                    Hit(id_, PointKind.CELL, float(at))
+                    for at, id_ in enumerate(IDS)
+                    if query.filter.ids is None or id_ in query.filter.ids
+                ][: query.limit]
+            )
             for query in queries
         ]
 

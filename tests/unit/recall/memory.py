@@ -15,7 +15,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadI
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan, micros
 from memforest_core.errors import IndexUnavailable, ModelUnavailable
-from memforest_core.index.vector_index import Hit, IndexQuery, Point, PointKind, SparseVector
+from memforest_core.index.vector_index import Hit, Hits, IndexQuery, Point, PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Embedded, Step
 from memforest_core.recall.records import (
     Above,
@@ -321,14 +321,14 @@ class ScriptedIndex:
     before: Callable[[], None] = lambda: None
     """Called before each search."""
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         self.before()
         if self.away_after is not None and len(self.calls) >= self.away_after:
             raise IndexUnavailable("away")
         self.calls.append(queries)
         return [self._hits(query) for query in queries]
 
-    def _hits(self, query: IndexQuery) -> list[Hit]:
+    def _hits(self, query: IndexQuery) -> Hits:
         assert query.filter.tenant == TENANT
         assert query.filter.forest_id == self.forest_id
         at = 1 if isinstance(query.vector, SparseVector) else 2
@@ -340,7 +340,7 @@ class ScriptedIndex:
             and (query.filter.ids is None or id_ in query.filter.ids)
             and (at == 2 or float(scores[1]) > 0.0)
         ]
-        return sorted(found, key=lambda hit: -hit.score)[: query.limit]
+        return Hits.of(sorted(found, key=lambda hit: -hit.score)[: query.limit])
 
     def prepare(self) -> None: ...
 
@@ -390,7 +390,7 @@ class GroveIndex:
 
     of_forest: dict[ForestId, ScriptedIndex]
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         [forest] = {query.filter.forest_id for query in queries}
         return self.of_forest[forest].search(queries)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.index.vector_index import Hit, IndexQuery, PointKind
+from memforest_core.index.vector_index import Hits, IndexQuery, PointKind
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.slots import Slots
@@ -31,7 +31,7 @@ class Held(ScriptedIndex):
     most: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[list[Hit]]:
+    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         with self._lock:
             self.now += 1
             self.most = max(self.most, self.now)
