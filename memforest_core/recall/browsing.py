@@ -21,6 +21,9 @@ from memforest_core.recall.rows.reading import RecallRows
 
 MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
+AHEAD = 256
+"""Points that are scored ahead of the levels that may need them. A call of the index costs what some 200 more points in
+one do (docs/adr/0031-what-recall-keeps.md)."""
 
 
 Reading = Callable[[], AbstractContextManager[RecallRows]]
@@ -69,8 +72,8 @@ def browse(
 ) -> Browsed:
     """Follow the ``beam`` best children per tree and level down to the leaves.
 
-    One vector call per level, for all trees together, and one read of what is not ``kept``. Stops early when the index
-    is away.
+    One vector call for all that is ``kept`` below the roots, if that is little; else one per level, for all trees
+    together, and one read of what is not kept. Stops early when the index is away.
 
     A ranker chooses among the children of each node for its tree's question, found by root in ``questions``; a tree
     without one is browsed by scores. Scores are gathered all the same: they decide where the ranker gave no order (it
@@ -81,6 +84,7 @@ def browse(
     trees = {root.tree_id: root for root in roots}
     guide = None if ranker is None else _Guide(ranker, dict(questions or {}), trees)
     frontier: dict[UUID, int] = {root.id: root.version for root in roots}
+    search.look_ahead(_kept_below(kept, search.scope.tenant, trees, frontier))
     while frontier and browsed.levels < MAX_LEVELS:
         level = _Level(trees, search.scope.overlaps)
         ranked = UNRANKED
@@ -125,6 +129,32 @@ def _children(
     return [found[node] for node in nodes if node in found]
 
 
+def _kept_below(
+    kept: KeptTrees, tenant: TenantId, trees: Mapping[TreeId, TreeRoot], roots: Mapping[UUID, int]
+) -> dict[UUID, PointKind]:
+    """What the nodes below these roots are scored by, as far as they are kept; nothing when that is one level alone, or
+    more than AHEAD points."""
+    points: dict[UUID, PointKind] = {}
+    frontier, levels = dict(roots), 0
+    while frontier and (found := kept.known(tenant, frontier)):
+        frontier, levels = {}, levels + 1
+        for below in found.values():
+            kind = _kind_of(below.children, trees)
+            points.update((child.point, kind) for child in below.children)
+            if kind is _NODE:
+                frontier.update((child.id, child.version) for child in below.children)
+        if len(points) > AHEAD:
+            return {}
+    return points if levels > 1 else {}
+
+
+def _kind_of(children: Sequence[TreeChild], trees: Mapping[TreeId, TreeRoot]) -> PointKind:
+    """What the children of a node are scored as, of which there is one at least."""
+    if children[0].payload_id is None:
+        return _NODE
+    return _CELL if trees[children[0].tree_id].kind is _SESSION else _FACT
+
+
 # Python finds a member of an enumeration ten times slower than a name of the module.
 _NODE, _CELL, _FACT, _SESSION = PointKind.NODE, PointKind.CELL, PointKind.FACT, TreeKind.SESSION
 
@@ -149,9 +179,7 @@ class _Level:
                 self._take(children)
 
     def _take(self, children: Sequence[TreeChild]) -> None:
-        tree, kind = children[0].tree_id, _NODE
-        if children[0].payload_id is not None:
-            kind = _CELL if self._trees[tree].kind is _SESSION else _FACT
+        tree, kind = children[0].tree_id, _kind_of(children, self._trees)
         first = len(self.children)
         self.children.extend(children)
         self._places[tree].extend(range(first, len(self.children)))

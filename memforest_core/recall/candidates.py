@@ -87,6 +87,8 @@ class Candidates:
 
     def topics_of(self, facts: Iterable[FactId]) -> tuple[UUID, ...]:
         """What votes for these facts as their topics."""
+        if not self.topics:
+            return ()
         return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
 
     def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:

@@ -64,6 +64,8 @@ class IndexSearch:
     nodes: Scores = field(default_factory=Scores)
     round_trips: int = 0
     failure: IndexUnavailable | None = None
+    _ahead: dict[UUID, float | None] = field(default_factory=dict)
+    """Cosines of points that nobody has scored yet; None for a point without a vector."""
     _meant: set[UUID] = field(default_factory=set)
     """What was scored by meaning, or found to have no vector."""
     _worded: set[UUID] = field(default_factory=set)
@@ -99,7 +101,21 @@ class IndexSearch:
         """
         self._by_id(ids, [self.sparse if self.dense is None else self.dense])
 
+    def look_ahead(self, ids: Points) -> None:
+        """Ask for the cosines of points some of which will be scored, in one round trip instead of several. They count
+        for nothing until then."""
+        if self.dense is None or self.failure is not None:
+            return
+        apart = IndexSearch(self.index, self.scope, self.dense, SparseVector((), ()))
+        apart.glance({id_: kind for id_, kind in ids.items() if id_ not in self._meant})
+        self.round_trips += apart.round_trips
+        self.failure = apart.failure
+        if apart.failure is None:
+            self._ahead.update(dict.fromkeys(ids))
+            self._ahead |= apart.cells.dense | apart.facts.dense | apart.nodes.dense
+
     def _by_id(self, ids: Points, vectors: Iterable[DenseVector | SparseVector]) -> None:
+        self._take_ahead(ids)
         queries: list[IndexQuery] = []
         asked: list[tuple[set[UUID], list[UUID]]] = []
         of_kind: dict[PointKind, list[UUID]] = defaultdict(list)
@@ -119,6 +135,15 @@ class IndexSearch:
         if self.failure is None:
             for done, named in asked:
                 done.update(named)
+
+    def _take_ahead(self, ids: Points) -> None:
+        """Score those of these points whose cosines are here already."""
+        for id_ in self._ahead.keys() & ids.keys():
+            cosine = self._ahead.pop(id_)
+            if id_ not in self._meant:
+                self._meant.add(id_)
+                if cosine is not None:
+                    self.of(ids[id_]).dense[id_] = cosine
 
     def related_shares(self, ids: Points) -> dict[UUID, float]:
         """What share of their scores by words these cells and facts have from ``related`` terms: one round trip.

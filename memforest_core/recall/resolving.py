@@ -175,13 +175,15 @@ class Resolver:
             self.rows.metadata(list(dict.fromkeys(_turn(one) for one, _ in kept))),
         )
         self._trees.add(placed)
+        # Pieces of one session share its nodes.
+        nodes: dict[NodeId, PathNode] = {}
         found = []
         for one, piece in kept:
-            way = tuple(
-                _path_node(node, (node.text or "") if self._knows(node) else "")
-                for path in self._paths(one)
-                for node in path
-            )
+            above = [node for path in self._paths(one) for node in path]
+            for node in above:
+                if node.id not in nodes:
+                    nodes[node.id] = _path_node(node, (node.text or "") if self._knows(node) else "")
+            way = tuple([nodes[node.id] for node in above])
             freshness = self._freshness(one.item.cell)
             own = noted[_turn(one)]
             piece = replace(piece, path=way, freshness=freshness, metadata=own.turn, session_metadata=own.session)

@@ -14,6 +14,7 @@ import pytest
 from memforest_core.domain.ids import NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
+from memforest_core.recall import browsing
 from memforest_core.recall.browsing import Browsed, browse
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.kept_trees import KeptTrees
@@ -102,6 +103,27 @@ class TestByScores:
         read = world.forest.transactions
         assert world.browse(beam=2) == first
         assert world.forest.transactions == read
+
+    def test_what_is_kept_below_the_roots_is_one_vector_call(self, world: World) -> None:
+        """Given trees that were browsed before, then all levels are scored in one call, as long as they are small."""
+        first = world.browse(beam=1)
+        world.browse(beam=9)
+        world.index.calls.clear()
+        search = world.search()
+        assert world.browse(beam=1, search=search) == first
+        [queries] = world.index.calls
+        named_points = {id_ for query in queries for id_ in query.filter.ids or ()}
+        assert named_points == world.index.points.keys()
+        assert search.cells.dense.keys() == world.cells(0, 1, 2)
+
+    def test_what_is_kept_of_large_trees_is_scored_level_by_level(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(browsing, "AHEAD", 7)
+        first = world.browse(beam=9)
+        world.index.calls.clear()
+        assert world.browse(beam=9) == first
+        assert len(world.index.calls) == 2
 
     def test_it_stops_when_the_index_is_away(self, world: World) -> None:
         world.index.away_after = 1

@@ -56,6 +56,33 @@ def test_what_was_glanced_at_is_asked_for_its_words_alone() -> None:
     assert all(isinstance(query.vector, SparseVector) for query in scored)
 
 
+def test_what_was_asked_for_ahead_counts_once_it_is_scored() -> None:
+    """Given points asked for ahead, when some are glanced at and all are scored later, then nobody is asked for their
+    cosines again, none counts before it is scored, and what has no vector is known to have none."""
+    index = scripted()
+    strange = UUID(int=4)
+    asking = search(index)
+    asking.look_ahead(KINDS | {strange: PointKind.CELL})
+    assert not asking.cells.ids() | asking.facts.ids() | asking.nodes.ids()
+    asking.glance({CELL: PointKind.CELL, strange: PointKind.CELL})
+    assert (asking.cells.dense, asking.facts.dense, asking.nodes.dense) == ({CELL: 0.3}, {}, {})
+    assert asking.round_trips == 1
+    asking.score(KINDS)
+    assert (asking.cells.dense, asking.facts.dense, asking.nodes.dense) == ({CELL: 0.3}, {FACT: 0.2}, {NODE: 0.1})
+    assert asking.round_trips == 2
+    assert all(isinstance(query.vector, SparseVector) for query in index.calls[-1])
+
+
+def test_nothing_is_asked_for_ahead_without_a_vector_or_after_a_failure() -> None:
+    asking = search(index := scripted(away_after=0))
+    asking.look_ahead(KINDS)
+    assert asking.failure is not None
+    asking.look_ahead(KINDS)
+    by_words = IndexSearch(index, asking.scope, None, WORDS)
+    by_words.look_ahead(KINDS)
+    assert (asking.round_trips, by_words.round_trips) == (1, 0)
+
+
 def test_the_share_of_related_words_is_that_of_their_own_search() -> None:
     """Given scores by all words, when related ones are searched alone, then each has its part, and no score changes."""
     asking = search(index := scripted(), SparseVector((7, 8), (1.0, 0.5)))
