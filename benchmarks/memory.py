@@ -5,7 +5,8 @@ their difference does not grow with the work. The worker reads with the offline 
 that its own models are in both figures. ``steps``: a worker process, then an embedded node (its own process, without
 Postgres and Valkey), with a chat model over HTTP through litellm; ``steps_mb`` has the size after each 100 sessions,
 ``files_mb`` what of it are pages of files (programs, and an embedded node's index), which the system takes back when it
-needs memory.
+needs memory. ``workers``: several worker processes under one command, which share what their parent imported: the
+memory of all of them and the parent, what is shared counted once (PSS), by the number of workers.
 Exit code 1 if a process grew by more than ``--most-growth-mb``, or was larger than its ``most_mb``.
 """
 
@@ -13,12 +14,14 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -36,7 +39,9 @@ from memforest_core.settings import load_settings
 DETAILS = ("kayaks", "lamps", "stamps", "chairs", "kites", "maps", "drums", "bowls")
 STEP = 100
 CONCURRENCY = 8
-MOST_MB = {"worker with litellm": 350.0, "embedded node with litellm": 450.0}
+PROCESSES = 4
+ONE, SEVERAL, EMBEDDED = "worker with litellm", "workers with litellm, each", "embedded node with litellm"
+MOST_MB = {ONE: 350.0, SEVERAL: 350.0, EMBEDDED: 450.0}
 MOST_GROWTH_MB = 60.0
 """From a tenth of the work, or the first hundred sessions, to the end: over 900 sessions 67 kB each."""
 WAIT_TIMEOUT_S = 600.0
@@ -105,15 +110,42 @@ def producing(client: MemForestClient, count: int) -> Row:
     }
 
 
-def in_steps(name: str, told: Sequence[Conversation], write: Callable[[Sequence[Conversation]], None], pid: int) -> Row:
-    """The size of a process after each hundred sessions; ``write`` sends some and waits until nothing is left to do."""
-    process, started = psutil.Process(pid), time.perf_counter()
+class Size(NamedTuple):
+    """What a process holds, in MB, and what of it are pages of files."""
+
+    mb: float
+    files_mb: float
+
+
+def size_of(pid: int) -> Size:
+    """The size of a process of its own."""
+    now = psutil.Process(pid).memory_info()
+    return Size(now.rss / 1e6, now.shared / 1e6)
+
+
+def share_of(supervisor: int) -> Size:
+    """The memory of a command's processes, what they share counted once, by the number of its workers."""
+    parent = psutil.Process(supervisor)
+    workers = parent.children()
+    maps = [each for process in (parent, *workers) for each in process.memory_maps()]
+    files = sum(each.pss for each in maps if each.path.startswith("/"))
+    return Size(sum(each.pss for each in maps) / 1e6 / len(workers), files / 1e6 / len(workers))
+
+
+def in_steps(
+    name: str,
+    told: Sequence[Conversation],
+    write: Callable[[Sequence[Conversation]], None],
+    size: Callable[[], Size],
+) -> Row:
+    """The size after each hundred sessions; ``write`` sends some and waits until nothing is left to do."""
+    started = time.perf_counter()
     sizes, files = [], []
     for first in range(0, len(told), STEP):
         write(told[first : first + STEP])
-        now = process.memory_info()
-        sizes.append(round(now.rss / 1e6, 1))
-        files.append(round(now.shared / 1e6, 1))
+        now = size()
+        sizes.append(round(now.mb, 1))
+        files.append(round(now.files_mb, 1))
         say(f"{name}: {first + STEP} sessions, {sizes[-1]:.0f} MB")
     return {
         "case": name,
@@ -128,10 +160,10 @@ def in_steps(name: str, told: Sequence[Conversation], write: Callable[[Sequence[
     }
 
 
-def worker_in_steps(servers: SessionServers, directory: Path, told: Sequence[Conversation]) -> Row:
-    """One worker process of a deployment."""
+def worker_in_steps(servers: SessionServers, directory: Path, told: Sequence[Conversation], processes: int) -> Row:
+    """One worker process of a deployment, or several under one command."""
     with deployment(servers, directory) as running:
-        worker = running.start_worker(concurrency=CONCURRENCY)
+        worker = running.start_worker(concurrency=CONCURRENCY, processes=processes)
         client = running.client()
 
         def write(some: Sequence[Conversation]) -> None:
@@ -139,9 +171,10 @@ def worker_in_steps(servers: SessionServers, directory: Path, told: Sequence[Con
             for owner in {one.owner for one in some}:
                 client.flush(owner, WAIT_TIMEOUT_S)
 
-        made = in_steps("worker with litellm", told, write, worker.pid)
+        name, size = (ONE, size_of) if processes == 1 else (SEVERAL, share_of)
+        made = in_steps(name, told, write, lambda: size(worker.pid))
         client.close()
-    return made
+    return made | {"processes": processes}
 
 
 def embedded_in_steps(directory: Path, told: Sequence[Conversation]) -> Row:
@@ -157,7 +190,7 @@ def embedded_in_steps(directory: Path, told: Sequence[Conversation]) -> Row:
                 for owner in {one.owner for one in some}:
                     memory.flush(owner, WAIT_TIMEOUT_S)
 
-            return in_steps("embedded node with litellm", told, write, multiprocessing.current_process().pid or 0)
+            return in_steps(EMBEDDED, told, write, lambda: size_of(os.getpid()))
 
 
 def main(arguments: list[str]) -> None:
@@ -166,6 +199,9 @@ def main(arguments: list[str]) -> None:
     options.add_argument("--turns", type=int, default=10_000, help="turns of the long session")
     options.add_argument("--sessions", type=int, default=5_000, help="sessions of the backfill")
     options.add_argument("--steps", type=int, default=1_000, metavar="N", help="sessions in steps of 100")
+    options.add_argument(
+        "--processes", type=int, default=PROCESSES, metavar="N", help="workers under one command (default: %(default)s)"
+    )
     options.add_argument("--only", choices=("work", "steps"), help="one half (default: both)")
     options.add_argument(
         "--most-growth-mb", type=float, default=MOST_GROWTH_MB, metavar="MB", help="(default: %(default)s)"
@@ -179,9 +215,10 @@ def main(arguments: list[str]) -> None:
             rows += of_work(servers, Path(directory), chosen.turns, chosen.sessions)
         if chosen.only != "work":
             told = conversations(chosen.steps, chosen.seed)
-            place = Path(directory) / "steps"
-            place.mkdir()
-            rows.append(worker_in_steps(servers, place, told))
+            for processes in (1, chosen.processes):
+                place = Path(directory) / f"steps-{processes}"
+                place.mkdir()
+                rows.append(worker_in_steps(servers, place, told, processes))
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as own:
                 rows.append(own.submit(embedded_in_steps, Path(directory) / "embedded", told).result())
     for row in rows:

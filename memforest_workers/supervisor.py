@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -48,6 +49,9 @@ class Supervisor:
 
     def run(self) -> None:
         """Supervise in the foreground until SIGTERM or SIGINT; then stop the children, by force after the deadline."""
+        # Collections write to what they look at, and a page that a child writes to is no longer shared.
+        gc.collect()
+        gc.freeze()
         with stop_requested() as stop:
             while not stop.wait(WATCH_S):
                 self._reap()

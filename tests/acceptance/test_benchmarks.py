@@ -187,9 +187,15 @@ def test_a_quiet_period_that_grows_saves_calls_and_keeps_to_the_staleness() -> N
 
 def test_the_size_of_worker_and_node_is_told_in_steps() -> None:
     """How large they are depends on the processor; a row that is not within its bounds ends the benchmark with 1."""
-    code, told = ended("benchmarks.memory", "--only", "steps", "--steps", "8")
+    code, told = ended("benchmarks.memory", "--only", "steps", "--steps", "8", "--processes", "2")
     rows = told["rows"]
-    assert [row["case"] for row in rows] == ["worker with litellm", "embedded node with litellm"]
+    assert [row["case"] for row in rows] == [
+        "worker with litellm",
+        "workers with litellm, each",
+        "embedded node with litellm",
+    ]
+    # They share what their parent imported.
+    assert rows[1]["peak_mb"] < 0.9 * rows[0]["peak_mb"]
     for row in rows:
         assert len(row["steps_mb"]) == 1 and 50 < row["peak_mb"] < 2 * row["most_mb"]
         assert row["within"] is (row["peak_mb"] <= row["most_mb"])
