@@ -11,13 +11,17 @@ from uuid import UUID, uuid4, uuid5
 
 import structlog
 
+from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
+from memforest_core.messages import Queue
+from memforest_core.work.records import TaskId
 from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.wakeups import WakeUps
 
 log = structlog.get_logger(__name__)
 
@@ -43,10 +47,11 @@ class GenerationState(StrEnum):
     UNMARKED = "unmarked"
     """The database knows of no generation: the first start of this version."""
     INDEX_CHANGED = "index_changed"
-    """The index has no generation or another one: it was lost, or restored to an earlier point."""
+    """The index has no generation or another one: it was lost, or one of the two was restored to an earlier point. It
+    may hold less than the rows."""
     STORE_RESTARTED = "store_restarted"
-    """Postgres is another start, or another database, than when the generation was confirmed. Restoring always
-    does that."""
+    """Postgres is another start, or another database, than when the generation was confirmed, which the index has.
+    Restoring always does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,11 @@ def judge(stored: StoredGeneration, seen: Generation | None, mark_s: float) -> G
     """
     if stored.generation is None:
         return GenerationState.UNMARKED
+    if seen is None or stored.generation not in (seen.generation, seen.previous):
+        # Also when Postgres restarted, as with a node: recall must not trust an index that lacks points.
+        return GenerationState.INDEX_CHANGED
     if stored.confirmed_store != stored.store:
         return GenerationState.STORE_RESTARTED
-    if seen is None or stored.generation not in (seen.generation, seen.previous):
-        return GenerationState.INDEX_CHANGED
     return GenerationState.RENEWED if stored.now - seen.at >= mark_s else GenerationState.SAME
 
 
@@ -96,6 +102,7 @@ class Generations:
     index: VectorIndex
     mark_s: float
     """Seconds after which a new generation begins."""
+    wakeups: WakeUps
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _next: float = float("-inf")
 
@@ -150,17 +157,17 @@ class Generations:
         """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
         points = bool(self.index.scan(None, 1).points)
         tenants = self.collections.tenants()
-        asked = 0
+        asked: dict[TenantId, TaskId] = {}
         for tenant in tenants:
             with self.rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
                 with self.tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
-                    tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
-                asked += 1
+                    asked[tenant] = tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
+                self.wakeups.send(Queue.MAINTAIN, tenant, str(asked[tenant]))
         if asked:
             # A comparison follows every restart of Postgres: that is normal.
             tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
-            tell("index_compared", code=found.value, tenants=asked)
+            tell("index_compared", code=found.value, tenants=len(asked))
         return bool(tenants) or not points

@@ -61,7 +61,7 @@ def open_maintenance(
             telemetry,
             undo=undo,
         ),
-        generations=Generations(collections, rows, tasks, index, settings.index.mark_s),
+        generations=Generations(collections, rows, tasks, index, settings.index.mark_s, wakeups),
         upkeep=IndexUpkeep(rows, collections, tasks, index, wakeups),
     )
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -35,7 +35,9 @@ from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import PORTION_S, Indexer
 from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
+from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedded, Embedder
+from memforest_core.recall.gathering import CATCHING_UP
 from memforest_core.settings import Settings
 from memforest_workers.runtime import ALL_KINDS, Runtime
 
@@ -392,6 +394,49 @@ def test_an_index_that_was_dropped_is_written_again_without_embedding(
             assert counting.texts == 0
         finally:
             reopened.services.index.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_until_a_lost_index_was_compared_recall_says_that_it_may_lack_something(
+    servers: SessionServers, tmp_path: Path, counting: Counting, restarted: bool
+) -> None:
+    """Given an index directory that is gone, also while Postgres was stopped, as with a node, then recall asks full text
+    and says so from the first check on, workers are woken for the comparison, and after it all is as it was."""
+    with stack(servers, tmp_path, embedder=counting) as grown:
+        grown.memory.ingest("bob", "lamps", LAMPS)
+        grown.drive()
+        settle(grown)
+        calm = evidence(grown)
+        grown.services.index.close()
+        shutil.rmtree(tmp_path / "index")
+        if restarted:
+            grown.execute("UPDATE memforest.collection SET store_started = 'before'")
+        index = open_index(grown.settings, counting)
+        index.prepare()
+        reopened = running_stack(grown.settings, replace(grown.services, index=index))
+        woken = Woken()
+        generations = replace(upkeep(reopened).generations, wakeups=woken)
+        try:
+            assert generations.check() is GenerationState.INDEX_CHANGED
+            assert woken.sent == [(Queue.MAINTAIN, grown.tenant)]
+            result = reopened.memory.recall("bob", QUESTION)
+            assert result.degraded == (CATCHING_UP,)
+            assert result.evidence
+            settle(reopened)
+            assert evidence(reopened) == calm
+        finally:
+            reopened.services.index.close()
+
+
+@dataclass
+class Woken:
+    """Wake-ups that go nowhere."""
+
+    sent: list[tuple[str, TenantId]] = field(default_factory=list)
+
+    def send(self, queue: str, tenant: TenantId, ref: UUID | str, count: int = 1) -> bool:
+        self.sent.append((queue, tenant))
+        return True
 
 
 def test_points_of_tenants_that_the_database_does_not_know_are_deleted(grown: Stack, counting: Counting) -> None:

@@ -49,6 +49,11 @@ _FIELD_INDEXES: dict[schema.FieldIndex, engine.PayloadSchemaType | engine.UuidIn
 }
 
 
+LOGGED = 5_000
+"""Points after which the engine's log is cut: some 10 MB of it, in 10 to 130 ms. After a kill 150,000 points that were
+still in it took 9.5 s to open, and 0.4 s with a cut after each 10,000."""
+
+
 class EdgeIndex:
     """A shard of the Qdrant engine under ``path``, one directory per model and dimension.
 
@@ -67,6 +72,8 @@ class EdgeIndex:
         self._shard: engine.EdgeShard | None = None
         self._closed = False
         self._writing = threading.Lock()
+        self._logged = 0
+        """Points written or deleted since the engine's log was cut."""
         self._beside = Beside(EngineReads(self._opened), model, dimension, graph_from)
 
     @property
@@ -90,6 +97,8 @@ class EdgeIndex:
                 for field, kind in schema.FIELD_INDEXES.items():
                     if field not in known:
                         shard.update(engine.UpdateOperation.create_field_index(field, _FIELD_INDEXES[kind]))
+                # What was read of the log just now is not read again.
+                self._cut_log(shard, LOGGED)
             # After ours is there: points under earlier names hold words that nobody would ever erase.
             for former in schema.former_names(self._model, self._dimension):
                 shutil.rmtree(self._directory.with_name(former), ignore_errors=True)
@@ -106,6 +115,7 @@ class EdgeIndex:
                 if fresh:
                     with self._forgetting([point.key for point in batch], {point.id: point.kind for point in batch}):
                         shard.update(engine.UpdateOperation.upsert_points(fresh))
+                    self._cut_log(shard, len(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
         with self._writing, engine_failures("the vector index refused a deletion"):
@@ -113,6 +123,7 @@ class EdgeIndex:
             if keys:
                 with self._forgetting(keys):
                     shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
+                self._cut_log(shard, len(keys))
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         found = [Hits.of(()) for _ in queries]
@@ -205,6 +216,14 @@ class EdgeIndex:
             engine.EdgeShard.create(str(fresh), config).close()
             fresh.rename(self._directory)
         return engine.EdgeShard.load(str(self._directory), config)
+
+    def _cut_log(self, shard: engine.EdgeShard, points: int) -> None:
+        """Have the engine write out what its log holds, once that is much: it does so by itself only when it is closed.
+        Whoever opens it after a kill reads the whole log, and what was deleted is in it."""
+        self._logged += points
+        if self._logged >= LOGGED:
+            shard.flush()
+            self._logged = 0
 
     def _opened(self) -> engine.EdgeShard:
         shard = self._shard

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +16,7 @@ import pytest
 
 from benchmarks.support.qdrant_http import QdrantHttp
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.index.qdrant import schema
+from memforest_core.index.qdrant import edge, schema
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
@@ -22,8 +24,10 @@ from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking,
 WRITER = """
 import sys
 from pathlib import Path
+from memforest_core.index.qdrant import edge
 from memforest_core.index.qdrant.edge import EdgeIndex
 from tests.contract.index.builders import DIMENSION, MODEL, named, point
+edge.LOGGED = int(sys.argv[2])
 index = EdgeIndex(Path(sys.argv[1]), MODEL, DIMENSION)
 index.prepare()
 for number in range(10_000):
@@ -49,8 +53,11 @@ def line(of: subprocess.Popen[str]) -> str:
     return of.stdout.readline().strip()
 
 
-def test_acknowledged_points_survive_sigkill_without_a_flush(tmp_path: Path) -> None:
-    with process("-c", WRITER, str(tmp_path)) as writer:
+@pytest.mark.parametrize("logged", [1_000_000, 12, 1])
+def test_acknowledged_points_survive_sigkill_however_often_the_log_is_cut(tmp_path: Path, logged: int) -> None:
+    """Given a log that is never cut, after each third batch, and after each, when the writer is killed, then all is
+    there: what the log held, and what was written out of it."""
+    with process("-c", WRITER, str(tmp_path), str(logged)) as writer:
         while line(writer) != "60":
             assert writer.poll() is None
         writer.kill()
@@ -63,8 +70,33 @@ def test_acknowledged_points_survive_sigkill_without_a_flush(tmp_path: Path) -> 
     index.close()
 
 
+def test_the_log_is_cut_after_so_many_points_and_when_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given an index that is written to and deleted from, then its engine has no need of what it wrote out."""
+    monkeypatch.setattr(edge, "LOGGED", 10)
+    index = EdgeIndex(tmp_path, MODEL, DIMENSION)
+    index.prepare()
+    cut = [_cut_at(tmp_path)]
+    for number in range(6):
+        index.upsert([point(named(f"{number}-{each}")) for each in range(5)])
+        cut.append(_cut_at(tmp_path))
+    index.delete(keys(*(named(f"0-{each}") for each in range(10))))
+    cut.append(_cut_at(tmp_path))
+    index.close()
+    assert cut[0] > 0
+    assert [after > before for before, after in pairwise(cut)] == [False, True, False, True, False, True, True]
+
+
+def _cut_at(directory: Path) -> int:
+    """The first operation that the engine would read of its log."""
+    [log] = directory.glob("*/wal/first-index")
+    operation: int = json.loads(log.read_text())["ack_index"]
+    return operation
+
+
 def test_a_second_process_is_told_that_the_directory_is_taken(tmp_path: Path) -> None:
-    with process("-c", WRITER, str(tmp_path)) as writer:
+    with process("-c", WRITER, str(tmp_path), "5000") as writer:
         assert line(writer) == "0"
         with pytest.raises(IndexUnavailable, match="another process has it open"):
             EdgeIndex(tmp_path, MODEL, DIMENSION).prepare()

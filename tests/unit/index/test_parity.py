@@ -37,6 +37,13 @@ def mark(generation: UUID = NOW, previous: UUID | None = OLD, at: float = 900.0)
         pytest.param(
             stored(confirmed="before"), mark(NEXT, NOW), GenerationState.STORE_RESTARTED, id="postgres restored"
         ),
+        pytest.param(stored(confirmed="before"), None, GenerationState.INDEX_CHANGED, id="node without its index"),
+        pytest.param(
+            stored(confirmed="before"),
+            mark(OTHER, NEXT),
+            GenerationState.INDEX_CHANGED,
+            id="postgres restored, long ago",
+        ),
         pytest.param(stored(None, None), None, GenerationState.UNMARKED, id="first start"),
         pytest.param(stored(None, None), mark(), GenerationState.UNMARKED, id="new database on an old index"),
     ],
