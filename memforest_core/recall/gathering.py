@@ -49,6 +49,8 @@ BEST_CHARS = 8_000
 """Of the best hits by words are read to see how much of the question they hold; a cell has no more."""
 RAW_LIMIT = 64
 """Cells that the index has not seen yet and that one recall reads: the latest. More are asked for by full text."""
+SMALL_TREE = 32
+"""Leaves of a tree that is read as a whole when it is browsed for the first time: with its inner nodes some 50 rows."""
 ColdText = tuple[list[FoundText], list[FoundText]]
 """Cells and facts of cold topics that hold words of a question."""
 NOTHING_COLD: ColdText = ([], [])
@@ -323,10 +325,10 @@ class Gathering:
             most = self.settings.embedding_tree_limit if united else self.settings.tree_limit
             best = list(dict.fromkeys([*best, *trees_of_hits(first.of_hits.above, search, hits, self.weights)]))
             keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
-        # What browsing reads first, of trees that it has never been in.
+        # Of trees that browsing has never been in: what it reads first, or all of a small one.
         new = self.kept.lacking(place.tenant, best[:most])
         named, found, below = rows.together(
-            rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]), rows.children(new)
+            rows.entity_roots(forest.id, keys), rows.tree_roots(best[:most]), rows.below(new, SMALL_TREE)
         )
         self.kept.keep(place.tenant, below)
         return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]

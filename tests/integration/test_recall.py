@@ -369,6 +369,7 @@ def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:
         "ordinals": list(range(200)),
         "n": 4,
         "chars": 10,
+        "leaves": 10,
         "q": "word1 | word2",
         "signs": [],
         "near": "word",

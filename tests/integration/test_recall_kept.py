@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -18,6 +19,7 @@ from memforest_core.index.qdrant.beside import Beside
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.records import Below
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from tests.integration.test_erasure import erase
 from tests.integration.test_merging import ask as ask_merge
@@ -168,3 +170,28 @@ def test_what_was_deleted_is_not_found_by_what_is_kept(pipeline: Stack) -> None:
     after = pipeline.services.recall.recall(pipeline.tenant, "bob", question, mode="embedding")
     assert after.evidence
     assert "zorblax" not in str(after.evidence)
+
+
+def test_small_trees_are_read_as_a_whole_and_large_ones_a_level_at_a_time(pipeline: Stack) -> None:
+    """Given trees of several levels, then one read gives what reading their levels one after the other gives, of those
+    with so few leaves; of others what is below their roots."""
+    memory = Memory(pipeline, 3)
+    for _ in range(6):
+        memory.tell()
+    memory.rest()
+    with RecallStore(pipeline.services.engine).recalling(pipeline.tenant) as rows:
+        sizes = {
+            root: leaves for root, leaves in pipeline.rows("SELECT root_id, leaf_count FROM memforest.tree") if root
+        }
+        few = sorted(sizes.values())[len(sizes) // 2]
+        roots = sorted(sizes)
+        expected: dict[UUID, Below] = {}
+        level = roots
+        while level and (read := rows.one(rows.children(level))):
+            expected |= {below.parent: below for below in read}
+            small = [below for below in read if below.parent not in sizes or sizes[below.parent] <= few]
+            level = [child.id for below in small for child in below.children if child.payload_id is None]
+        found = rows.one(rows.below(roots, few))
+    assert {below.parent: below for below in found} == expected
+    assert len(found) == len(expected) > len(roots)
+    assert any(sizes[root] > few for root in roots)

@@ -152,6 +152,10 @@ class RecallRows:
         """The children of those of these nodes that have any."""
         return self._of_ids(sql.CHILDREN, nodes, _below)
 
+    def below(self, nodes: Sequence[UUID], leaves: int) -> Read[list[Below]]:
+        """The children of those of these nodes that have any, and of all nodes below those with so few leaves."""
+        return self._of_ids(sql.BELOW, nodes, _below, leaves=leaves)
+
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         """The beginning of each node's text, where it has one."""
         return {NodeId(node): text for node, text in self._by_ids(sql.SUMMARIES, nodes, chars=chars)}

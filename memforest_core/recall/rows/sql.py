@@ -164,6 +164,27 @@ CHILDREN = sa.text("""
      ORDER BY n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
+# The children of nodes, and of all below those with few leaves. One statement: versions and children are of one moment.
+# OFFSET 0 keeps each look for children an index probe.
+BELOW = sa.text("""
+    WITH RECURSIVE above AS (
+        SELECT n.node_id, n.version, n.leaf_count <= :leaves AS whole
+          FROM unnest(CAST(:ids AS uuid[])) AS w(id)
+         CROSS JOIN LATERAL (
+            SELECT node_id, version, leaf_count FROM memforest.node WHERE tenant_id = :t AND node_id = w.id LIMIT 1) n
+         UNION ALL
+        SELECT n.node_id, n.version, true
+          FROM above a CROSS JOIN LATERAL (
+            SELECT node_id, version FROM memforest.node
+             WHERE tenant_id = :t AND parent_id = a.node_id AND payload_id IS NULL OFFSET 0) n
+         WHERE a.whole)
+    SELECT a.node_id::text, a.version, n.tree_id::text, n.node_id::text, n.version, n.payload_id::text,
+           n.time_start, n.time_end
+      FROM above a CROSS JOIN LATERAL (
+        SELECT * FROM memforest.node WHERE tenant_id = :t AND parent_id = a.node_id OFFSET 0) n
+     ORDER BY a.node_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
+    """)
+
 NODES = sa.text(f"{_PLACED} n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id")
 
 SUMMARIES = sa.text("""

@@ -248,6 +248,13 @@ class Forest:
                 found.setdefault(child.parent_id, []).append(made)
         return [Below(parent, 1, tuple(children)) for parent, children in found.items()]
 
+    def below(self, nodes: Sequence[UUID], leaves: int) -> list[Below]:
+        found, wanted = [], list(nodes)
+        while wanted and (level := self.children(wanted)):
+            found += level
+            wanted = [child.id for below in level for child in below.children if child.payload_id is None]
+        return found
+
     def summaries(self, nodes: Sequence[UUID], chars: int) -> dict[NodeId, str]:
         return {node: text[:chars] for node, text in self.summaries_by_node.items() if node in nodes}
 

@@ -13,7 +13,7 @@ from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId, Tenan
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
-from memforest_core.index.vector_index import PointKind
+from memforest_core.index.vector_index import PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
 from memforest_core.recall.pooling import NOT_APART
 from memforest_core.recall.rows.reading import AnswerCalls
@@ -271,13 +271,14 @@ class TestBrowse:
         assert len({piece.turn_ids for piece in result.evidence}) == 2  # one cell of two turns
 
     def test_flat_hits_let_the_embedding_mode_browse_less_than_others(self) -> None:
-        """One flat hit each: the other cells that the index is asked for by id, browsing brought."""
+        """One flat hit each: the other cells whose words the index is asked for, browsing brought."""
         sizes = {"beam": 3, "embedding_beam": 1}
 
         def browsed(mode: str) -> int:
             world = self.long_session(flat_limit=1, fact_limit=1, neighbour_weight=0, **sizes)
             world.recall(mode=mode, k=1)
-            asked = {id_ for call in world.index.calls for query in call for id_ in query.filter.ids or ()}
+            by_words = [q for call in world.index.calls for q in call if isinstance(q.vector, SparseVector)]
+            asked = {id_ for query in by_words for id_ in query.filter.ids or ()}
             return len(asked & {named(f"long/{n}") for n in range(20)})
 
         usual = {mode: browsed(mode) for mode in ("root", "embedding")}
