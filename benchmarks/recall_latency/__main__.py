@@ -59,8 +59,9 @@ MEASURED = (
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
     " graphs_s: seconds that were waited, after the recalls that warm up, for graphs of large forests."
     " tokens: the same questions with recall.tokens_weight as it is and 0, by turns, when each was asked before."
-    " at_once: callers in one process, each asking again when it is answered. in_processes: the same callers in two"
-    " processes, which ask the index at the socket of the one that owns it. process_cold: a new process opens its"
+    " at_once: callers in one process, each asking again when it is answered, after two questions beforehand."
+    " in_processes: the same callers in two processes, which ask the index at the socket of the one that owns it."
+    " process_cold: a new process opens its"
     " stores and recalls twice"
 )
 

@@ -6,7 +6,7 @@ import multiprocessing
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +28,10 @@ from memforest_core.store.engine import open_engine
 
 Questions = Sequence[tuple[str, Asked]]
 """Owners, each with a question about what was said in their forest."""
+FIRST = 2
+"""Questions of each of many callers before they are measured."""
+READY_S = 120.0
+"""What all of them may take for these."""
 TENDED_S = 600.0
 """What graphs may take to be built: 42 s for 100,000 facts on one core."""
 
@@ -113,19 +117,29 @@ def by_turns(one: RecallService, other: RecallService, asked: Questions) -> tupl
     return rows[0], rows[1]
 
 
-def at_once(service: RecallService, asked: Questions, callers: int) -> Row:
-    """As many callers, each asking its next question when it has the answer to the one before."""
+def at_once(service: RecallService, asked: Questions, callers: int, ready: Callable[[], object] | None = None) -> Row:
+    """As many callers, each asking its next question when it has the answer to the one before.
+
+    Each asks FIRST of its questions beforehand, so that its connection to Postgres has planned the statements; then
+    ``ready`` is called, and all begin.
+    """
     times: list[float] = []
-    ready = threading.Barrier(callers + 1)
+    warm, go = threading.Barrier(callers + 1, timeout=READY_S), threading.Barrier(callers + 1, timeout=READY_S)
 
     def ask(own: Questions) -> None:
-        ready.wait()
-        for owner, one in own:
+        for owner, one in own[:FIRST]:
+            recalled(service, owner, one.text)
+        warm.wait()
+        go.wait()
+        for owner, one in own[FIRST:]:
             times.append(recalled(service, owner, one.text).ms)
 
     with ThreadPoolExecutor(callers) as threads:
         started = [threads.submit(ask, asked[number::callers]) for number in range(callers)]
-        ready.wait()
+        warm.wait()
+        if ready is not None:
+            ready()
+        go.wait()
         began = time.perf_counter()
         for each in started:
             each.result()

@@ -69,7 +69,6 @@ def _asked(share: _Share) -> Row:
         service = service_of(engine, index, share.asked)
         for owner, one in share.asked[:WARM_UP]:
             recalled(service, owner, one.text)
-        _ready[0].wait()
-        row = at_once(service, share.asked, share.callers)
+        row = at_once(service, share.asked, share.callers, _ready[0].wait)
     engine.dispose()
     return row

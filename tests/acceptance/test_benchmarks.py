@@ -125,10 +125,10 @@ def test_each_size_of_memory_has_its_recall_latency(recalled: list[dict[str, Any
         assert row["n"] == 4
         assert {"places", "search", "load", "browse", "score", "resolve", "rest"} <= row["parts_ms"].keys()
         assert sum(row["parts_ms"].values()) == pytest.approx(row["mean_ms"], abs=0.1)
-        assert (row["at_once"]["callers"], row["at_once"]["n"]) == (3, 44)
+        assert (row["at_once"]["callers"], row["at_once"]["n"]) == (3, 38)
         assert row["at_once"]["per_second"] > 0
         several = row["in_processes"]
-        assert (several["processes"], several["callers"], several["n"]) == (2, 2, 88)
+        assert (several["processes"], several["callers"], several["n"]) == (2, 2, 84)
         assert several["per_second"] > 0
         assert row["process_cold"]["first_ms"] > 0
         assert row["graphs_s"] == 0.0, "memories this small have no graphs"
