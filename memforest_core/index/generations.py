@@ -157,16 +157,17 @@ class Generations:
         """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
         points = bool(self.index.scan(None, 1).points)
         tenants = self.collections.tenants()
-        asked: dict[TenantId, TaskId] = {}
+        asked: list[tuple[TenantId, TaskId]] = []
         for tenant in tenants:
             with self.rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
                 with self.tasks.transaction(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
-                    asked[tenant] = tasks.enqueue(OperationKind.PARITY, str(generation), arguments)
-                self.wakeups.send(Queue.MAINTAIN, tenant, str(asked[tenant]))
+                    asked.append((tenant, tasks.enqueue(OperationKind.PARITY, str(generation), arguments)))
         if asked:
+            # One is enough: a worker goes on while any tenant has a task, and wakes others.
+            self.wakeups.send(Queue.MAINTAIN, *asked[0])
             # A comparison follows every restart of Postgres: that is normal.
             tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
             tell("index_compared", code=found.value, tenants=len(asked))

@@ -138,12 +138,11 @@ class IndexSearch:
 
     def _take_ahead(self, ids: Points) -> None:
         """Score those of these points whose cosines are here already."""
-        for id_ in self._ahead.keys() & ids.keys():
-            cosine = self._ahead.pop(id_)
-            if id_ not in self._meant:
+        for id_, kind in ids.items() if self._ahead else ():
+            if id_ in self._ahead and id_ not in self._meant:
                 self._meant.add(id_)
-                if cosine is not None:
-                    self.of(ids[id_]).dense[id_] = cosine
+                if (cosine := self._ahead[id_]) is not None:
+                    self.of(kind).dense[id_] = cosine
 
     def related_shares(self, ids: Points) -> dict[UUID, float]:
         """What share of their scores by words these cells and facts have from ``related`` terms: one round trip.
