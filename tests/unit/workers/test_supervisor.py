@@ -12,6 +12,7 @@ from memforest_workers.supervisor import Supervisor
 def child(place: int, parent: int) -> int:
     print("frozen:", gc.get_freeze_count() > 10_000, flush=True)
     os.kill(parent, signal.SIGTERM)
+    signal.pause()  # a child that ended might be restarted before the parent stops
     return 0
 
 Supervisor(1, child, 5.0).run()
