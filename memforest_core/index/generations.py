@@ -118,17 +118,25 @@ class Generations:
             if not now and time.monotonic() < self._next:
                 return GenerationState.SKIPPED
             self._next = time.monotonic() + CHECK_S
+        asked: list[tuple[TenantId, TaskId]] = []
         with self.collections.comparing() as confirm:
             stored = self.collections.look() if confirm is not None else None
             if confirm is None or stored is None:
                 return GenerationState.SKIPPED
             try:
-                return self._compare(confirm, stored)
+                found = self._compare(confirm, stored, asked)
             except IndexUnavailable as error:
                 log.warning("marks_not_compared", code=error.code)
-                return GenerationState.AWAY
+                found = GenerationState.AWAY
+        for tenant, task in asked[:1]:
+            # One wake-up is enough: a worker goes on while any tenant has a task, and wakes others.
+            self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
+        return found
 
-    def _compare(self, confirm: Confirm, stored: StoredGeneration) -> GenerationState:
+    def _compare(
+        self, confirm: Confirm, stored: StoredGeneration, asked: list[tuple[TenantId, TaskId]]
+    ) -> GenerationState:
+        """What the generations say; the tasks that are asked for are added to ``asked``."""
         self.index.prepare()
         seen = parse_generation(self.index.read_mark())
         found = judge(stored, seen, self.mark_s)
@@ -143,7 +151,7 @@ class Generations:
                 generation = uuid5(_SPACE, f"{stored.generation} {stored.confirmed_store} {stored.store}")
                 if seen is not None and seen.generation == generation:
                     confirm(generation, stored.store)
-                elif not self._diverged(found, generation):
+                elif not self._diverged(found, generation, asked):
                     return GenerationState.SKIPPED
                 else:
                     self._begin(confirm, stored, generation)
@@ -153,11 +161,10 @@ class Generations:
         self.index.write_mark(Generation(generation, stored.generation, stored.now).text())
         confirm(generation, stored.store)
 
-    def _diverged(self, found: GenerationState, generation: UUID) -> bool:
+    def _diverged(self, found: GenerationState, generation: UUID, asked: list[tuple[TenantId, TaskId]]) -> bool:
         """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
         points = bool(self.index.scan(None, 1).points)
         tenants = self.collections.tenants()
-        asked: list[tuple[TenantId, TaskId]] = []
         for tenant in tenants:
             with self.rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
@@ -166,8 +173,6 @@ class Generations:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
                     asked.append((tenant, tasks.enqueue(OperationKind.PARITY, str(generation), arguments)))
         if asked:
-            # One is enough: a worker goes on while any tenant has a task, and wakes others.
-            self.wakeups.send(Queue.MAINTAIN, *asked[0])
             # A comparison follows every restart of Postgres: that is normal.
             tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
             tell("index_compared", code=found.value, tenants=len(asked))

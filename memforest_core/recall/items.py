@@ -81,12 +81,10 @@ def items(
             place = (cell.session_id, key[1], cell.char_start or 0)
             before = candidates.turns.get((cell.session_id, key[1] - 1))
             answers = before is not None and before.asks and before.speaker_id != head.speaker_id
-            spans: list[tuple[datetime, datetime]] = []
             for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
-                if timed:
-                    spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices]))
-                    if not touches(spans, bounds.between):
-                        continue
+                spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices])) if timed else []
+                if timed and not touches(spans, bounds.between):
+                    continue
                 found[fact, place] = Item(
                     place=place,
                     cell=cell.id,
@@ -99,7 +97,7 @@ def items(
                     position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None)
                     if given
                     else None,
-                    in_time=timed and bounds.about != ALWAYS and touches(spans, bounds.about),
+                    in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
                     fact=fact,
                     unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
                     answers=answers,

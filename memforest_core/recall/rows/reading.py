@@ -150,7 +150,7 @@ class RecallRows:
 
     def children(self, nodes: Sequence[UUID]) -> Read[list[Below]]:
         """The children of those of these nodes that have any."""
-        return self._of_ids(sql.CHILDREN, nodes, _below)
+        return self.below(nodes, 0)
 
     def below(self, nodes: Sequence[UUID], leaves: int) -> Read[list[Below]]:
         """The children of those of these nodes that have any, and of all nodes below those with so few leaves."""

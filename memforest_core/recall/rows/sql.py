@@ -154,16 +154,6 @@ TREE_ROOTS = sa.text("""
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-# One statement sees a node and its children at one moment.
-CHILDREN = sa.text("""
-    SELECT n.parent_id::text, p.version AS of_parent, n.tree_id::text, n.node_id::text, n.version, n.payload_id::text,
-           n.time_start, n.time_end
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT version FROM memforest.node WHERE tenant_id = :t AND node_id = n.parent_id LIMIT 1) p
-     WHERE n.tenant_id = :t AND n.parent_id = ANY(CAST(:ids AS uuid[]))
-     ORDER BY n.parent_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """)
-
 # The children of nodes, and of all below those with few leaves. One statement: versions and children are of one moment.
 # OFFSET 0 keeps each look for children an index probe.
 BELOW = sa.text("""
