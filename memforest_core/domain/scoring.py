@@ -6,6 +6,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import add
 from statistics import median
 from typing import NamedTuple
 from uuid import UUID
@@ -151,37 +153,45 @@ def vote(items: Sequence[Item], cells: Scores, facts: Scores, nodes: Scores, wei
     intervals = fused(nodes, weights, [i.interval for i in items if i.interval], floor)
     roots = fused(nodes, weights, [i.root for i in items if i.root], floor)
     topics = fused(nodes | facts, weights, [topic for item in items for topic in item.topics], floor)
-    added: list[dict[str, float]] = []
-    for item in items:
-        signals = {
-            "cell": weights.cell * cell_scores.get(item.cell, 0.0),
-            "fact": weights.fact * _best(fact_scores, item.facts),
-            "unread": _unread(item, cell_scores, fact_scores, weights) if item.unread else 0.0,
-            "interval": 0.0 if item.interval is None else weights.interval * intervals.get(item.interval, 0.0),
-            "session": 0.0 if item.root is None else weights.root * roots.get(item.root, 0.0),
-            "topic": weights.topic * _best(topics, item.topics),
-            "chain": weights.chain * _best(fact_scores, item.chained),
-            "speaker": weights.speaker if item.named_speaker else 0.0,
-            "time": weights.time if item.in_time else 0.0,
-            "ranked": 0.0 if item.position is None else weights.ranked / (1 + item.position),
-        }
-        added.append({name: value for name, value in signals.items() if value > 0.0})
-    own = [sum(signals.values()) for signals in added]
+    by_cell = [weights.cell * cell_scores.get(item.cell, 0.0) for item in items]
+    by_fact = [weights.fact * _best(fact_scores, item.facts) for item in items]
+    signals = {
+        "cell": by_cell,
+        "fact": by_fact,
+        # By how much a cell's score, in the place of a fact's, is better than what the best fact adds.
+        "unread": [
+            weights.unread * cell_scores.get(item.cell, 0.0) - fact if item.unread else 0.0
+            for item, fact in zip(items, by_fact, strict=True)
+        ],
+        "interval": [weights.interval * intervals.get(item.interval, 0.0) if item.interval else 0.0 for item in items],
+        "session": [weights.root * roots.get(item.root, 0.0) if item.root else 0.0 for item in items],
+        "topic": [weights.topic * _best(topics, item.topics) for item in items],
+        "chain": [weights.chain * _best(fact_scores, item.chained) for item in items],
+        "speaker": [weights.speaker if item.named_speaker else 0.0 for item in items],
+        "time": [weights.time if item.in_time else 0.0 for item in items],
+        "ranked": [0.0 if item.position is None else weights.ranked / (1 + item.position) for item in items],
+    }
+    added = _given(signals, len(items))
+    own = [sum(each.values()) for each in added]
     lifts = lifted(items, own, weights.neighbour, weights.next_but_one)
-    answers = answered(items, added, weights.answer)
+    answers = answered(items, list(map(add, by_cell, by_fact)), weights.answer)
     voted = []
-    for item, signals, score, lift, answer in zip(items, added, own, lifts, answers, strict=True):
+    for item, each, score, lift, answer in zip(items, added, own, lifts, answers, strict=True):
         if lift > 0.0:
-            signals["neighbour"] = lift
+            each["neighbour"] = lift
         if answer > 0.0:
-            signals["answer"] = answer
-        voted.append(Voted(item, score + lift + answer, signals))
+            each["answer"] = answer
+        voted.append(Voted(item, score + lift + answer, each))
     return best_first(voted)
 
 
-def _unread(item: Item, cells: Mapping[UUID, float], facts: Mapping[UUID, float], weights: Weights) -> float:
-    """By how much a cell's score, in the place of a fact's, is better than what the best fact adds."""
-    return max(0.0, weights.unread * cells.get(item.cell, 0.0) - weights.fact * _best(facts, item.facts))
+def _given(signals: Mapping[str, Sequence[float]], count: int) -> list[dict[str, float]]:
+    """What each of so many items gets of each signal, without what gives it nothing."""
+    some = {name: values for name, values in signals.items() if max(values, default=0.0) > 0.0}
+    return [
+        {name: value for name, value in zip(some, values, strict=True) if value > 0.0}
+        for values in (zip(*some.values(), strict=True) if some else repeat((), count))
+    ]
 
 
 def lifted(items: Sequence[Item], own: Sequence[float], weight: float, next_but_one: float) -> list[float]:
@@ -194,25 +204,31 @@ def lifted(items: Sequence[Item], own: Sequence[float], weight: float, next_but_
     turns = [sessions[item.place[0]] for item in items]
     for item, score, at in zip(items, own, turns, strict=True):
         ordinal = item.place[1]
-        at[ordinal] = max(at.get(ordinal, 0.0), score)
+        if score > at.get(ordinal, 0.0):
+            at[ordinal] = score
     lifts = []
     for item, score, at in zip(items, own, turns, strict=True):
-        ordinal = item.place[1]
-        beside = max(at.get(ordinal - 1, 0.0), at.get(ordinal + 1, 0.0)) - score
-        further = max(at.get(ordinal - 2, 0.0), at.get(ordinal + 2, 0.0)) - score
-        lifts.append(weight * max(0.0, beside) + next_but_one * max(0.0, further))
+        ordinal, there = item.place[1], at.get
+        beside = max(there(ordinal - 1, 0.0), there(ordinal + 1, 0.0)) - score
+        further = max(there(ordinal - 2, 0.0), there(ordinal + 2, 0.0)) - score
+        lift = weight * beside if beside > 0.0 else 0.0
+        lifts.append(lift + next_but_one * further if further > 0.0 else lift)
     return lifts
 
 
-def answered(items: Sequence[Item], added: Sequence[Mapping[str, float]], weight: float) -> list[float]:
-    """What an answer gets of the turn that asks for it: a share of what that turn has by its cell and its best fact.
+def answered(items: Sequence[Item], told: Sequence[float], weight: float) -> list[float]:
+    """What an answer gets of the turn that asks for it: a share of what that turn has by its cell and its best fact,
+    which is what each item has ``told``.
 
     "Three times a week" names nothing of the question "How often do you run?", which does.
     """
+    if not any(item.answers for item in items):
+        return [0.0] * len(items)
     asking: dict[tuple[UUID, int], float] = {}
-    for item, signals in zip(items, added, strict=True):
+    for item, score in zip(items, told, strict=True):
         turn = item.place[:2]
-        asking[turn] = max(asking.get(turn, 0.0), signals.get("cell", 0.0) + signals.get("fact", 0.0))
+        if score > asking.get(turn, 0.0):
+            asking[turn] = score
     return [weight * asking.get((item.place[0], item.place[1] - 1), 0.0) if item.answers else 0.0 for item in items]
 
 
