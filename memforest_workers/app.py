@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import structlog
 from celery import Celery
 
+from memforest_core.domain.ids import TenantId
 from memforest_core.errors import MemForestError, place_of
 from memforest_core.messages import TASK_NAMES, Queue
 from memforest_workers.broker import messaging
@@ -50,15 +51,15 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
     if broker_url is not None:
         app.conf.broker_url = broker_url
 
-    def register(queue: Queue, run: Callable[[Runtime], int]) -> None:
+    def register(queue: Queue, run: Callable[[Runtime, TenantId], int]) -> None:
         # Shared tasks would be registered with every app of the process, and with another node's runtime.
         @app.task(name=TASK_NAMES[queue], shared=False)  # type: ignore[untyped-decorator]
         def task(tenant: str, ref: str = "") -> int:
             with _named_failures(queue):
-                return run(runtime())
+                return run(runtime(), TenantId(tenant))
 
     register(Queue.EXTRACT, Runtime.extract)
-    register(Queue.REDUCE, Runtime.reduce)
-    register(Queue.REFRESH, Runtime.refresh)
-    register(Queue.MAINTAIN, Runtime.maintain)
+    register(Queue.REDUCE, lambda own, _: Runtime.reduce(own))
+    register(Queue.REFRESH, lambda own, _: Runtime.refresh(own))
+    register(Queue.MAINTAIN, lambda own, _: Runtime.maintain(own))
     return app

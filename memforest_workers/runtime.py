@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from memforest_core.reduce.service import Reduced, Reduction
 from memforest_core.store.connections import connection_plan
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkKind
+from memforest_workers.raw_cells import RawCells
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +67,7 @@ class Runtime:
         self._former: list[WorkerId] = []
         self._store_failed = threading.Event()
         self._brokerless: list[threading.Thread] = []
-        self._raw = threading.Lock()
+        self._raw = RawCells(self._index_raw, services.settings.index.batch, partial(self.wake, Queue.EXTRACT))
         self.worker = WorkerId(uuid4())
         self.queues = tuple(queues)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -290,35 +292,32 @@ class Runtime:
             if lease.points:
                 self.index(tenant, (kind,), lease)
 
-    def extract(self) -> int:
-        """Raw cells' vectors first, then windows; forests that they change are reduced, here or after a wake-up."""
+    def extract(self, woken: TenantId | None = None) -> int:
+        """Raw cells' vectors first, then windows; forests that they change are reduced, here or after a wake-up.
+
+        ``woken`` is whose wake-up it is: that tenant's raw cells are looked for even when others took its windows.
+        """
+        seen = set() if woken is None else {woken}
 
         def unit(tenant: TenantId) -> bool:
-            paused = self.services.paused(Step.EXTRACT) > 0
-            indexed = self._indexed_raw(tenant, wait=paused)
-            if paused:
+            seen.add(tenant)
+            indexed = self._raw.index(tenant)
+            if self.services.paused(Step.EXTRACT) > 0:
                 # Claimed, the windows would only fail: they wait until the model is back.
                 return bool(indexed)
             end = self.services.extraction.run_one(tenant, self.worker)
             if end.reduces and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
                 self.wake(Queue.REDUCE, tenant, end.forest_id)
-            if end.ended is Extracted.NOTHING and indexed is None:
-                self._indexed_raw(tenant, wait=True)
             return end.ended is not Extracted.NOTHING
 
-        return self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
+        done = self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
+        for tenant in seen:
+            if not self._winding_down.is_set():
+                self._timed(Queue.EXTRACT, tenant, self._raw.look_again)
+        return done
 
-    def _indexed_raw(self, tenant: TenantId, *, wait: bool) -> int | None:
-        """How many raw cells were indexed; None when another thread is at it, and without ``wait``.
-
-        One thread fills the processors with the embedding model. The others go on to ask the chat model meanwhile.
-        """
-        if not self._raw.acquire(blocking=wait):
-            return None
-        try:
-            return self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
-        finally:
-            self._raw.release()
+    def _index_raw(self, tenant: TenantId) -> int:
+        return self.services.indexer.run_one(tenant, self.worker, (PointKind.CELL,))
 
     def reduce(self) -> int:
         """Drain forests; after each commit its facts are indexed."""

@@ -12,9 +12,12 @@ import pytest
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import NodeId, TreeId
+from memforest_core.extract.service import Extracted
+from memforest_core.index.service import Indexer
 from memforest_core.memtree import TreeHead, violations
 from memforest_core.messages import Queue
 from memforest_core.store.trees import node_of
+from memforest_core.work.jobs import WorkKind
 from memforest_workers.runtime import Runtime
 
 
@@ -190,3 +193,70 @@ def test_a_window_that_is_extracted_while_its_forest_is_written_is_placed_by_the
     assert others == [1]
     assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE NOT placed")[0][0] == 0
     assert Queue.REDUCE not in woken
+
+
+def raw_left(pipeline: Stack) -> int:
+    """How many cells the index lacks."""
+    return int(
+        pipeline.rows("SELECT count(*) FROM memforest.index_row WHERE kind = 'cell' AND indexed_version = 0")[0][0]
+    )
+
+
+def test_cells_that_came_after_the_look_for_them_are_indexed(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a session that is accepted between the look for raw cells and the claim of a window, when the task that
+    has taken its window ends, then its cells are indexed too."""
+    run_one = Indexer.run_one
+    sent: list[str] = []
+
+    def then_others(*arguments: Any) -> int:
+        done = run_one(*arguments)
+        if not sent:
+            sent.append("s2")
+            pipeline.memory.client.enqueue("bob", "s2", said("I adopted a cat."))
+            other = pipeline.services.extraction.run_one(pipeline.tenant, pipeline.runtime.worker)
+            assert other.ended is Extracted.DONE
+        return done
+
+    monkeypatch.setattr(Indexer, "run_one", then_others)
+    pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis."))
+    assert pipeline.runtime.extract() == 1
+    assert sent == ["s2"]
+    assert pipeline.services.jobs.waiting(WorkKind.EXTRACT) == []
+    assert raw_left(pipeline) == 0
+
+
+def test_a_wake_up_whose_windows_others_took_looks_for_raw_cells(pipeline: Stack) -> None:
+    """Given a session whose windows another worker has taken, when its wake-up comes, then its cells are indexed."""
+    pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis.", "I adopted a cat."))
+    while pipeline.services.extraction.run_one(pipeline.tenant, pipeline.runtime.worker).ended is Extracted.DONE:
+        pass
+    assert raw_left(pipeline) > 0
+    assert pipeline.runtime.extract(pipeline.tenant) == 0
+    assert raw_left(pipeline) == 0
+
+
+def test_cells_that_come_while_another_thread_indexes_get_a_wake_up(
+    pipeline: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a thread that embeds, when a session comes and another thread extracts all of it, then the first one sends
+    a wake-up for what it could not know of."""
+    woken: list[Queue] = []
+    monkeypatch.setattr(Runtime, "wake", lambda _self, queue, *_: woken.append(queue))
+    embed = pipeline.services.embedder.embed
+    others: list[int] = []
+
+    def interrupted(texts: Any) -> Any:
+        if not others:
+            others.append(0)
+            pipeline.memory.client.enqueue("bob", "s2", said("I adopted a cat."))
+            with ThreadPoolExecutor(1) as pool:
+                others[0] = pool.submit(pipeline.runtime.extract, pipeline.tenant).result()
+        return embed(texts)
+
+    pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis."))
+    monkeypatch.setattr(pipeline.services.embedder, "embed", interrupted)
+    pipeline.runtime.extract(pipeline.tenant)
+    assert others == [2]
+    assert Queue.EXTRACT in woken
+    pipeline.runtime.extract(pipeline.tenant)
+    assert raw_left(pipeline) == 0
