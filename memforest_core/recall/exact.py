@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from memforest_core.domain.codes import codes
 from memforest_core.domain.ids import SessionId
 from memforest_core.domain.scoring import Voted, best_first
-from memforest_core.recall.records import TurnKey
+from memforest_core.recall.records import TurnHead, TurnKey
 from memforest_core.recall.rows.reading import RecallRows
 
 SIGNAL = "exact"
@@ -24,6 +24,11 @@ def exact_first(rows: RecallRows, voted: Sequence[Voted], wanted: frozenset[str]
         added = most * shares.get(_turn(one), 0.0)
         found.append(one.raised_by(added, SIGNAL) if added else one)
     return best_first(found)
+
+
+def names(heads: Iterable[TurnHead]) -> frozenset[str]:
+    """The codes among ids and names of who speaks in these turns."""
+    return codes("\n".join({name for head in heads for name in (head.speaker_id, head.name)}))
 
 
 def _turn(one: Voted) -> TurnKey:

@@ -15,7 +15,7 @@ from memforest_core.domain.text import terms
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.token_vectors import Unit
 from memforest_core.recall.current import Current, current_first
-from memforest_core.recall.exact import exact_first
+from memforest_core.recall.exact import exact_first, names
 from memforest_core.recall.gathering import Gathered, Place, RawHits, covering
 from memforest_core.recall.index_search import best_of_words
 from memforest_core.recall.items import ALWAYS, Bounds, items
@@ -175,14 +175,18 @@ class Pool:
 
     def exact_first(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
         """The candidates, those first whose own turns hold the codes that the question has; of most it has none. They
-        get ``weight`` times the best score of all forests."""
+        get ``weight`` times the best score of all forests. Who speaks is no code: "What did user-17 say?"."""
         wanted = codes(question.text)
         if weight <= 0 or not wanted or not voted:
             return voted
         lifted: list[Voted] = []
         for part, own in self.shares(voted):
+            things = wanted - names(part.gathered.candidates.turns.values())
+            if not things:
+                lifted += own
+                continue
             with store.recalling(part.place.tenant) as rows:
-                lifted += exact_first(rows, own, wanted, weight * voted[0].score)
+                lifted += exact_first(rows, own, things, weight * voted[0].score)
         ids = self.by_id
         return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
 

@@ -30,6 +30,10 @@ TRAVEL = [
 def tell(stack: Stack) -> None:
     stack.memory.ingest("ann", "hobbies", said(*HOBBIES), wait="none", backfill=True)
     stack.memory.ingest("ann", "travel", said(*TRAVEL), wait="none", backfill=True)
+    guest = [
+        {**turn, "name": "user-17", "speaker_id": "user-17"} for turn in said("I sold the boat.", "user-17 was here.")
+    ]
+    stack.memory.ingest("ann", "guests", guest, wait="none", backfill=True)
 
 
 def recalled(stack: Stack, question: str) -> tuple[Evidence, ...]:
@@ -53,3 +57,12 @@ def test_the_turn_that_says_it_is_first(grown_once: Stack, question: str, words:
 
 def test_a_question_without_a_code_reads_nothing_for_it(grown_once: Stack) -> None:
     assert all("exact" not in piece.signals for piece in recalled(grown_once, "Which seat does Ann have in 2023?"))
+
+
+def test_who_speaks_is_no_code(grown_once: Stack) -> None:
+    """Given a question that names a speaker by an id, then turns that hold the id are not put ahead for it."""
+    found = recalled(grown_once, "What did user-17 say about the boat?")
+    assert "sold the boat" in found[0].text
+    assert all("exact" not in piece.signals for piece in found)
+    both = recalled(grown_once, "What did user-17 say about hobby7?")
+    assert "It is hobby7" in next(piece.text for piece in both if "exact" in piece.signals)
