@@ -111,7 +111,11 @@ class Collections:
 def _config(body: dict[str, Any]) -> engine.EdgeConfig:
     given = body["vectors"]
     dense = {
-        name: engine.EdgeVectorParams(params["size"], getattr(engine.Distance, params["distance"]))
+        name: engine.EdgeVectorParams(
+            params["size"],
+            getattr(engine.Distance, params["distance"]),
+            datatype=getattr(engine.VectorStorageDatatype, (params.get("datatype") or "float32").capitalize()),
+        )
         for name, params in ({UNNAMED: given} if "size" in given else given).items()
     }
     sparse = {
@@ -205,6 +209,8 @@ def _index_schema(raw: Json) -> Any:
     kind = (raw if isinstance(raw, str) else raw["type"]).capitalize()
     if isinstance(raw, dict) and raw.get("is_tenant"):
         return getattr(engine, f"{kind}IndexParams")(is_tenant=True)
+    if isinstance(raw, dict) and kind == "Integer":
+        return engine.IntegerIndexParams(lookup=raw.get("lookup"), range=raw.get("range"))
     return getattr(engine.PayloadSchemaType, kind)
 
 

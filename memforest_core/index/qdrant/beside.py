@@ -99,13 +99,18 @@ class Beside:
         kept = self._kept_for(query.filter)
         if kept is None:
             return None
-        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        numbers = self._as_compared(asked)
         [kind] = query.filter.kinds
         changed = {row for found in kept for row in found.changed}
         n = asked_limit(query) + len(changed)
         near = [one for found in kept for one in found.kept.near(numbers, n)]
         told = [one for one in near if one[0] not in changed] if changed else near
         return Answer(best(kind, told, query), _asking(query, list(changed)))
+
+    def _as_compared(self, asked: DenseVector) -> NDArray[np.float32]:
+        """A question's vector as the engine compares it: of length one, and in half precision as points are."""
+        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        return (numbers / (float(np.linalg.norm(numbers)) or 1.0)).astype(np.float16).astype(np.float32)
 
     def _kept_for(self, wanted: IndexFilter) -> list[Found[Matrix | Graph]] | None:
         """What is kept that together holds what a filter lets through."""
@@ -122,7 +127,7 @@ class Beside:
     def _products(self, wanted: IndexFilter, asked: DenseVector) -> Hits:
         """The cosines of points that are named by their ids: of those in a matrix or graph from there, of others by
         kept vectors; what is nowhere is read and kept."""
-        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
+        numbers = self._as_compared(asked)
         [kind] = wanted.kinds
         rows = list(wanted.ids or ())
         cosines: dict[UUID, float] = {}

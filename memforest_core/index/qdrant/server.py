@@ -40,8 +40,11 @@ _FIELD_INDEXES: dict[
     schema.FieldIndex.FOREST: q.UuidIndexParams(type=q.UuidIndexType.UUID, is_tenant=True),
     schema.FieldIndex.KEYWORD: q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, enable_hnsw=False),
     schema.FieldIndex.UUID: q.UuidIndexParams(type=q.UuidIndexType.UUID, enable_hnsw=False),
-    schema.FieldIndex.INTEGER: q.IntegerIndexParams(
-        type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False
+    schema.FieldIndex.NUMBER: q.IntegerIndexParams(
+        type=q.IntegerIndexType.INTEGER, lookup=True, range=False, enable_hnsw=False
+    ),
+    schema.FieldIndex.OLDER: q.IntegerIndexParams(
+        type=q.IntegerIndexType.INTEGER, lookup=False, range=True, enable_hnsw=False
     ),
     schema.FieldIndex.FLOAT: q.FloatIndexParams(type=q.FloatIndexType.FLOAT, enable_hnsw=False),
 }
@@ -217,10 +220,11 @@ class QdrantServerIndex:
             return self._client
 
     def _create(self, client: QdrantClient) -> None:
+        dense = q.VectorParams(size=self._dimension, distance=q.Distance.COSINE, datatype=q.Datatype.FLOAT16)
         try:
             client.create_collection(
                 self._name,
-                vectors_config={schema.DENSE: q.VectorParams(size=self._dimension, distance=q.Distance.COSINE)},
+                vectors_config={schema.DENSE: dense},
                 sparse_vectors_config={schema.TERMS: q.SparseVectorParams(modifier=q.Modifier.IDF)},
                 hnsw_config=q.HnswConfigDiff(m=0, payload_m=schema.PAYLOAD_M),
                 shard_number=self._shards,

@@ -20,6 +20,8 @@ from memforest_core.index.vector_index import (
 
 MODEL = "acme/Tiny-Embed v1"
 DIMENSION = 8
+NEAR = 5e-4
+"""By how much a cosine of so few numbers in half precision may differ; of 384 by a tenth of it."""
 ACME = TenantId("acme")
 ALICE = ForestId(UUID(int=0xA11CE))
 BOB = ForestId(UUID(int=0xB0B))

@@ -21,6 +21,7 @@ from tests.contract.index.builders import (
     ALICE,
     BOB,
     DIMENSION,
+    NEAR,
     asking,
     direction,
     keys,
@@ -95,7 +96,7 @@ class TestWrites:
         def scores() -> dict[UUID, float]:
             ids = (one.id, two.id, three.id)
             [hits] = index.search([asking(direction(2, 0), kinds=(PointKind.FACT,), ids=ids, limit=3)])
-            return {hit.id: round(hit.score, 4) for hit in hits}
+            return {hit.id: round(hit.score, 3) for hit in hits}
 
         index.upsert([one, two])
         assert scores() == scores() == {one.id: 1.0, two.id: 1.0}
@@ -261,9 +262,9 @@ class TestScores:
             each.id: float(each.dense @ question / (np.linalg.norm(each.dense) * np.linalg.norm(question)))
             for each in points
         }
-        assert [hit.id for hit in hits] == sorted(cosine, key=lambda id: -cosine[id])[:25]
+        assert [cosine[hit.id] for hit in hits] == pytest.approx(sorted(cosine.values())[:-26:-1], abs=NEAR)
         for hit in hits:
-            assert hit.score == pytest.approx(cosine[hit.id], abs=1e-4)
+            assert hit.score == pytest.approx(cosine[hit.id], abs=NEAR)
 
     def test_sparse_scores_weigh_terms_by_their_rarity_within_the_forest(self, index: VectorIndex) -> None:
         random = np.random.default_rng(11)
@@ -312,7 +313,7 @@ class TestScores:
                 }
                 assert {hit.id for hit in again} == wanted & whole.keys()
                 for hit in again:
-                    assert hit.score == pytest.approx(whole[hit.id], abs=1e-4)
+                    assert hit.score == pytest.approx(whole[hit.id], abs=NEAR)
 
 
 def _random_terms(random: np.random.Generator) -> SparseVector:

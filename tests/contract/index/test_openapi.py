@@ -133,7 +133,7 @@ def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
 ) -> None:
     [created] = [body(r) for r in recorded if r.method == "PUT" and "hnsw_config" in body(r)]
     assert created["hnsw_config"] == {"m": 0, "payload_m": 16}
-    assert created["vectors"] == {"dense": {"size": DIMENSION, "distance": "Cosine"}}
+    assert created["vectors"] == {"dense": {"size": DIMENSION, "distance": "Cosine", "datatype": "float16"}}
     assert created["sparse_vectors"] == {"terms": {"modifier": "idf"}}
     indexes = {body(r)["field_name"]: body(r)["field_schema"] for r in recorded if r.url.path.endswith("/index")}
     assert set(indexes) == set(schema.FIELD_INDEXES)
