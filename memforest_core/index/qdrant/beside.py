@@ -17,7 +17,7 @@ from memforest_core.index.qdrant.engine_reads import EngineReads
 from memforest_core.index.qdrant.graph import Graph
 from memforest_core.index.qdrant.kept import KeptVectors
 from memforest_core.index.qdrant.matrix import Matrix
-from memforest_core.index.qdrant.points import asked_limit, dense_values, only_named
+from memforest_core.index.qdrant.points import as_compared, asked_limit, only_named
 from memforest_core.index.qdrant.postings import Postings
 from memforest_core.index.qdrant.tended import MOST_POINTS, Found, Tended
 from memforest_core.index.vector_index import (
@@ -99,18 +99,13 @@ class Beside:
         kept = self._kept_for(query.filter)
         if kept is None:
             return None
-        numbers = self._as_compared(asked)
+        unit = as_compared(asked, self._model, self._dimension)
         [kind] = query.filter.kinds
         changed = {row for found in kept for row in found.changed}
         n = asked_limit(query) + len(changed)
-        near = [one for found in kept for one in found.kept.near(numbers, n)]
+        near = [one for found in kept for one in found.kept.near(unit, n)]
         told = [one for one in near if one[0] not in changed] if changed else near
         return Answer(best(kind, told, query), _asking(query, list(changed)))
-
-    def _as_compared(self, asked: DenseVector) -> NDArray[np.float32]:
-        """A question's vector as the engine compares it: of length one, and in half precision as points are."""
-        numbers = np.array(dense_values(asked, self._model, self._dimension), np.float32)
-        return (numbers / (float(np.linalg.norm(numbers)) or 1.0)).astype(np.float16).astype(np.float32)
 
     def _kept_for(self, wanted: IndexFilter) -> list[Found[Matrix | Graph]] | None:
         """What is kept that together holds what a filter lets through."""
@@ -127,25 +122,25 @@ class Beside:
     def _products(self, wanted: IndexFilter, asked: DenseVector) -> Hits:
         """The cosines of points that are named by their ids: of those in a matrix or graph from there, of others by
         kept vectors; what is nowhere is read and kept."""
-        numbers = self._as_compared(asked)
+        unit = as_compared(asked, self._model, self._dimension)
         [kind] = wanted.kinds
         rows = list(wanted.ids or ())
         cosines: dict[UUID, float] = {}
         lacking = rows
         for group in _of_kind(wanted.tenant, wanted.forest_id, kind):
             if lacking:
-                cosines |= self._cosines_beside(group, lacking, numbers)
+                cosines |= self._cosines_beside(group, lacking, unit)
                 lacking = [row for row in rows if row not in cosines]
         if lacking:
-            cosines |= self._cosines_kept(wanted, lacking, numbers / (float(np.linalg.norm(numbers)) or 1.0))
+            cosines |= self._cosines_kept(wanted, lacking, unit)
         return Hits.of_kind(kind, list(cosines), list(cosines.values()))
 
-    def _cosines_beside(self, group: Group, rows: Sequence[UUID], numbers: NDArray[np.float32]) -> dict[UUID, float]:
+    def _cosines_beside(self, group: Group, rows: Sequence[UUID], unit: NDArray[np.float32]) -> dict[UUID, float]:
         """The cosines of those of these rows that are in the matrix or graph of a group and did not change since."""
         found = self._vectors.known(group)
         if found is None:
             return {}
-        return found.kept.of(numbers, [row for row in rows if row not in found.changed] if found.changed else rows)
+        return found.kept.of(unit, [row for row in rows if row not in found.changed] if found.changed else rows)
 
     def _cosines_kept(self, wanted: IndexFilter, rows: Sequence[UUID], unit: NDArray[np.float32]) -> dict[UUID, float]:
         """The cosines of those of these rows that exist, by kept vectors; others are read and kept."""

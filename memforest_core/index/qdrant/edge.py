@@ -19,6 +19,7 @@ from memforest_core.index.qdrant.beside import GRAPH_FROM, Beside, best
 from memforest_core.index.qdrant.engine_reads import EngineReads, engine_condition, engine_failures, engine_filter
 from memforest_core.index.qdrant.ids import point_id, rows_asked
 from memforest_core.index.qdrant.points import (
+    as_compared,
     asked_limit,
     batches,
     can_match,
@@ -258,7 +259,7 @@ class EdgeIndex:
             params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
             nearest = engine.Query.Nearest(_sparse(query.vector), using=schema.TERMS)
         else:
-            values = dense_values(query.vector, self._model, self._dimension)
+            values = as_compared(query.vector, self._model, self._dimension).tolist()
             nearest = engine.Query.Nearest(values, using=schema.DENSE)
         return engine.QueryRequest(
             limit=asked_limit(query),

@@ -70,18 +70,17 @@ class Graph:
         with self._lock:
             self._forget(rows)
 
-    def near(self, vector: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
-        """About the nearest ``n`` rows with their cosines, nearest first."""
+    def near(self, unit: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
+        """About the ``n`` rows nearest to a vector of length one with their cosines, nearest first."""
         with self._lock:
             if not self._keys:
                 return []
-            found = self._graph.search(vector, n, threads=1)
+            found = self._graph.search(unit, n, threads=1)
             cosines = (1.0 - found.distances).tolist()
             return [(self._rows[key], cosine) for key, cosine in zip(found.keys.tolist(), cosines, strict=True)]
 
-    def of(self, vector: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
-        """The cosines of those of these rows that are there."""
-        unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
+    def of(self, unit: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
+        """The cosines with a vector of length one of those of these rows that are there."""
         with self._lock:
             keys = {row: self._keys[row] for row in rows if row in self._keys}
             if not keys:

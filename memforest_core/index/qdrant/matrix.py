@@ -59,9 +59,8 @@ class Matrix:
                     self._places[last] = place
                     self._vectors[place] = self._vectors[len(self._rows)]
 
-    def of(self, vector: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
-        """The cosines of those of these rows that are there."""
-        unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
+    def of(self, unit: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
+        """The cosines with a vector of length one of those of these rows that are there."""
         with self._lock:
             places = np.fromiter(map(self._places.get, rows, repeat(-1)), np.intp, len(rows))
             there = places >= 0
@@ -70,9 +69,8 @@ class Matrix:
             cosines = self._vectors[places] @ unit
         return dict(zip(rows, cosines.tolist(), strict=True))
 
-    def near(self, vector: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
-        """The nearest ``n`` rows with their cosines, in no order."""
-        unit = vector / max(float(np.linalg.norm(vector)), 1e-12)
+    def near(self, unit: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
+        """The ``n`` rows nearest to a vector of length one with their cosines, in no order."""
         with self._lock:
             cosines = self._vectors[: len(self._rows)] @ unit
             at = np.arange(len(cosines))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.known_ids import KNOWN_IDS
@@ -82,6 +83,13 @@ def dense_values(vector: DenseVector, model: str, dimension: int) -> list[float]
         raise InvariantViolated("an embedding has a value that is not a finite number")
     values: list[float] = vector.astype(np.float64).tolist()
     return values
+
+
+def as_compared(vector: DenseVector, model: str, dimension: int) -> NDArray[np.float32]:
+    """A question's vector as points are kept: of length one, in half precision. Whoever compares with it gets the same
+    cosine: the engine, which rounds both, and what is kept beside it. Raises as ``dense_values`` does."""
+    numbers = np.array(dense_values(vector, model, dimension), np.float32)
+    return (numbers / (float(np.linalg.norm(numbers)) or 1.0)).astype(np.float16).astype(np.float32)
 
 
 def newest(points: Sequence[Point]) -> list[Point]:

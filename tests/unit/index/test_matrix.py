@@ -31,7 +31,7 @@ def test_cosines_are_those_of_the_rows_as_they_are_now(seed: int) -> None:
         added = {UUID(int=rng.randrange(150)): unit(1_000 * seed + 10 * step + at) for at in range(rng.randrange(1, 9))}
         matrix.add(added)
         rows |= added
-        asked = 3.0 * unit(step)
+        asked = unit(step)
         expected = {row: float(vector @ unit(step)) for row, vector in rows.items()}
         assert dict(matrix.near(asked, 1_000)) == pytest.approx(expected, abs=1e-6)
         few = sorted(matrix.near(asked, 5), key=lambda each: -each[1])
