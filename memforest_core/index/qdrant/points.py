@@ -74,6 +74,18 @@ def dense_values(vector: DenseVector, model: str, dimension: int) -> list[float]
 
     Raises InvalidSettings for another dimension, InvariantViolated for NaN and infinities.
     """
+    values: list[float] = _checked(vector, model, dimension).astype(np.float64).tolist()
+    return values
+
+
+def as_compared(vector: DenseVector, model: str, dimension: int) -> NDArray[np.float32]:
+    """A question's vector as points are kept: of length one, in half precision. Whoever compares with it gets the same
+    cosine: the engine, which rounds both, and what is kept beside it. Raises as ``dense_values`` does."""
+    numbers = _checked(vector, model, dimension).astype(np.float32)
+    return (numbers / (float(np.linalg.norm(numbers)) or 1.0)).astype(np.float16).astype(np.float32)
+
+
+def _checked(vector: DenseVector, model: str, dimension: int) -> DenseVector:
     if vector.shape != (dimension,):
         raise InvalidSettings(
             f"a vector of shape {vector.shape} does not fit the index of model {model!r} "
@@ -81,15 +93,7 @@ def dense_values(vector: DenseVector, model: str, dimension: int) -> list[float]
         )
     if not bool(np.isfinite(vector).all()):
         raise InvariantViolated("an embedding has a value that is not a finite number")
-    values: list[float] = vector.astype(np.float64).tolist()
-    return values
-
-
-def as_compared(vector: DenseVector, model: str, dimension: int) -> NDArray[np.float32]:
-    """A question's vector as points are kept: of length one, in half precision. Whoever compares with it gets the same
-    cosine: the engine, which rounds both, and what is kept beside it. Raises as ``dense_values`` does."""
-    numbers = np.array(dense_values(vector, model, dimension), np.float32)
-    return (numbers / (float(np.linalg.norm(numbers)) or 1.0)).astype(np.float16).astype(np.float32)
+    return vector
 
 
 def newest(points: Sequence[Point]) -> list[Point]:

@@ -19,9 +19,8 @@ from memforest_core.index.vector_index import (
 )
 
 MODEL = "acme/Tiny-Embed v1"
-DIMENSION = 8
-NEAR = 5e-4
-"""By how much a cosine of so few numbers in half precision may differ; of 384 by a tenth of it."""
+DIMENSION = 384
+"""The built-in model's: rounded to half precision, a cosine of so many numbers differs by less than 1e-4."""
 ACME = TenantId("acme")
 ALICE = ForestId(UUID(int=0xA11CE))
 BOB = ForestId(UUID(int=0xB0B))
@@ -40,6 +39,12 @@ def keys(*ids: UUID) -> list[PointKey]:
 def direction(*numbers: float, dimension: int = DIMENSION) -> DenseVector:
     """A dense vector that starts with ``numbers`` and goes on with zeros."""
     return np.array([*numbers, *[0.0] * (dimension - len(numbers))], dtype=np.float32)
+
+
+def kept(vector: DenseVector) -> DenseVector:
+    """A vector as an index keeps it: of length one, in half precision."""
+    rounded: DenseVector = (vector / np.linalg.norm(vector)).astype(np.float16).astype(np.float32)
+    return rounded
 
 
 def terms(**weights: float) -> SparseVector:

@@ -155,7 +155,7 @@ def test_a_collection_of_another_dimension_is_refused_with_what_to_do(
     mine = QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5)
     body = {"vectors": {schema.DENSE: {"size": 4, "distance": "Cosine"}}}
     qdrant_http.api.answer("PUT", f"/collections/{mine.name}", body)
-    with pytest.raises(InvalidSettings, match=r"dimension 4 where.*dimension 8.*rebuild"):
+    with pytest.raises(InvalidSettings, match=r"dimension 4 where.*dimension 384.*rebuild"):
         mine.prepare()
     mine.close()
 
