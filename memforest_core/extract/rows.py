@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -29,11 +29,21 @@ from memforest_core.work.states import WorkState
 CONTEXT_TURNS = 2
 """Turns before a window that are shown, not extracted."""
 
-_CLAIM_HEAD = sa.text("""
-    SELECT session_id, window_ordinal FROM memforest.cell
+_OLDEST_HEAD = sa.text("""
+    SELECT session_id, window_ordinal, forest_id FROM memforest.cell
      WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND available_at <= clock_timestamp()
      ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
     """)
+
+# Forests take turns in the live lane: thousands of sessions of one owner do not delay those of the others.
+_NEXT_FOREST_HEAD = sa.text("""
+    SELECT session_id, window_ordinal, forest_id FROM memforest.cell
+     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND lane = 0
+       AND forest_id > :after AND available_at <= clock_timestamp()
+     ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    """)
+NO_FOREST = ForestId(UUID(int=0))
+"""Before all forests in the order of ids."""
 
 # A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
 # cells are read by a statement that begins after they are locked, and so in their latest state.
@@ -80,10 +90,11 @@ def _again_at(again: Again) -> sa.ColumnElement[Any]:
 class ExtractRows(VectorRows):
     """Rows of one extraction transaction."""
 
-    def claim_window(self, worker: WorkerId, lease_s: float) -> ClaimedWindow | None:
-        """Take the next ready window under a new lease: live lane first, oldest first."""
+    def claim_window(self, worker: WorkerId, lease_s: float, after: ForestId = NO_FOREST) -> ClaimedWindow | None:
+        """Take a ready window under a new lease: in the live lane one of the next forest after ``after`` in the order of
+        ids, else the one that has waited longest; None when none is ready."""
         token = LeaseToken(uuid4())
-        head = self._run(_CLAIM_HEAD).first()
+        head = self._run(_NEXT_FOREST_HEAD, after=after).first() or self._run(_OLDEST_HEAD).first()
         if head is None:
             return None
         window = {"session": head.session_id, "window": head.window_ordinal}

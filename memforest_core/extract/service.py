@@ -22,7 +22,7 @@ from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
 from memforest_core.extract.readings import Readings
 from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
-from memforest_core.extract.rows import ExtractRows
+from memforest_core.extract.rows import NO_FOREST, ExtractRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
@@ -123,12 +123,15 @@ class ExtractionService:
         self._cached = not isinstance(proposer, OfflineProposer)
         self._again = Again(settings.again_s, settings.again_longest_s)
         self._readings = Readings()
+        self._after = NO_FOREST
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
         """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
         attributes: Sequence[str] = ()
         with ExtractRows.opened(self._engine, tenant) as rows:
-            claim = rows.claim_window(worker, self._settings.lease_s)
+            claim = rows.claim_window(worker, self._settings.lease_s, self._after)
+            # After the last forest the next claim begins with the first one again.
+            self._after = claim.forest_id if claim is not None and claim.forest_id > self._after else NO_FOREST
             cached = self._paid(rows, claim) if claim is not None else None
             if claim is not None and cached is None and self._cached:
                 attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)

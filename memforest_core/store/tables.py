@@ -298,7 +298,10 @@ class Cell(OfTenant, Work, Base):
         _index(
             "ix_cell_claim", "tenant_id", "lane", "available_at", where="state = 'ready' AND ordinal = window_ordinal"
         ),
-        _index("ix_cell_live", "tenant_id", where="state = 'ready' AND ordinal = window_ordinal AND lane = 0"),
+        _index(
+            *("ix_cell_live", "tenant_id", "forest_id", "available_at"),
+            where="state = 'ready' AND ordinal = window_ordinal AND lane = 0",
+        ),
         _index(
             "ix_cell_reduce", "tenant_id", "forest_id", "session_id", "ordinal", where="state = 'done' AND NOT placed"
         ),

@@ -162,3 +162,28 @@ def test_a_task_is_given_up_only_by_who_has_it(told: Stack) -> None:
     service._bury(told.tenant, claim, "crashed", "It crashed.")
     assert told.rows("SELECT state FROM memforest.maintenance")[0][0] == "running"
     assert told.rows("SELECT count(*) FROM memforest.audit WHERE outcome = 'dead'")[0][0] == 0
+
+
+def test_forests_take_turns_in_the_live_lane(pipeline: Stack) -> None:
+    """Given: many sessions of one owner wait. When: others come after them. Then: each of them is next but a few."""
+    client = pipeline.memory.client
+    for number in range(30):
+        client.enqueue("first", f"s{number}", said(f"I bought lamp {number}.", f"I sold lamp {number}."))
+    for owner in ("second", "third"):
+        client.enqueue(owner, "s", said("I live in Davis.", "I adopted a dog named Rex."))
+    for _ in range(6):
+        pipeline.services.extraction.run_one(pipeline.tenant, pipeline.runtime.worker)
+    done = pipeline.rows(
+        "SELECT f.owner, count(*) FROM memforest.cell c JOIN memforest.forest f USING (tenant_id, forest_id)"
+        " WHERE c.state = 'done' GROUP BY f.owner"
+    )
+    assert dict((row[0], row[1]) for row in done) == {"first": 4, "second": 1, "third": 1}
+
+
+def test_a_claim_by_turns_reads_one_index_entry(pipeline: Stack) -> None:
+    plan = pipeline.rows(
+        "EXPLAIN SELECT session_id FROM memforest.cell WHERE tenant_id = 'x' AND state = 'ready'"
+        " AND ordinal = window_ordinal AND lane = 0 AND forest_id > gen_random_uuid()"
+        " ORDER BY forest_id, available_at LIMIT 1"
+    )
+    assert "ix_cell_live" in str(plan) and "Sort" not in str(plan)
