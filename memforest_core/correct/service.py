@@ -133,8 +133,8 @@ class Correction:
         """
         actor = checked_name(actor, "actor")
         with correcting(self.engine, tenant) as rows:
+            _lock(rows, known(rows.find_forest(checked_name(owner, "owner")), owner))
             forest, stored = _found(rows, owner, fact)
-            _lock(rows, forest)
             if pinned and stored.superseded_by is not None:
                 raise _superseded(stored.superseded_by)
             rows.set_pinned(stored.id, pinned)

@@ -113,8 +113,12 @@ class Erasing:
         return dict(after) | {"at": str(turns[-1].session_id)}, _ROWS
 
     def _tail(self, rows: ErasureRows, forest: ForestId, session: SessionId, progress: Numbers) -> tuple[Numbers, str]:
-        """The end of a session, so that what is left of it is whole at any time; with its first turn its row."""
-        turns = rows.targets.last_turns(session, BATCH_CELLS)
+        """The end of a session, so that what is left of it is whole at any time; with its first turn its row.
+
+        The session's row is locked before its turns are read: what is being added is deleted too, or begins a new
+        session after this one.
+        """
+        turns = rows.targets.last_turns(session, BATCH_CELLS) if rows.targets.lock_session(session) else None
         if turns is None:
             return progress, _INDEX
         removal = self._removal(rows, forest)
@@ -123,6 +127,9 @@ class Erasing:
             if turns[0].ordinal > 0:
                 return _added(progress, counts), _ROWS
         counts = removal.session(session, tree_id(forest, TreeKind.SESSION, str(session)))
+        # Searched for here: once this commits, the session may be begun again under the same id.
+        for column, count in rows.remaining.of_session(forest, session).items():
+            counts[LEFT + column] += count
         return _added(progress, counts), _INDEX
 
     def _removal(self, rows: ErasureRows, forest: ForestId) -> Removal:
@@ -183,9 +190,12 @@ class Erasing:
         """Search once more for the target itself: every batch has searched for the ids that it removed."""
         with erasing(self._engine, tenant) as rows:
             orphans = rows.vectors.drop_orphans(scope.forest)
+            words = rows.targets.next_turns(scope, None, 1)
+            if words and scope.target is not Target.TURNS:
+                # Said since all of them were deleted: these go too.
+                return {name: count for name, count in progress.items() if name != MARK} | {PHASE: _ROWS, "at": ""}
             found = rows.remaining.of_target(scope)
-            if scope.target in (Target.TURNS, Target.RANGE, Target.SPEAKER):
-                found["turn.content"] = len(rows.targets.next_turns(scope, None, 1))
+            found["turn.content"] += len(words)
             for forest in rows.deletion.touched(task.id):
                 if forest != scope.forest:
                     found.update(rows.remaining.of_forest(forest))

@@ -91,8 +91,11 @@ class ExtractRows(VectorRows):
     """Rows of one extraction transaction."""
 
     def claim_window(self, worker: WorkerId, lease_s: float, after: ForestId = NO_FOREST) -> ClaimedWindow | None:
-        """Take a ready window under a new lease: in the live lane one of the next forest after ``after`` in the order of
-        ids, else the one that has waited longest; None when none is ready."""
+        """Take a ready window under a new lease, None when none is ready.
+
+        In the live lane it is one of the next forest after ``after`` in the order of ids, else the one that has waited
+        longest.
+        """
         token = LeaseToken(uuid4())
         head = self._run(_NEXT_FOREST_HEAD, after=after).first() or self._run(_OLDEST_HEAD).first()
         if head is None:

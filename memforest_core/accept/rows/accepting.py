@@ -77,27 +77,24 @@ class AcceptRows(TenantRows):
         """The session's row, created when missing (with this lane and trace, as a note or not), locked until the
         transaction ends."""
         id_ = session_id(forest.id, external_id)
-        made = self._db.execute(
-            insert(m.Session)
-            .values(
-                tenant_id=self._tenant,
-                session_id=id_,
-                forest_id=forest.id,
-                external_id=external_id,
-                time_zone=forest.time_zone,
-                started_at=started_at,
-                lane=int(lane),
-                trace=trace,
-                note=note,
-            )
-            .on_conflict_do_nothing()
-            .returning(m.Session.session_id)
-        ).first()
-        row = self._db.execute(
-            sa.select(m.Session.__table__)
-            .where(m.Session.tenant_id == self._tenant, m.Session.session_id == id_)
-            .with_for_update(key_share=True)
-        ).one()
+        new = insert(m.Session).values(
+            tenant_id=self._tenant,
+            session_id=id_,
+            forest_id=forest.id,
+            external_id=external_id,
+            time_zone=forest.time_zone,
+            started_at=started_at,
+            lane=int(lane),
+            trace=trace,
+            note=note,
+        )
+        making = new.on_conflict_do_nothing().returning(m.Session.session_id)
+        there = sa.select(m.Session.__table__).where(m.Session.tenant_id == self._tenant, m.Session.session_id == id_)
+        row = None
+        while row is None:
+            # A session that was deleted between the two statements is begun again.
+            made = self._db.execute(making).first()
+            row = self._db.execute(there.with_for_update(key_share=True)).first()
         return SessionHead(
             id=id_,
             started_at=row.started_at.astimezone(UTC),

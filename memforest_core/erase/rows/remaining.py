@@ -14,7 +14,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, tree_id
+from memforest_core.domain.ids import ForestId, SessionId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.records import Removed, Scope, Target
 from memforest_core.erase.rows.batch import ITEMS, OF_MOMENTS, TURNS, BatchRows, sessions_of
@@ -99,24 +99,10 @@ class RemainingRows(BatchRows):
         return found
 
     def of_target(self, scope: Scope) -> Counter[str]:
-        """What is still there of a target that is no set of turns, and vectors without a text in its forest."""
+        """What is still there of an owner or a fact, and vectors without a text in the target's forest."""
         match scope.target:
             case Target.OWNER:
                 return self.of_forest(scope.forest)
-            case Target.SESSION if scope.session is not None:
-                session, tree = [scope.session], [tree_id(scope.forest, TreeKind.SESSION, str(scope.session))]
-                found = self._counted(
-                    (m.Session.session_id, session),
-                    (m.TurnRow.session_id, session),
-                    (m.Cell.session_id, session),
-                    (m.Tree.tree_id, tree),
-                    (m.Placement.tree_id, tree),
-                    (m.NodeRow.tree_id, tree),
-                    (m.ExtractionCache.session_id, session),
-                    (m.SessionWindow.session_id, session),
-                    (m.WindowItem.session_id, session),
-                    (m.WindowItem.said_in, session),
-                )
             case Target.FACT if scope.fact is not None:
                 fact = [scope.fact]
                 found = self._counted(
@@ -132,6 +118,22 @@ class RemainingRows(BatchRows):
                 found = Counter()
         found["vector.text_hash"] = self._run(_UNUSED_VECTORS, f=scope.forest).scalar_one()
         return found
+
+    def of_session(self, forest: ForestId, session: SessionId) -> Counter[str]:
+        """What is still there of a session, in the transaction that deletes it."""
+        ids, tree = [session], [tree_id(forest, TreeKind.SESSION, str(session))]
+        return self._counted(
+            (m.Session.session_id, ids),
+            (m.TurnRow.session_id, ids),
+            (m.Cell.session_id, ids),
+            (m.Tree.tree_id, tree),
+            (m.Placement.tree_id, tree),
+            (m.NodeRow.tree_id, tree),
+            (m.ExtractionCache.session_id, ids),
+            (m.SessionWindow.session_id, ids),
+            (m.WindowItem.session_id, ids),
+            (m.WindowItem.said_in, ids),
+        )
 
     def of_forest(self, forest: ForestId) -> Counter[str]:
         """What still names a forest."""

@@ -187,6 +187,10 @@ class TargetRows(BatchRows):
         )
         return [TurnKey(SessionId(row.session_id), row.ordinal) for row in rows]
 
+    def lock_session(self, session: SessionId) -> bool:
+        """Wait until nothing is being added to a session, and let nothing be added; whether it exists."""
+        return self._turns(_LOCK_SESSIONS, [TurnKey(session, 0)]).first() is not None
+
     def last_turns(self, session: SessionId, cells: int) -> list[TurnKey] | None:
         """The turns of the last ``cells`` cells of a session; None when the session does not exist."""
         rows = self._run(_LAST_TURNS, session=session, most=cells).all()

@@ -1,0 +1,157 @@
+"""Deletions and pins while turns of the same session are added: each turn goes whole or stays whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
+from memforest_core.erase.steps import PHASE
+from memforest_core.errors import NotFound
+from memforest_core.work.records import Numbers
+from tests.integration.test_erasure import (
+    GARAGE,
+    PARTY,
+    assert_nowhere,
+    assert_whole,
+    erase,
+    fact_saying,
+    held,
+    one,
+    receipt,
+    tell,
+    work,
+)
+from tests.integration.test_erasure import ask as asked
+
+LOCKED = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'memforest_app' AND wait_event_type = 'Lock'"
+MORE: dict[str, Any] = {"role": "user", "name": "Bob", "content": "I bought a blue gramophone."}
+
+
+@pytest.fixture
+def told(pipeline: Stack) -> Stack:
+    tell(pipeline)
+    pipeline.drive()
+    return pipeline
+
+
+def add_one(told: Stack, transaction: sa.Connection | None = None) -> None:
+    told.memory.client.append("bob", "garage", MORE, transaction=transaction)
+
+
+def add_three(told: Stack, transaction: sa.Connection | None = None) -> None:
+    told.memory.client.enqueue("bob", "garage", [*GARAGE, MORE, MORE, MORE], transaction=transaction)
+
+
+@contextmanager
+def waiting(told: Stack, called: Callable[[], object], others: int = 0) -> Iterator[None]:
+    """A call in another thread that has come to wait for a lock, as ``others`` do; it is over at the end of the block."""
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(called)
+        deadline = time.monotonic() + 60
+        while one(told, LOCKED) <= others:
+            assert time.monotonic() < deadline and not running.done()
+            time.sleep(0.01)
+        yield
+        running.result()
+
+
+@pytest.mark.parametrize("add", [add_one, add_three])
+def test_what_commits_while_its_session_is_deleted_goes_with_it(told: Stack, add: Callable[..., None]) -> None:
+    """Given: a caller's own transaction has extended a session. When: its deletion begins, then the caller commits.
+    Then: the whole session is gone, and the receipt is clean."""
+    task = asked(told, session="garage")
+    with told.services.engine.connect() as connection, connection.begin() as transaction:
+        add(told, connection)
+        with waiting(told, lambda: work(told)):
+            transaction.commit()
+
+    assert receipt(told, task).clean
+    assert_nowhere(told, "zorblax", "gramophone")
+    with pytest.raises(NotFound):
+        told.memory.status("bob", "garage")
+    assert_whole(told)
+
+
+@pytest.mark.parametrize("call", ["append", "enqueue"])
+def test_a_turn_that_waits_for_a_deletion_begins_the_session_again(told: Stack, call: str) -> None:
+    """Given: the deletion of a session is under way and waits for a cell. When: a turn comes to wait for the session.
+    Then: it is the first of a new session under that id."""
+    task = asked(told, session="party")
+    calls = {
+        "append": lambda: told.memory.client.append("bob", "party", MORE),
+        "enqueue": lambda: told.memory.client.enqueue("bob", "party", [*PARTY, MORE]),
+    }
+    engine = told.owner_engine()
+    with ExitStack() as over, engine.connect() as other, other.begin() as transaction:
+        other.execute(sa.text("SET LOCAL memforest.across = 'on'"))
+        other.execute(sa.text("SELECT 1 FROM memforest.cell WHERE text LIKE '%clocks%' FOR UPDATE"))
+        over.enter_context(waiting(told, lambda: work(told)))
+        over.enter_context(waiting(told, calls[call], others=1))
+        transaction.rollback()
+    engine.dispose()
+
+    assert receipt(told, task).clean
+    said_now = [turn.content for turn in told.memory.turns("bob", "party").items]
+    assert said_now == [MORE["content"]] if call == "append" else len(said_now) == len(PARTY) + 1
+    assert_whole(told)
+
+
+def test_a_session_begun_again_under_its_id_is_not_counted_as_left(told: Stack) -> None:
+    """Given: all rows of a session are deleted, and its points are still to go. When: a turn comes under that id.
+    Then: the receipt of the deletion is clean, and the turn is there."""
+    task, step = held(told, session="garage"), told.services.lifecycle.erasing.step
+    progress: Numbers = {}
+    while progress.get(PHASE) != "index":
+        progress = step(told.tenant, task, progress) or {}
+    add_one(told)
+    told.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(told)
+
+    assert receipt(told, task.id).clean
+    assert [turn.content for turn in told.memory.turns("bob", "garage").items] == [MORE["content"]]
+    assert_whole(told)
+
+
+def test_words_said_while_a_speakers_words_are_deleted_go_too(told: Stack) -> None:
+    """Given: a deletion has found no words of a speaker any more. When: the speaker says something before the search
+    for what is left. Then: that goes too, and the receipt is clean."""
+    task, step = held(told, speaker="ysolde"), told.services.lifecycle.erasing.step
+    progress: Numbers = {}
+    while progress.get(PHASE) != "scan":
+        progress = step(told.tenant, task, progress) or {}
+    told.memory.client.enqueue("bob", "later", said("I sold my drimble boat again.", name="Ysolde"))
+    told.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(told)
+
+    assert receipt(told, task.id).clean
+    assert_nowhere(told, "drimble")
+    assert_whole(told)
+
+
+def test_a_fact_that_is_deleted_meanwhile_is_not_said_to_be_pinned(told: Stack) -> None:
+    """Given: a pin has come to wait for the deletion of its fact. Then: it says that there is no such fact."""
+    fact = fact_saying(told, "copper kettles")
+    with told.services.engine.connect() as connection, connection.begin() as transaction:
+        connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": told.tenant})
+        connection.execute(sa.text("SELECT 1 FROM memforest.forest WHERE owner = 'bob' FOR NO KEY UPDATE"))
+        connection.execute(sa.text("DELETE FROM memforest.occurrence WHERE fact_id = :f"), {"f": fact})
+        connection.execute(sa.text("DELETE FROM memforest.fact WHERE fact_id = :f"), {"f": fact})
+        with pytest.raises(NotFound), waiting(told, lambda: told.memory.lifecycle.pin("bob", fact, actor="test")):
+            transaction.commit()
+
+
+def test_a_deletion_leaves_other_sessions_to_their_callers(told: Stack) -> None:
+    """Given: a caller's own transaction has extended another session. Then: a deletion does not wait for it."""
+    with told.services.engine.connect() as connection, connection.begin() as transaction:
+        told.memory.client.append("bob", "party", MORE, transaction=connection)
+        erase(told, session="garage")
+        transaction.commit()
+    assert_whole(told)
