@@ -15,13 +15,16 @@ EXAMPLES = 5
 """Violations named per check; all are counted."""
 
 DERIVED_NODE_FIELDS = frozenset({"leaf_count", "interval"})
+INTERRUPTED = "deleted_in_part"
+"""A session whose first turns were deleted with it, and whose last turns came meanwhile: its deletion is completed."""
 PERSISTENT_COUNTERS = frozenset({"members"})
 
 
 class Check(StrEnum):
     """One check each, in the order of the report, with the promise that it checks and whether it can be repaired.
 
-    Repairable are derived artifacts, and who works on what. Persistent state is never changed.
+    Repairable are derived artifacts, who works on what, and deletions that were not completed. No other persistent
+    state is changed.
     """
 
     promise: str
@@ -32,7 +35,7 @@ class Check(StrEnum):
         check._value_, check.promise, check.repairable = value, promise, repairable
         return check
 
-    TURNS = "turns", "the turns of a session are numbered from 0 without gaps, and are in cells"
+    TURNS = "turns", "the turns of a session are numbered from 0 without gaps, and are in cells", True
     CELLS = "cells", "cells cover all turns of their session once, in order"
     SESSION_COUNTERS = "session_counters", "sessions count their turns and cells", True
     WINDOWS = "windows", "a cell that waits for extraction can be claimed", True
@@ -93,6 +96,8 @@ def can_be_repaired(check: Check, found: Found) -> bool:
     """Whether a violation is of something that can be made again from persistent state."""
     if check is Check.TREE_NODES:
         return found.what in DERIVED_NODE_FIELDS
+    if check is Check.TURNS:
+        return found.what == INTERRUPTED
     return check.repairable and found.what not in PERSISTENT_COUNTERS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ KEPT = 2_000
 REPAIR_BATCH = 500
 FRUITLESS_ROUNDS = 3
 """Rounds of repair after which no fewer violations are left: one repair may uncover the next, but not for ever."""
+
+DELETIONS_S = 20.0
+POLL_S = 0.2
 
 AWAY = "the index is away"
 _NO_MEMORY = "There is no memory of {!r:.80}: nothing was ever enqueued for this owner."
@@ -125,6 +129,8 @@ class Verification:
             before = seen.violations
             for check, found in todo.items():
                 report.results[check].repaired += self._repair(tenant, check, found)
+            if Check.TURNS in todo:
+                self._await_deletions(tenant)
             seen = self._look(tenant, forests, checks)
             fruitless = 0 if seen.violations < before else fruitless + 1
         for check in checks:
@@ -151,6 +157,12 @@ class Verification:
         for at in range(0, len(found), REPAIR_BATCH):
             repaired += self._repair_batch(tenant, check, found[at : at + REPAIR_BATCH])
         return repaired
+
+    def _await_deletions(self, tenant: TenantId) -> None:
+        """Give workers time to complete the deletions that were asked for; without workers they stay violations."""
+        until = time.monotonic() + DELETIONS_S
+        while self._store.completing(tenant) and time.monotonic() < until:
+            time.sleep(POLL_S)
 
     @repeated
     def _repair_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:

@@ -13,8 +13,13 @@ import sqlalchemy as sa
 
 from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
+from memforest_core.erase.arguments import scope_of
+from memforest_core.erase.rows.erasing import erasing
+from memforest_core.erase.rows.targets import TargetRows
 from memforest_core.erase.steps import PHASE
 from memforest_core.errors import NotFound
+from memforest_core.verify.records import Check
+from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
 from tests.integration.test_erasure import (
     GARAGE,
@@ -154,4 +159,34 @@ def test_a_deletion_leaves_other_sessions_to_their_callers(told: Stack) -> None:
         told.memory.client.append("bob", "party", MORE, transaction=connection)
         erase(told, session="garage")
         transaction.commit()
+    assert_whole(told)
+
+
+def test_verify_completes_a_deletion_that_left_the_end_of_its_session(
+    told: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given: turns that came while a session was deleted stayed without those before them. When: verify repairs. Then:
+    they are deleted too, with a receipt, and the session can be sent again."""
+    task = held(told, session="garage")
+    scope = scope_of(task)
+    assert scope.session is not None
+    with erasing(told.services.engine, told.tenant) as rows:
+        first = rows.targets.last_turns(scope.session, 100)
+    add_one(told)
+    monkeypatch.setattr(TargetRows, "last_turns", lambda *_: first)
+    told.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(told)
+    monkeypatch.undo()
+    verification = open_verification(told.services.engine, told.services.index, told.services.settings)
+    assert verification.run().results[Check.TURNS].kinds == {"deleted_in_part": 1}
+
+    with ThreadPoolExecutor(1) as pool:
+        repaired = pool.submit(verification.run, None, None, True)
+        while not repaired.done():
+            work(told)
+        assert repaired.result().violations == 0
+    completed = told.memory.lifecycle.operations()[0]
+    assert completed.actor == "verify" and receipt(told, completed.id).clean
+    assert_nowhere(told, "gramophone")
+    told.memory.client.enqueue("bob", "garage", GARAGE)
     assert_whole(told)

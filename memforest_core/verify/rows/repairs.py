@@ -11,14 +11,20 @@ from uuid import UUID
 import sqlalchemy as sa
 import sqlalchemy.orm
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, SessionId, TenantId, TreeId
+from memforest_core.domain.operations import OperationKind
+from memforest_core.erase.arguments import arguments_of
+from memforest_core.erase.records import Scope, Target
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.verify.records import Check, Found
+from memforest_core.verify.rows.session_checks import CUT, TURN_SUMS
 from memforest_core.verify.rows.work_checks import DIRTY
+from memforest_core.work.operations import request
+from memforest_core.work.rows.operations import OperationRows
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
 _DUE = "marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()), due_at = now()"
@@ -128,6 +134,14 @@ _OBJECTS = sa.text(f"""
      WHERE n.tenant_id = :t AND n.node_id = {_IDS}
 """)
 
+_CUT_SESSIONS = sa.text(f"""
+    SELECT s.session_id, s.forest_id, f.owner
+      FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+     CROSS JOIN {TURN_SUMS} WHERE s.tenant_id = :t AND s.session_id = {_IDS} AND {CUT}
+""")
+REPAIRER = "verify"
+"""The actor of the deletions that a repair completes."""
+
 _PLAIN: Mapping[Check, Sequence[sa.TextClause]] = {
     Check.WINDOWS: (_OWN_WINDOW,),
     Check.LEASES: (*_FREE, _FREE_NODES),
@@ -157,6 +171,8 @@ class RepairRows:
             case Check.DUE_TREES:
                 self._lock_trees(ids)
                 return self._run(_SET_DUE, ids) + self._run(_SETTLE, ids)
+            case Check.TURNS:
+                return self._complete_deletions(ids)
             case Check.SESSION_COUNTERS:
                 self._lock(m.Session.session_id, ids)
                 return self._run(_SESSIONS, ids)
@@ -173,6 +189,15 @@ class RepairRows:
                 return sum(vectors.drop_orphans(ForestId(forest)) for forest in ids)
             case _:
                 return sum(self._run(statement, ids) for statement in _PLAIN.get(check, ()))
+
+    def _complete_deletions(self, sessions: Sequence[UUID]) -> int:
+        """Ask for the deletion of what is left of these sessions; workers do it, and a receipt is written."""
+        cut = self._db.execute(_CUT_SESSIONS, {"t": self._tenant, "ids": list(sessions)}).all()
+        for session, forest, owner in cut:
+            scope = Scope(Target.SESSION, ForestId(forest), session=SessionId(session))
+            arguments, tasks = arguments_of(scope), OperationRows(self._db, self._tenant)
+            request(tasks, OperationKind.ERASE, ForestId(forest), arguments, actor=REPAIRER, owner=owner)
+        return len(cut)
 
     def _run(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
         return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values).rowcount

@@ -20,15 +20,21 @@ COUNTS = {
     Check.FACTS: COUNT_FACTS,
 }
 
-_TURN_SUMS = """LATERAL (SELECT count(*) AS turns, min(t.ordinal) AS lowest, max(t.ordinal) AS highest
+TURN_SUMS = """LATERAL (SELECT count(*) AS turns, min(t.ordinal) AS lowest, max(t.ordinal) AS highest
     FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id) t"""
+
+# A deletion goes from the last turn to the first: where the first are gone, the rest came while it was under way.
+CUT = """t.lowest > 0 AND EXISTS (SELECT 1 FROM memforest.maintenance k WHERE k.tenant_id = :t AND k.kind = 'erase'
+    AND k.forest_id = s.forest_id AND k.state = 'done' AND NOT k.arguments ? 'dry_run'
+    AND k.arguments ->> 'target' = 'session' AND k.arguments ->> 'session' = CAST(s.session_id AS text))"""
 
 VIOLATIONS = {
     Check.TURNS: f"""
-    SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {_TURN_SUMS}
+    SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {TURN_SUMS}
     {
         codes(
-            gap="t.turns > 0 AND (t.lowest <> 0 OR t.highest <> t.turns - 1)",
+            deleted_in_part=f"{CUT}",
+            gap=f"t.turns > 0 AND (t.lowest <> 0 OR t.highest <> t.turns - 1) AND NOT ({CUT})",
             uncovered="EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id"
             " AND NOT t.erased) AND NOT EXISTS (SELECT 1 FROM memforest.cell c"
             " WHERE c.tenant_id = :t AND c.session_id = s.session_id)",
@@ -71,7 +77,7 @@ VIOLATIONS = {
     }""",
     # Cells whose words were erased are counted still: the next one takes the ordinal after them.
     Check.SESSION_COUNTERS: f"""
-    SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {_TURN_SUMS}
+    SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {TURN_SUMS}
      CROSS JOIN LATERAL (SELECT count(*) AS cells, coalesce(max(c.ordinal) + 1, 0) AS following FROM memforest.cell c
                           WHERE c.tenant_id = :t AND c.session_id = s.session_id) c
     {

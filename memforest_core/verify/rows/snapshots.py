@@ -11,6 +11,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId
+from memforest_core.domain.operations import OperationKind
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.refresh.records import SummarySource
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
@@ -20,7 +21,7 @@ from memforest_core.store.owners import visible
 from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.rows import session_checks, tree_checks, work_checks
 from memforest_core.verify.rows.queries import CELLS, COUNT_NODES, NODES_OF_TREES, TREES, F
-from memforest_core.verify.rows.repairs import RepairRows
+from memforest_core.verify.rows.repairs import REPAIRER, RepairRows
 
 FETCHED = 500
 """Rows that a cursor brings at once."""
@@ -150,6 +151,14 @@ class VerifyStore:
             for setting in _SNAPSHOT_SETTINGS:
                 connection.execute(sa.text(f"SET LOCAL {setting}"))
             yield SnapshotRows(connection, tenant, forests)
+
+    def completing(self, tenant: TenantId) -> bool:
+        """Whether deletions that a repair completes are under way."""
+        task = m.OperationRow
+        own = (task.tenant_id == tenant, task.kind == OperationKind.ERASE.value, task.actor == REPAIRER)
+        with tenant_transaction(self._engine, tenant) as connection:
+            going = sa.exists().where(*own, task.state.in_(("ready", "running")))
+            return bool(connection.scalar(sa.select(going)))
 
     @contextmanager
     def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:
