@@ -16,6 +16,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TenantId
 from memforest_core.domain.scopes import ScopeState
 from memforest_core.memtree import TreeHead
 from memforest_core.store import tables as m
+from memforest_core.store.copying import blanks
 from memforest_core.store.rows import among
 from memforest_core.store.trees import (
     WITHOUT_TREE,
@@ -179,13 +180,9 @@ class RemovalRows(TreeRows):
                 totals[tree] -= vectors[key]
         set_centroids(self._db, self._tenant, totals)
         # What a topic is called may hold words of what is deleted.
-        r = m.Tree
-        named = (among(r.tree_id, totals), sa.or_(r.title.is_not(None), r.tags.is_not(None)))
-        self._db.execute(
-            sa.update(r)
-            .where(r.tenant_id == self._tenant, *named)
-            .values(title=None, title_size=None, title_source=None, tags=None)
-        )
+        r, blank = m.Tree, blanks("tree")
+        named = (among(r.tree_id, totals), sa.or_(*(r.__table__.c[each].is_not(None) for each in blank)))
+        self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *named).values(blank))
         # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
         p = m.Placement
         holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
