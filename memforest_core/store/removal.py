@@ -20,6 +20,7 @@ from memforest_core.store.copying import blanks
 from memforest_core.store.rows import among
 from memforest_core.store.trees import (
     WITHOUT_TREE,
+    WITHOUT_WORDS,
     TreeRows,
     bury_points,
     head_of,
@@ -84,11 +85,11 @@ _ABOVE = sa.text("""
     SELECT node_id, tree_id FROM path
     """)
 
-_DUE = sa.text("""
+_DUE = sa.text(f"""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = least(due_at, now()), title = NULL, title_size = NULL, title_source = NULL
+           due_at = least(due_at, now()), {WITHOUT_WORDS}
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[])) AND state = 'active'
-    """)
+    """)  # noqa: S608 - columns of the tables
 
 
 class RemovalRows(TreeRows):

@@ -508,7 +508,7 @@ class NodeRow(OfTenant, Base):
     key_time: Mapped[int] = mapped_column(BigInteger)
     key_ordinal: Mapped[int]
     key_item: Mapped[int]
-    key_id: Mapped[Name] = mapped_column(Text(collation="C"))
+    key_id: Mapped[Code] = mapped_column(Text(collation="C"))
     time_start: Mapped[int | None] = mapped_column(BigInteger)
     time_end: Mapped[int | None] = mapped_column(BigInteger)
     leaf_count: Mapped[int]

@@ -132,13 +132,14 @@ _HEADS = sa.text("""
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """)
 
-_BLANKS = ", ".join(f'"{column}" = {blank}' for column, blank in blanks("tree").items())
+WITHOUT_WORDS = ", ".join(f'"{column}" = {blank}' for column, blank in blanks("tree").items())
 
 WITHOUT_TREE = sa.text(f"""
     UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
-           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1, cold_at = NULL, {_BLANKS}
+           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1, cold_at = NULL,
+           {WITHOUT_WORDS}
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-    """)
+    """)  # noqa: S608 - columns of the tables
 
 # Routing prefers scenes that are near in time: a scene spans what it holds. A title may quote a fact that went.
 _SPANS = sa.text("""

@@ -46,7 +46,9 @@ _ROOTS = ("cell", "fact", "node")
 
 # The other tables, in an order that foreign keys allow. No vector is added to a forest that was given up.
 _FIRST_OR_LAST = {*_ROOTS, "candidate", "occurrence", "node_summary", "index_row", "forest"}
-_REST = tuple(each.name for each in reversed(m.Base.metadata.sorted_tables) if each.name in _NAMES.keys() - _FIRST_OR_LAST)
+_REST = tuple(
+    each.name for each in reversed(m.Base.metadata.sorted_tables) if each.name in _NAMES.keys() - _FIRST_OR_LAST
+)
 
 
 class ClearingRows(BatchRows):

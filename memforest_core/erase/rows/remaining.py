@@ -101,9 +101,9 @@ class RemainingRows(BatchRows):
             (m.WindowItem.fact_id, removed.facts),
         )
         found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
-        found.update(self._ids(_WORDS_OF_TREES, removed.trees).mappings().one())
-        found.update(self._ids(_WORDS_OF_CELLS, removed.rewritten).mappings().one())
-        found.update(self._turns(_WORDS_OF_TURNS, removed.turns).mappings().one())
+        found.update(dict(self._ids(_WORDS_OF_TREES, removed.trees).mappings().one()))
+        found.update(dict(self._ids(_WORDS_OF_CELLS, removed.rewritten).mappings().one()))
+        found.update(dict(self._turns(_WORDS_OF_TURNS, removed.turns).mappings().one()))
         found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, moments=list(removed.moments)).scalar_one()
         found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
         found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()

@@ -10,7 +10,16 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import TenantId
 from memforest_core.erase.rows import clearing
 from memforest_core.store import tables as m
-from memforest_core.store.copying import CONTENT, RECORDS, blanks, copy_rows, old, rows_below, stored_columns, words_left
+from memforest_core.store.copying import (
+    CONTENT,
+    RECORDS,
+    blanks,
+    copy_rows,
+    old,
+    rows_below,
+    stored_columns,
+    words_left,
+)
 from memforest_core.transfer.bundles.records import TABLES
 
 NOT_CONTENT = {
@@ -91,7 +100,9 @@ def test_a_column_of_text_bytes_or_json_without_a_policy_is_found() -> None:
 
 @pytest.mark.parametrize("table", ["turn", "cell", "tree"])
 def test_each_column_of_words_is_blanked_and_looked_for(table: str) -> None:
-    words = {each.name for each in m.Base.metadata.tables[f"memforest.{table}"].c if each.info.get("personal") == "words"}
+    words = {
+        each.name for each in m.Base.metadata.tables[f"memforest.{table}"].c if each.info.get("personal") == "words"
+    }
     assert blanks(table).keys() == words
     assert words_left(table, "x").keys() == {f"{table}.{name}" for name in words}
 
