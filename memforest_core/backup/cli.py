@@ -160,8 +160,8 @@ def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:
 
     services = memory.services
     own = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
-    erasure = services.lifecycle.erasure
-    reindexing = Reindexing(services.jobs, own.tasks, services.indexer, own.upkeep, own.generations, erasure)
+    others = (services.indexer, own.upkeep, own.generations, services.lifecycle.erasure, services.reconciler)
+    reindexing = Reindexing(services.jobs, own.tasks, *others)
     reindexing.run(report_progress)
     if not asked:
         return 0

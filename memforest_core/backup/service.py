@@ -30,6 +30,7 @@ from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import PointKind
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.schema import RESTORE_NOTE, head_revision, opened_owner, upgrade
+from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.records import TaskId
 from memforest_core.work.rows.jobs import JobStore
 from memforest_core.work.runner import OperationRunner
@@ -141,6 +142,7 @@ class Reindexing:
     upkeep: IndexUpkeep
     generations: Generations
     erasure: Erasure
+    reconciler: Reconciler
 
     def run(self, told: Told) -> None:
         """Until no row is behind. Raises IndexUnavailable, StoreUnavailable."""
@@ -173,6 +175,9 @@ class Reindexing:
 
     @contextmanager
     def _enlisted(self) -> Iterator[WorkerId]:
+        # What a restore that was killed had claimed is free at once.
+        self.jobs.strike_off_name("restore")
+        self.reconciler.run()
         worker = WorkerId(uuid4())
         self.jobs.enlist(worker, "restore", ())
         try:
