@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import SecretStr
 
 from memforest_core.cli.opening import opened_memory, quiet_logs
 from memforest_core.cli.options import DataOption, JsonOption
@@ -49,7 +47,6 @@ def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = 
 
 def export_erasures(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The list; one that is there is replaced.")],
-    since: Annotated[datetime | None, typer.Option(help="Only deletions requested from then on (UTC).")] = None,
     data: DataOption = None,
 ) -> None:
     """Write the deletions that were requested to FILE, as ids and digests, for a later restore to repeat.
@@ -62,7 +59,7 @@ def export_erasures(
 
     quiet_logs()
     with _database(data, running=True) as database:
-        asked = asked_erasures(database, since.replace(tzinfo=UTC) if since is not None else None)
+        asked = asked_erasures(database)
     write_list(file, asked, load_settings().database.erasures_key)
     print(f"{len(asked)} deletions are in {file}.")
 
@@ -74,24 +71,20 @@ def restore(
     erasures: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Repeat the deletions of this list.", show_default=False)
     ] = None,
-    live: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Repeat the deletions of this database; its owner's address.", show_default=False
-        ),
-    ] = None,
 ) -> None:
     """Load the backup in DIR into an empty database, build the index anew without any model, and verify all promises.
 
     The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Until its end
     nothing serves from the database. Exit code 1 when a promise is broken.
     """
+    from memforest_core.backup.erasures import read_list
     from memforest_core.backup.service import done, load
+    from memforest_core.settings import load_settings
     from memforest_core.store.schema import restoring
     from memforest_core.verify.cli import exit_code
 
     quiet_logs()
-    asked = _asked(erasures, live)
+    asked = None if erasures is None else read_list(erasures, load_settings().database.erasures_key)
     with _database(data, running=False) as database:
         manifest = load(database, directory, report_progress, repeats=asked is not None)
     with restoring(), opened_memory(data) as memory:
@@ -135,22 +128,6 @@ def _database(data: Path | None, *, running: bool) -> Iterator[DatabaseSettings]
         yield embedded_settings(load_settings(), servers).database
     finally:
         servers.close()
-
-
-def _asked(erasures: Path | None, live: str | None) -> list[AskedErasure] | None:
-    """The deletions to repeat; None without any of the two options."""
-    from memforest_core.backup.erasures import read_list
-    from memforest_core.backup.service import asked_erasures
-    from memforest_core.settings import load_settings
-
-    database = load_settings().database
-    if erasures is not None and live is not None:
-        raise InvalidInput("Give either --erasures or --live.", code="one_list")
-    if erasures is not None:
-        return read_list(erasures, database.erasures_key)
-    if live is not None:
-        return asked_erasures(database.model_copy(update={"migration_url": SecretStr(live)}), None)
-    return None
 
 
 def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:

@@ -43,7 +43,6 @@ _ASKED = sa.text("""
                AND a.owner_hash IS NOT NULL LIMIT 1) AS owner_hash
       FROM memforest.maintenance k
      WHERE k.kind = 'erase' AND k.cancelled_by IS NULL AND NOT k.arguments ? 'dry_run'
-       AND k.created_at >= coalesce(CAST(:since AS timestamptz), '-infinity')
      ORDER BY k.asked
     """)
 _IDENTITIES = sa.text("""
@@ -95,9 +94,9 @@ class Snapshot:
         with _copying(), _cursor(self._connection).copy(statement) as copy:
             yield from copy
 
-    def erasures(self, since: datetime | None) -> list[AskedErasure]:
-        """The deletions that were requested, in their order; later than a moment if one is given."""
-        return [AskedErasure(**row._mapping) for row in self._connection.execute(_ASKED, {"since": since})]
+    def erasures(self) -> list[AskedErasure]:
+        """The deletions that were requested, in their order."""
+        return [AskedErasure(**row._mapping) for row in self._connection.execute(_ASKED)]
 
     def count(self, name: str) -> int:
         """How many rows a table has."""

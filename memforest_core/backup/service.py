@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
@@ -76,10 +75,10 @@ def back_up(database: DatabaseSettings, directory: Path) -> Manifest:
     return manifest
 
 
-def asked_erasures(database: DatabaseSettings, since: datetime | None) -> list[AskedErasure]:
+def asked_erasures(database: DatabaseSettings) -> list[AskedErasure]:
     """The deletions that were requested of a database. Raises InvalidSettings, StoreUnavailable."""
     with opened_owner(database) as engine, Snapshot.opened(engine) as snapshot:
-        return snapshot.erasures(since)
+        return snapshot.erasures()
 
 
 def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bool = False) -> Manifest:
@@ -102,9 +101,7 @@ def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bo
         noted = noted_backup(engine)
         if noted in (note, note + _REPEATS):
             if noted != note and not repeats:
-                raise InvalidSettings(
-                    "This restore was begun with deletions to repeat: give --erasures or --live again."
-                )
+                raise InvalidSettings("This restore was begun with deletions to repeat: give --erasures again.")
             told("the rows are loaded already: going on")
         else:
             found = found_revision(engine)

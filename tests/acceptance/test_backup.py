@@ -379,7 +379,7 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
             process.wait()
     with pytest.raises(InvalidSettings, match="has not ended"):
         asked(target)
-    assert "give --erasures or --live again" in run("restore", directory, **target).stderr
+    assert "give --erasures again" in run("restore", directory, **target).stderr
 
     restored = run("restore", directory, "--erasures", listed, **target, **KEY)
     assert restored.returncode == 0, restored.stderr
@@ -392,10 +392,10 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
     assert "Oslo" in asked(target)
 
 
-def test_deletions_are_repeated_from_the_database_that_still_runs(
+def test_a_deletion_that_the_backup_has_or_that_concerns_nothing_in_it_is_not_repeated(
     source: Stack, target: Mapping[str, str], tmp_path: Path
 ) -> None:
-    """What was deleted before the backup is not repeated, and what came after it is not here."""
+    """What was deleted before the backup is gone there, and what came after it is not there."""
     source.memory.ingest("eve", "s1", said("I live in Wellington.", "Nice."))
     source.memory.ingest("old", "s1", said("I live in Quito.", "Nice."))
     source.drive()
@@ -407,8 +407,8 @@ def test_deletions_are_repeated_from_the_database_that_still_runs(
     forgotten(source, "late", everything=True)
     forgotten(source, "eve", everything=True)
 
-    live = owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"]
-    restored = run("restore", directory, "--live", live, "--json", **target)
+    assert run("erasures", "export", tmp_path / "list", **owner_variables(source), **KEY).returncode == 0
+    restored = run("restore", directory, "--erasures", tmp_path / "list", "--json", **target, **KEY)
     assert restored.returncode == 0, restored.stderr
     assert json.loads(restored.stdout)["repeated"] == 2
     owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
