@@ -51,6 +51,8 @@ class DatabaseSettings(Group):
     url: SecretStr = SecretStr("postgresql+psycopg://memforest_app@localhost/memforest")
     migration_url: SecretStr | None = None
     """The owner's URL, for ``memforest db upgrade``; the service URL when unset."""
+    erasures_key: SecretStr | None = None
+    """Signs the list of ``memforest erasures``, and checks it when a backup is restored: the same for both."""
     pool_size: int = Field(default=5, ge=1)
     """Connections that a process keeps. No call to a model or the index holds one, so its threads share a few."""
     max_overflow: int = Field(default=5, ge=0)

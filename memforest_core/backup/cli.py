@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from memforest_core.api import MemForest
     from memforest_core.backup.files import Manifest
+    from memforest_core.erase.asked import AskedErasure
     from memforest_core.settings import DatabaseSettings
     from memforest_core.verify.records import Report
 
@@ -43,27 +45,59 @@ def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = 
         print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are in {directory} ({size:.1f} MiB).")
 
 
-def restore(directory: Directory, data: DataOption = None, as_json: JsonOption = False) -> None:
+def export_erasures(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The list; one that is there is replaced.")],
+    data: DataOption = None,
+) -> None:
+    """Write the deletions that were requested to FILE, as ids and digests, for a later restore to repeat.
+
+    Connects as memforest backup does. MEMFOREST_DATABASE__ERASURES_KEY signs the list.
+    """
+    from memforest_core.backup.erasures import write_list
+    from memforest_core.backup.service import asked_erasures
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    with _database(data, running=True) as database:
+        asked = asked_erasures(database)
+    write_list(file, asked, load_settings().database.erasures_key)
+    print(f"{len(asked)} deletions are in {file}.")
+
+
+def restore(
+    directory: Directory,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    erasures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Repeat the deletions of this list.", show_default=False)
+    ] = None,
+) -> None:
     """Load the backup in DIR into an empty database, build the index anew without any model, and verify all promises.
 
-    The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Exit code 1
-    when a promise is broken.
+    The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Until its end
+    nothing serves from the database. Exit code 1 when a promise is broken.
     """
+    from memforest_core.backup.erasures import read_list
     from memforest_core.backup.service import done, load
+    from memforest_core.settings import load_settings
+    from memforest_core.store.schema import restoring
     from memforest_core.verify.cli import exit_code
 
     quiet_logs()
+    asked = None if erasures is None else read_list(erasures, load_settings().database.erasures_key)
     with _database(data, running=False) as database:
-        manifest = load(database, directory, report_progress)
-    with opened_memory(data) as memory:
-        _reindex(memory)
+        manifest = load(database, directory, report_progress, repeats=asked is not None)
+    with restoring(), opened_memory(data) as memory:
+        found = _reindex(memory, asked or ())
         report_progress("verifying")
         report = _verified(memory)
         done(memory.settings.database)
     if as_json:
-        print_json(_told(manifest) | {"violations": report.violations, "complete": report.complete})
+        print_json(_told(manifest) | {"repeated": found, "violations": report.violations, "complete": report.complete})
     else:
         print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are restored.")
+        if asked is not None:
+            print(f"{found} of {len(asked)} deletions were repeated; the others concern nothing that is here.")
         print(f"{report.violations} violations in {report.forests} forests (memforest verify shows them).")
     if exit_code(report):
         raise typer.Exit(exit_code(report))
@@ -96,13 +130,20 @@ def _database(data: Path | None, *, running: bool) -> Iterator[DatabaseSettings]
         servers.close()
 
 
-def _reindex(memory: MemForest) -> None:
+def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:
+    """Build the index and repeat deletions; how many of them concern what is here."""
     from memforest_core.backup.service import Reindexing
     from memforest_core.index.opening import open_maintenance
 
     services = memory.services
     own = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
-    Reindexing(services.jobs, own.tasks, services.indexer, own.upkeep, own.generations).run(report_progress)
+    others = (services.indexer, own.upkeep, own.generations, services.lifecycle.erasure, services.reconciler)
+    reindexing = Reindexing(services.jobs, own.tasks, *others)
+    reindexing.run(report_progress)
+    if not asked:
+        return 0
+    # A deletion may have to wait for any other operation.
+    return replace(reindexing, tasks=services.maintenance.tasks).repeat(asked, report_progress)
 
 
 def _verified(memory: MemForest) -> Report:
@@ -130,3 +171,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (backup, restore):
         app.command()(command)
+    erasures = typer.Typer(help="The deletions that a restore repeats.", no_args_is_help=True)
+    erasures.callback()(lambda: None)
+    erasures.command("export")(export_erasures)
+    app.add_typer(erasures, name="erasures")

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import cast
-from uuid import UUID
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 
 from memforest_core.backup.files import Block
+from memforest_core.erase.asked import AskedErasure
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.engine import (
@@ -24,7 +24,7 @@ from memforest_core.store.engine import (
     unhurried,
 )
 from memforest_core.store.refusals import OWNER
-from memforest_core.store.schema import current_revision, hold_back_upgrades
+from memforest_core.store.schema import NOTE, current_revision, hold_back_upgrades
 
 LEFT_OUT = frozenset({"worker", "migration"})
 """Tables whose rows belong to a server and not to its memory: live processes, and what an upgrade notes."""
@@ -36,7 +36,15 @@ _OWNED = sa.text("""
     SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) FROM pg_class c
      WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
     """)
-_NOTE = sa.text("SELECT obj_description('memforest'::regnamespace, 'pg_namespace')")
+_ASKED = sa.text("""
+    SELECT k.tenant_id AS tenant, k.task_id AS task, k.created_at AS asked_at, k.actor, k.forest_id AS forest,
+           k.arguments, (SELECT encode(a.owner_hash, 'hex') FROM memforest.audit a
+             WHERE a.tenant_id = k.tenant_id AND a.forest_id = k.forest_id AND a.task_id = k.task_id
+               AND a.owner_hash IS NOT NULL LIMIT 1) AS owner_hash
+      FROM memforest.maintenance k
+     WHERE k.kind = 'erase' AND k.cancelled_by IS NULL AND NOT k.arguments ? 'dry_run'
+     ORDER BY k.asked
+    """)
 _IDENTITIES = sa.text("""
     SELECT c.relname AS name, a.attname AS attribute FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
      WHERE c.relnamespace = 'memforest'::regnamespace AND a.attidentity <> '' AND NOT a.attisdropped
@@ -85,6 +93,10 @@ class Snapshot:
         statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)").format(_names(columns), _table(name))
         with _copying(), _cursor(self._connection).copy(statement) as copy:
             yield from copy
+
+    def erasures(self) -> list[AskedErasure]:
+        """The deletions that were requested, in their order."""
+        return [AskedErasure(**row._mapping) for row in self._connection.execute(_ASKED)]
 
     def count(self, name: str) -> int:
         """How many rows a table has."""
@@ -140,9 +152,9 @@ class Loading:
                 values = {"table": f"{m.SCHEMA}.{name}", "attribute": attribute, "highest": highest}
                 self._connection.execute(_GO_ON, values)
 
-    def note(self, backup: UUID) -> None:
+    def note(self, note: str) -> None:
         """Note on the schema which backup it was loaded from, until the restore is done."""
-        statement = sql.SQL("COMMENT ON SCHEMA memforest IS {}").format(sql.Literal(str(backup)))
+        statement = sql.SQL("COMMENT ON SCHEMA memforest IS {}").format(sql.Literal(note))
         _cursor(self._connection).execute(statement)
 
     def _run(self, statement: sql.SQL, name: str) -> None:
@@ -155,7 +167,7 @@ def noted_backup(engine: sa.Engine) -> str | None:
     with transaction(engine) as connection:
         if current_revision(connection) is None:
             return None
-        found = connection.scalar(_NOTE)
+        found = connection.scalar(NOTE)
     return None if found is None else str(found)
 
 

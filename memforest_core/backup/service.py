@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,18 +20,22 @@ from memforest_core.backup.rows import (
     saved_tables,
 )
 from memforest_core.domain.ids import TenantId, WorkerId
-from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.erase.asked import AskedErasure
+from memforest_core.erase.service import Erasure
+from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated
 from memforest_core.index.generations import Generations
 from memforest_core.index.rebuild import IndexUpkeep
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import PointKind
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.schema import head_revision, opened_owner, upgrade
+from memforest_core.store.schema import RESTORE_NOTE, head_revision, opened_owner, upgrade
+from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.records import TaskId
 from memforest_core.work.rows.jobs import JobStore
 from memforest_core.work.runner import OperationRunner
 
 POLL_S = 0.2
+_REPEATS = " erasures"
 PATIENCE_S = 60.0
 """What other workers of a node have claimed is waited for as long as this."""
 
@@ -70,10 +75,17 @@ def back_up(database: DatabaseSettings, directory: Path) -> Manifest:
     return manifest
 
 
-def load(database: DatabaseSettings, directory: Path, told: Told) -> Manifest:
+def asked_erasures(database: DatabaseSettings) -> list[AskedErasure]:
+    """The deletions that were requested of a database. Raises InvalidSettings, StoreUnavailable."""
+    with opened_owner(database) as engine, Snapshot.opened(engine) as snapshot:
+        return snapshot.erasures()
+
+
+def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bool = False) -> Manifest:
     """Fill an empty database from a backup, all or nothing, and upgrade it to this version.
 
-    Run again after it was interrupted it goes on where it was. Raises BackupUnusable, InvalidSettings for a database
+    ``repeats`` says that deletions are to be repeated before the restore ends. Run again after it was interrupted it
+    goes on where it was. Raises BackupUnusable, InvalidSettings for a database
     that holds anything, StoreUnavailable.
     """
     manifest = read_manifest(directory)
@@ -85,7 +97,11 @@ def load(database: DatabaseSettings, directory: Path, told: Told) -> Manifest:
     told("checking the files")
     check_files(directory, manifest)
     with opened_owner(database) as engine:
-        if noted_backup(engine) == str(manifest.id):
+        note = f"{RESTORE_NOTE}{manifest.id}"
+        noted = noted_backup(engine)
+        if noted in (note, note + _REPEATS):
+            if noted != note and not repeats:
+                raise InvalidSettings("This restore was begun with deletions to repeat: give --erasures again.")
             told("the rows are loaded already: going on")
         else:
             found = found_revision(engine)
@@ -107,7 +123,7 @@ def load(database: DatabaseSettings, directory: Path, told: Told) -> Manifest:
                     if loaded != table.rows:
                         raise BackupUnusable(f"{directory / table.file} has {loaded} rows instead of {table.rows}.")
                 loading.go_on_counting()
-                loading.note(manifest.id)
+                loading.note(note + _REPEATS * repeats)
         upgrade(database)
     return manifest
 
@@ -118,21 +134,51 @@ class Reindexing:
 
     jobs: JobStore
     tasks: OperationRunner
-    """Of the index's own operations."""
+    """Of the index's own operations; to repeat deletions, of all."""
     indexer: Indexer
     upkeep: IndexUpkeep
     generations: Generations
+    erasure: Erasure
+    reconciler: Reconciler
 
     def run(self, told: Told) -> None:
         """Until no row is behind. Raises IndexUnavailable, StoreUnavailable."""
         self.upkeep.index.prepare()
         self.generations.check(now=True)
         asked = self.upkeep.rebuild()
+        told(f"building the index of {len(asked)} tenants")
+        with self._enlisted() as worker:
+            self._work(asked, worker)
+
+    def repeat(self, erasures: Sequence[AskedErasure], told: Told) -> int:
+        """Repeat deletions one after the other; how many of them concern what is here.
+
+        Raises InvariantViolated for one that leaves anything, IndexUnavailable, StoreUnavailable.
+        """
+        found = 0
+        told(f"repeating {len(erasures)} deletions")
+        with self._enlisted() as worker:
+            for each in erasures:
+                tasks = self.erasure.repeat(each)
+                found += bool(tasks)
+                for task in tasks:
+                    tenant = TenantId(each.tenant)
+                    self._work({tenant: task}, worker)
+                    if not self.erasure.receipt(tenant, task).clean:
+                        raise InvariantViolated(
+                            f"The deletion {task} was not carried out: see memforest dead list, and restore again."
+                        )
+        return found
+
+    @contextmanager
+    def _enlisted(self) -> Iterator[WorkerId]:
+        # What a restore that was killed had claimed is free at once.
+        self.jobs.strike_off_name("restore")
+        self.reconciler.run()
         worker = WorkerId(uuid4())
         self.jobs.enlist(worker, "restore", ())
-        told(f"building the index of {len(asked)} tenants")
         try:
-            self._work(asked, worker)
+            yield worker
         finally:
             self.jobs.leave(worker)
 

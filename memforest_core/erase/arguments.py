@@ -31,12 +31,16 @@ def arguments_of(scope: Scope) -> Numbers:
 
 def scope_of(task: OperationTask) -> Scope:
     """The target of a task. Raises InvariantViolated for a row that no version of this wrote."""
-    given = task.arguments
-    if task.forest_id is None or "target" not in given:
+    if task.forest_id is None or "target" not in task.arguments:
         raise InvariantViolated(f"The erase task {task.id} does not say what to erase.")
+    return scope_in(ForestId(task.forest_id), task.arguments)
+
+
+def scope_in(forest: ForestId, given: Numbers) -> Scope:
+    """The target in a forest that a task's arguments name."""
     return Scope(
         target=Target(str(given["target"])),
-        forest=ForestId(task.forest_id),
+        forest=forest,
         session=SessionId(UUID(str(given["session"]))) if "session" in given else None,
         ordinals=tuple(ordinals_in(str(given.get("turns", "")))),
         fact=FactId(UUID(str(given["fact"]))) if "fact" in given else None,

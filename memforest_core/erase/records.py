@@ -99,6 +99,8 @@ class Removed:
     nodes: tuple[NodeId, ...]
     masked: tuple[NodeId, ...]
     """Nodes that stay, whose summaries had to go."""
+    rewritten: tuple[CellId, ...]
+    """Cells that stay, with fewer turns."""
     trees: tuple[TreeId, ...]
     hashes: tuple[bytes, ...]
     moments: tuple[datetime, ...] = ()

@@ -139,6 +139,7 @@ class Removal:
             facts=tuple(gone),
             nodes=_without(nodes, placed_again, leaves),
             masked=tuple(marked),
+            rewritten=tuple(cell.id for cell in batch.rewritten),
             trees=path.trees,
             hashes=(*hashes, *masked),
             moments=moments,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -12,6 +11,7 @@ from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.erase.arguments import arguments_of
+from memforest_core.erase.asked import AskedErasure, repeat, speaker_digest
 from memforest_core.erase.receipt import Receipt, receipt_of
 from memforest_core.erase.records import Scope, Target
 from memforest_core.erase.rows.erasing import erasing
@@ -129,6 +129,10 @@ class Erasure:
                 rows.deletion.cancel_imports(forests, actor)
         return task
 
+    def repeat(self, asked: AskedErasure) -> list[TaskId]:
+        """Request here what another database was asked for, as ``asked.repeat``."""
+        return repeat(self._engine, asked)
+
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
@@ -172,9 +176,7 @@ def _of_speaker(rows: TargetRows, forest: ForestId, speaker: str) -> Scope:
     speaker = checked_name(speaker, "speaker")
     if not rows.has_speaker(forest, speaker):
         raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
-    # A digest can be compared with, and not be read back.
-    digest = hashlib.sha256(f"{forest}\x1f{speaker}".encode()).hexdigest()
-    return Scope(Target.SPEAKER, forest, speaker=digest)
+    return Scope(Target.SPEAKER, forest, speaker=speaker_digest(forest, speaker))
 
 
 def _nothing(owner: str) -> NotFound:

@@ -27,8 +27,11 @@ CONTENT = (
 )  # fmt: skip
 """The tables of what a forest remembers. Others hold work, caches, accounts and policies, which are never copied."""
 
-LEASE = frozenset({"lost_leases", "lease_token", "lease_until", "worker_id"})
-"""Columns that say who works on a row: no copy has them."""
+RECORDS = ("audit", "llm_call", "maintenance", "maintenance_forest")
+"""The tables that name a forest and outlive it, as ids and counts."""
+
+_BLANKS = {str: "''", bytes: "''", object: "'{}'", list: "'{}'", int: "0"}
+"""What a column of words that can't be NULL is once they are erased, by its type in Python (JSON's is ``object``)."""
 
 _LITERAL = (sa.Uuid, sa.Integer, sa.Boolean)
 
@@ -65,6 +68,7 @@ class StoredColumn:
     name: str
     kind: ValueKind
     null: bool
+    exported: bool
 
 
 def stored_table(name: str) -> sa.Table:
@@ -75,7 +79,7 @@ def stored_table(name: str) -> sa.Table:
 def stored_columns(name: str) -> tuple[StoredColumn, ...]:
     """The columns of a table that a copy has, in their order; for those who have nothing to do with SQL."""
     return tuple(
-        StoredColumn(each.name, kind, bool(each.nullable))
+        StoredColumn(each.name, kind, bool(each.nullable), each.info.get("exported", True))
         for each in _copied(stored_table(name))
         for kind in [next(kind for type_, kind in _KINDS if isinstance(each.type, type_))]
     )
@@ -83,7 +87,22 @@ def stored_columns(name: str) -> tuple[StoredColumn, ...]:
 
 def _copied(table: sa.Table) -> list[sa.Column[Any]]:
     """The columns of a table that a copy has: all but leases and what the database computes itself."""
-    return [each for each in table.c if each.computed is None and each.identity is None and each.name not in LEASE]
+    return [c for c in table.c if c.computed is None and c.identity is None and c.info.get("copied", True)]
+
+
+def blanks(name: str, *, but: Collection[str] = ()) -> dict[str, sa.ColumnClause[Any]]:
+    """The columns of a table that hold words, and their values once these are erased; without the columns ``but``."""
+    return {
+        each.name: sa.literal_column("NULL" if each.nullable else _BLANKS[each.type.python_type])
+        for each in stored_table(name).c
+        if each.info.get("personal") == m.WORDS["personal"] and each.name not in but
+    }
+
+
+def words_left(name: str, alias: str, *, but: Collection[str] = ()) -> dict[str, str]:
+    """For each column of ``blanks``, as ``table.column``, the SQL condition that it still holds words."""
+    columns = blanks(name, but=but).items()
+    return {f"{name}.{column}": f'{alias}."{column}" IS DISTINCT FROM {blank}' for column, blank in columns}
 
 
 def old(name: str) -> sa.ColumnClause[Any]:
@@ -190,7 +209,7 @@ def add_rows(name: str, tenant: TenantId, new: Mapping[str, Iterable[Any]]) -> I
 
 
 def change_rows(
-    name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]], **changed: Any
+    name: str, tenant: TenantId, by: Mapping[str, Iterable[Any]], new: Mapping[str, Iterable[Any]], /, **changed: Any
 ) -> sa.Update:
     """The statement that changes rows of a table; all as in ``copy_rows``."""
     table = stored_table(name)

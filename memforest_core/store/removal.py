@@ -16,9 +16,11 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TenantId
 from memforest_core.domain.scopes import ScopeState
 from memforest_core.memtree import TreeHead
 from memforest_core.store import tables as m
+from memforest_core.store.copying import blanks
 from memforest_core.store.rows import among
 from memforest_core.store.trees import (
     WITHOUT_TREE,
+    WITHOUT_WORDS,
     TreeRows,
     bury_points,
     head_of,
@@ -83,11 +85,11 @@ _ABOVE = sa.text("""
     SELECT node_id, tree_id FROM path
     """)
 
-_DUE = sa.text("""
+_DUE = sa.text(f"""
     UPDATE memforest.tree SET marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()),
-           due_at = least(due_at, now()), title = NULL, title_size = NULL, title_source = NULL
+           due_at = least(due_at, now()), {WITHOUT_WORDS}
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[])) AND state = 'active'
-    """)
+    """)  # noqa: S608 - columns of the tables
 
 
 class RemovalRows(TreeRows):
@@ -179,13 +181,9 @@ class RemovalRows(TreeRows):
                 totals[tree] -= vectors[key]
         set_centroids(self._db, self._tenant, totals)
         # What a topic is called may hold words of what is deleted.
-        r = m.Tree
-        named = (among(r.tree_id, totals), sa.or_(r.title.is_not(None), r.tags.is_not(None)))
-        self._db.execute(
-            sa.update(r)
-            .where(r.tenant_id == self._tenant, *named)
-            .values(title=None, title_size=None, title_source=None, tags=None)
-        )
+        r, blank = m.Tree, blanks("tree")
+        named = (among(r.tree_id, totals), sa.or_(*(r.__table__.c[each].is_not(None) for each in blank)))
+        self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *named).values(blank))
         # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
         p = m.Placement
         holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -33,6 +34,12 @@ LIMITED_GROUP = "memforest_limited"
 
 SHOWN_TABLES = 3
 """Tables that the refusal of an unbound role names."""
+
+NOTE = sa.text("SELECT obj_description(to_regnamespace('memforest'), 'pg_namespace')")
+RESTORE_NOTE = "memforest restore "
+"""Begins the note on the schema that stays from a restore's load until its end; then comes the backup's id."""
+
+_RESTORING: ContextVar[bool] = ContextVar("restoring", default=False)
 
 _LOCK = 0x6D656D66
 """Key of the advisory lock that lets one upgrade run at a time."""
@@ -204,8 +211,19 @@ def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
     return follows is not None and follows == head_revision()
 
 
+@contextmanager
+def restoring() -> Iterator[None]:
+    """What is opened meanwhile, by this thread, may use a database whose restore has not ended."""
+    token = _RESTORING.set(True)
+    try:
+        yield
+    finally:
+        _RESTORING.reset(token)
+
+
 def check_ready(engine: sa.Engine) -> None:
-    """Refuse to serve from a database at another revision, or as a role without rights or with too many.
+    """Refuse to serve from a database at another revision or before its restore has ended, or as a role without rights
+    or with too many.
 
     One compatible migration ahead is accepted: its new columns and tables are not needed yet. That tenants are apart is
     tried out. Raises InvalidSettings, StoreUnavailable.
@@ -218,6 +236,10 @@ def check_ready(engine: sa.Engine) -> None:
             raise InvalidSettings(
                 "The role in MEMFOREST_DATABASE__URL has no rights on MemForest's tables: run memforest db upgrade"
                 f" with {OWNER} set."
+            )
+        if not _RESTORING.get() and str(connection.scalar(NOTE) or "").startswith(RESTORE_NOTE):
+            raise InvalidSettings(
+                "The restore of this database has not ended: run memforest restore again, with the same options."
             )
         found = current_revision(connection)
         if found != head_revision() and not _one_ahead(connection, found):

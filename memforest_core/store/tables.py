@@ -8,7 +8,7 @@ has a word for a name: head, other, child, newer, parent.
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -61,6 +61,22 @@ class Base(DeclarativeBase):
 
 NOW = text("clock_timestamp()")
 
+# A column's policy. Each column of text, bytes or JSON has one of the first three; all that is erased, counted, copied
+# and exported is derived from them.
+WORDS = {"personal": "words"}
+"""What was said or made of it: blanked in a row that outlives its words, deleted with any other."""
+NAME = {"personal": "row"}
+"""Somebody's name or id, or made of one: deleted with its row."""
+CODE = {"personal": ""}
+"""Nothing of a person."""
+NOT_COPIED = {"copied": False}
+"""Who works on a row."""
+NOT_EXPORTED = {"exported": False}
+"""What an import computes, or what only this database needs."""
+Words = Annotated[str, mapped_column(info=WORDS)]
+Name = Annotated[str, mapped_column(info=NAME)]
+Code = Annotated[str, mapped_column(info=CODE)]
+
 
 def _belongs_to(parent: str, *keys: str, onupdate: str | None = None, ondelete: str | None = None) -> Constraint:
     """The reference to a parent row of the same tenant, whose key columns have the same names."""
@@ -80,22 +96,22 @@ WORK_STATES = "('held', 'ready', 'running', 'done', 'dead')"
 class OfTenant:
     """The column that leads the key of every table with a tenant's rows."""
 
-    tenant_id: Mapped[str] = mapped_column(primary_key=True, sort_order=-1)
+    tenant_id: Mapped[Code] = mapped_column(primary_key=True, sort_order=-1)
 
 
 class Work:
     """The columns of every unit of work: its state, its attempts, and the lease with its worker and deadline."""
 
-    state: Mapped[str] = mapped_column(server_default="ready")
+    state: Mapped[Code] = mapped_column(server_default="ready")
     lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     attempts: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    lost_leases: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    lost_leases: Mapped[int] = mapped_column(SmallInteger, server_default="0", info=NOT_COPIED)
     available_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    lease_token: Mapped[UUID | None]
-    lease_until: Mapped[datetime | None]
-    worker_id: Mapped[UUID | None]
-    error_code: Mapped[str | None]
-    error_text: Mapped[str | None]
+    lease_token: Mapped[UUID | None] = mapped_column(info=NOT_COPIED)
+    lease_until: Mapped[datetime | None] = mapped_column(info=NOT_COPIED)
+    worker_id: Mapped[UUID | None] = mapped_column(info=NOT_COPIED)
+    error_code: Mapped[Code | None]
+    error_text: Mapped[Code | None]
 
 
 class Tenant(OfTenant, Base):
@@ -113,8 +129,8 @@ class TenantRole(Base):
 
     __tablename__ = "tenant_role"
 
-    role: Mapped[str] = mapped_column(primary_key=True)
-    tenant: Mapped[str] = mapped_column(primary_key=True)
+    role: Mapped[Code] = mapped_column(primary_key=True)
+    tenant: Mapped[Code] = mapped_column(primary_key=True)
     granted_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
@@ -128,11 +144,11 @@ class ApiKey(OfTenant, Base):
     )
 
     key_id: Mapped[UUID] = mapped_column(primary_key=True)
-    secret_hash: Mapped[bytes]
+    secret_hash: Mapped[bytes] = mapped_column(info=CODE)
     """SHA-256; ``memforest.key_caller`` finds the key by it in whichever tenant."""
-    name: Mapped[str]
-    scope: Mapped[str]
-    owners: Mapped[str | None]
+    name: Mapped[Code]
+    scope: Mapped[Code]
+    owners: Mapped[Code | None]
     requests_per_minute: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     revoked_at: Mapped[datetime | None]
@@ -145,12 +161,12 @@ class WebhookEndpoint(OfTenant, Base):
     __tablename__ = "webhook_endpoint"
 
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
-    url: Mapped[str]
-    events: Mapped[list[str]]
-    description: Mapped[str] = mapped_column(server_default="")
-    secret: Mapped[str]
+    url: Mapped[Code]
+    events: Mapped[list[str]] = mapped_column(info=CODE)
+    description: Mapped[Code] = mapped_column(server_default="")
+    secret: Mapped[Code]
     """As it was shown: each message is signed with it."""
-    former_secret: Mapped[str | None]
+    former_secret: Mapped[Code | None]
     """The one before, with which messages are signed too until ``former_until``."""
     former_until: Mapped[datetime | None]
     enabled: Mapped[bool] = mapped_column(server_default="true")
@@ -177,8 +193,8 @@ class WebhookDelivery(OfTenant, Work, Base):
 
     delivery_id: Mapped[UUID] = mapped_column(primary_key=True)
     endpoint_id: Mapped[UUID]
-    event: Mapped[str]
-    data: Mapped[dict[str, Any]]
+    event: Mapped[Code]
+    data: Mapped[dict[str, Any]] = mapped_column(info=NAME)
     """Ids only; an owner's name only together with their ``forest_id``."""
     forest_id: Mapped[UUID | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
@@ -198,17 +214,17 @@ class Forest(OfTenant, Base):
     )
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    owner: Mapped[str]
-    time_zone: Mapped[str] = mapped_column(server_default="UTC")
+    owner: Mapped[Name]
+    time_zone: Mapped[Code] = mapped_column(server_default="UTC")
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     reduce_available_at: Mapped[datetime] = mapped_column(server_default=NOW)
     reduce_failures: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     scene_seq: Mapped[int] = mapped_column(server_default="0")
-    state: Mapped[str] = mapped_column(server_default="live")
+    state: Mapped[Code] = mapped_column(server_default="live")
     """``frozen`` takes no sessions, ``hidden`` is being built beside a live one, ``gone`` is being deleted."""
-    rules: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    rules: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
     """The branching and thresholds it was materialized with, where they differ from the settings."""
-    display_name: Mapped[str | None]
+    display_name: Mapped[Name | None]
     """The owner's display name, when the id is no name."""
 
 
@@ -226,21 +242,21 @@ class Session(OfTenant, Base):
 
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
-    external_id: Mapped[str]
-    time_zone: Mapped[str]
+    external_id: Mapped[Name]
+    time_zone: Mapped[Code]
     started_at: Mapped[datetime]
     turn_count: Mapped[int] = mapped_column(server_default="0")
     cell_count: Mapped[int] = mapped_column(server_default="0")
     lane: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
-    trace: Mapped[str | None]
+    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}", info=NAME)
+    trace: Mapped[Code | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    origin_owner: Mapped[str | None]
+    origin_owner: Mapped[Name | None]
     """Whose forest it was accepted in, when it came here by a merge."""
     note: Mapped[bool] = mapped_column(server_default="false")
     """What is said in it is to be kept: the reducer pins its facts in the transaction that stores them."""
-    channel: Mapped[str | None]
+    channel: Mapped[Name | None]
     """Where it took place, as the caller names it."""
     pinned: Mapped[bool] = mapped_column(server_default="false")
     """No policy takes anything of it."""
@@ -252,8 +268,8 @@ class Speaker(OfTenant, Base):
     __tablename__ = "speaker"
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    speaker_id: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(primary_key=True)
+    speaker_id: Mapped[Name] = mapped_column(primary_key=True)
+    name: Mapped[Name] = mapped_column(primary_key=True)
     since: Mapped[datetime | None]
     """When the first turn under the name was said, as far as it was accepted then; the latest is the newest name."""
 
@@ -270,14 +286,14 @@ class TurnRow(OfTenant, Base):
 
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
     ordinal: Mapped[int] = mapped_column(primary_key=True)
-    external_id: Mapped[str]
-    role: Mapped[str]
-    content: Mapped[str]
+    external_id: Mapped[Name]
+    role: Mapped[Code]
+    content: Mapped[Words]
     occurred_at: Mapped[datetime]
     dated: Mapped[bool]
-    speaker_id: Mapped[str]
-    name: Mapped[str]
-    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}")
+    speaker_id: Mapped[Words]
+    name: Mapped[Words]
+    metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}", info=WORDS)
     erased: Mapped[bool] = mapped_column(server_default="false")
     """The content is deleted; the row keeps its ordinal and id, so that sending the session again changes nothing."""
     pinned: Mapped[bool] = mapped_column(server_default="false")
@@ -323,13 +339,13 @@ class Cell(OfTenant, Work, Base):
     last_turn: Mapped[int]
     char_start: Mapped[int | None]
     char_end: Mapped[int | None]
-    text: Mapped[str]
-    text_hash: Mapped[bytes]
+    text: Mapped[Words]
+    text_hash: Mapped[bytes] = mapped_column(info=WORDS)
     time_start: Mapped[datetime]
     time_end: Mapped[datetime]
     placed: Mapped[bool] = mapped_column(server_default="false")
-    outcome: Mapped[str | None]
-    summary: Mapped[str | None]
+    outcome: Mapped[Code | None]
+    summary: Mapped[Words | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     extracted_at: Mapped[datetime | None]
     placed_at: Mapped[datetime | None]
@@ -350,10 +366,10 @@ class CandidateRow(OfTenant, Base):
     cell_id: Mapped[UUID] = mapped_column(primary_key=True)
     item: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     turn_ordinals: Mapped[list[int]] = mapped_column(ARRAY(BigInteger))
-    quote: Mapped[str]
-    statement: Mapped[dict[str, Any]]
-    text_hash: Mapped[bytes]
-    routing_hash: Mapped[bytes]
+    quote: Mapped[Words]
+    statement: Mapped[dict[str, Any]] = mapped_column(info=WORDS)
+    text_hash: Mapped[bytes] = mapped_column(info=WORDS)
+    routing_hash: Mapped[bytes] = mapped_column(info=WORDS)
 
 
 class FactRow(OfTenant, Base):
@@ -375,15 +391,15 @@ class FactRow(OfTenant, Base):
     fact_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     seq: Mapped[int] = mapped_column(BigInteger, Identity())
-    text: Mapped[str]
-    normalized: Mapped[str]
-    text_hash: Mapped[bytes]
+    text: Mapped[Words]
+    normalized: Mapped[Words]
+    text_hash: Mapped[bytes] = mapped_column(info=WORDS)
     time_start: Mapped[datetime | None]
     time_end: Mapped[datetime | None]
     mentioned_at: Mapped[datetime]
-    subject_key: Mapped[str]
-    attribute: Mapped[str]
-    statement: Mapped[dict[str, Any]]
+    subject_key: Mapped[Name]
+    attribute: Mapped[Name]
+    statement: Mapped[dict[str, Any]] = mapped_column(info=WORDS)
     key_time: Mapped[int] = mapped_column(BigInteger)
     key_ordinal: Mapped[int]
     key_item: Mapped[int]
@@ -427,32 +443,32 @@ class Tree(OfTenant, Base):
 
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
-    kind: Mapped[str]
-    scope_key: Mapped[str]
-    label: Mapped[str]
-    state: Mapped[str]
+    kind: Mapped[Code]
+    scope_key: Mapped[Name]
+    label: Mapped[Name]
+    state: Mapped[Code]
     k: Mapped[int] = mapped_column(SmallInteger)
     root_id: Mapped[UUID | None]
     height: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     leaf_count: Mapped[int] = mapped_column(server_default="0")
     session_id: Mapped[UUID | None]
-    domain: Mapped[str] = mapped_column(server_default="")
-    centroid: Mapped[bytes | None]
+    domain: Mapped[Name] = mapped_column(server_default="")
+    centroid: Mapped[bytes | None] = mapped_column(info=NAME)
     time_start: Mapped[datetime | None]
     time_end: Mapped[datetime | None]
-    marks: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    first_mark_at: Mapped[datetime | None]
-    last_mark_at: Mapped[datetime | None]
-    due_at: Mapped[datetime | None]
+    marks: Mapped[int] = mapped_column(BigInteger, server_default="0", info=NOT_EXPORTED)
+    first_mark_at: Mapped[datetime | None] = mapped_column(info=NOT_EXPORTED)
+    last_mark_at: Mapped[datetime | None] = mapped_column(info=NOT_EXPORTED)
+    due_at: Mapped[datetime | None] = mapped_column(info=NOT_EXPORTED)
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    title: Mapped[str | None]
+    title: Mapped[Words | None]
     """What a scene is called; like its tags it is cleared when a fact of the scene is deleted."""
-    title_size: Mapped[int | None]
-    title_source: Mapped[str | None]
+    title_size: Mapped[int | None] = mapped_column(info=WORDS)
+    title_source: Mapped[Words | None]
     """How refresh made the title; None for one that it did not make, which it leaves alone."""
-    tags: Mapped[str | None]
+    tags: Mapped[Words | None]
     """The tags that a user gave a scene, a line each."""
-    cold_at: Mapped[datetime | None]
+    cold_at: Mapped[datetime | None] = mapped_column(info=NOT_EXPORTED)
     """Since when a scene's facts are out of the vector index; None while it is hot."""
 
 
@@ -495,15 +511,15 @@ class NodeRow(OfTenant, Base):
     key_time: Mapped[int] = mapped_column(BigInteger)
     key_ordinal: Mapped[int]
     key_item: Mapped[int]
-    key_id: Mapped[str] = mapped_column(Text(collation="C"))
+    key_id: Mapped[Code] = mapped_column(Text(collation="C"))
     time_start: Mapped[int | None] = mapped_column(BigInteger)
     time_end: Mapped[int | None] = mapped_column(BigInteger)
     leaf_count: Mapped[int]
     version: Mapped[int] = mapped_column(BigInteger)
     clean_version: Mapped[int] = mapped_column(BigInteger)
-    erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0", info=NOT_EXPORTED)
     payload_id: Mapped[UUID | None]
-    state: Mapped[str] = mapped_column(
+    state: Mapped[Code] = mapped_column(
         Computed(
             "CASE WHEN dead THEN 'dead' WHEN lease_token IS NOT NULL THEN 'running'"
             " WHEN version > clean_version THEN 'ready' ELSE 'done' END",
@@ -511,14 +527,14 @@ class NodeRow(OfTenant, Base):
         )
     )
     attempts: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    lost_leases: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    lost_leases: Mapped[int] = mapped_column(SmallInteger, server_default="0", info=NOT_COPIED)
     available_at: Mapped[datetime] = mapped_column(server_default=NOW)
-    lease_token: Mapped[UUID | None]
-    lease_until: Mapped[datetime | None]
-    worker_id: Mapped[UUID | None]
+    lease_token: Mapped[UUID | None] = mapped_column(info=NOT_COPIED)
+    lease_until: Mapped[datetime | None] = mapped_column(info=NOT_COPIED)
+    worker_id: Mapped[UUID | None] = mapped_column(info=NOT_COPIED)
     dead: Mapped[bool] = mapped_column(server_default="false")
-    error_code: Mapped[str | None]
-    error_text: Mapped[str | None]
+    error_code: Mapped[Code | None]
+    error_text: Mapped[Code | None]
 
 
 class NodeSummary(OfTenant, Base):
@@ -531,16 +547,16 @@ class NodeSummary(OfTenant, Base):
     )
 
     node_id: Mapped[UUID] = mapped_column(primary_key=True)
-    text_: Mapped[str] = mapped_column("text")
-    source: Mapped[str]
-    model: Mapped[str]
-    input_hash: Mapped[bytes]
+    text_: Mapped[Words] = mapped_column("text")
+    source: Mapped[Code]
+    model: Mapped[Code]
+    input_hash: Mapped[bytes] = mapped_column(info=WORDS)
     version: Mapped[int] = mapped_column(BigInteger)
-    vector: Mapped[bytes]
-    vector_model: Mapped[str]
-    pooled: Mapped[bytes | None]
+    vector: Mapped[bytes] = mapped_column(info=WORDS)
+    vector_model: Mapped[str] = mapped_column(info=CODE | NOT_EXPORTED)
+    pooled: Mapped[bytes | None] = mapped_column(info=WORDS)
     """The mean vector of its leaves, where that is not its ``vector``."""
-    terms: Mapped[bytes]
+    terms: Mapped[bytes] = mapped_column(info=WORDS)
     redo_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
@@ -554,8 +570,8 @@ class Summary(OfTenant, Base):
         _index("ix_summary_cache_forest", "tenant_id", "forest_id"),
     )
 
-    input_hash: Mapped[bytes] = mapped_column(primary_key=True)
-    text: Mapped[str]
+    input_hash: Mapped[bytes] = mapped_column(primary_key=True, info=WORDS)
+    text: Mapped[Words]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     forest_id: Mapped[UUID | None]
     tree_id: Mapped[UUID | None]
@@ -569,10 +585,10 @@ class VectorRow(OfTenant, Base):
     __table_args__ = (_belongs_to("forest", "forest_id"),)
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    model: Mapped[str] = mapped_column(primary_key=True)
-    text_hash: Mapped[bytes] = mapped_column(primary_key=True)
-    vector: Mapped[bytes]
-    tokens: Mapped[bytes | None]
+    model: Mapped[str] = mapped_column(primary_key=True, info=CODE | NOT_EXPORTED)
+    text_hash: Mapped[bytes] = mapped_column(primary_key=True, info=WORDS)
+    vector: Mapped[bytes] = mapped_column(info=WORDS)
+    tokens: Mapped[bytes | None] = mapped_column(info=WORDS | NOT_EXPORTED)
     """Of a cell's text, if its model gives them: its token vectors (``models/token_vectors.py``)."""
 
 
@@ -585,8 +601,8 @@ class ExtractionCache(OfTenant, Base):
         _index("ix_extraction_cache_forest", "tenant_id", "forest_id"),
     )
 
-    input_hash: Mapped[bytes] = mapped_column(primary_key=True)
-    answer: Mapped[dict[str, Any]]
+    input_hash: Mapped[bytes] = mapped_column(primary_key=True, info=WORDS)
+    answer: Mapped[dict[str, Any]] = mapped_column(info=WORDS)
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     forest_id: Mapped[UUID | None]
     session_id: Mapped[UUID | None]
@@ -599,7 +615,7 @@ class RunningSession(OfTenant, Base):
     __table_args__ = (_belongs_to("forest", "forest_id", ondelete="CASCADE"),)
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    external_id: Mapped[str]
+    external_id: Mapped[Name]
     """The caller's id; the session has no row before its first turn."""
     started_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
@@ -617,10 +633,10 @@ class SessionWindow(OfTenant, Base):
     forest_id: Mapped[UUID]
     turns: Mapped[int]
     """It stands for the turns before this ordinal."""
-    text_: Mapped[str] = mapped_column("text")
-    source: Mapped[str]
-    model: Mapped[str]
-    input_hash: Mapped[bytes]
+    text_: Mapped[Words] = mapped_column("text")
+    source: Mapped[Code]
+    model: Mapped[Code]
+    input_hash: Mapped[bytes] = mapped_column(info=WORDS)
     """A digest of those turns, made from the one before and the turns that were added."""
     version: Mapped[UUID]
     """New with each text, so that of two that are made at once only the first one is kept."""
@@ -665,22 +681,22 @@ class CalendarDigest(OfTenant, Base):
     )
 
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    span: Mapped[str] = mapped_column(primary_key=True)
+    span: Mapped[Code] = mapped_column(primary_key=True)
     first_day: Mapped[date] = mapped_column(primary_key=True)
     """In the forest's time zone."""
     start_at: Mapped[datetime]
     end_at: Mapped[datetime]
     """It tells of turns from the one moment to before the other."""
-    texts: Mapped[list[Any]] = mapped_column(JSONB)
+    texts: Mapped[list[Any]] = mapped_column(JSONB, info=WORDS)
     """Of a day a text for each speaker, else one text."""
-    sources: Mapped[list[Any]] = mapped_column(JSONB)
+    sources: Mapped[list[Any]] = mapped_column(JSONB, info=WORDS)
     """Of a day the sessions, with the caller's ids of their first and last turn; else the days that have digests."""
     turns: Mapped[int]
     left_out: Mapped[int]
     """Turns that were too many for the model, the oldest ones."""
-    source: Mapped[str]
-    model: Mapped[str]
-    input_hash: Mapped[bytes]
+    source: Mapped[Code]
+    model: Mapped[Code]
+    input_hash: Mapped[bytes] = mapped_column(info=WORDS)
     """A digest of the turns, or of the versions of the rows that it was made from."""
     version: Mapped[UUID]
     """New with each text, so that of two that are made at once only the first one is kept."""
@@ -706,7 +722,7 @@ class IndexRow(OfTenant, Work, Base):
 
     point_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
-    kind: Mapped[str]
+    kind: Mapped[Code]
     version: Mapped[int] = mapped_column(BigInteger, server_default=text("nextval('memforest.point_version')"))
     """From one sequence: a point that is deleted and written again has a higher version than before."""
     erased_version: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -738,17 +754,17 @@ class OperationRow(OfTenant, Work, Base):
     )
 
     task_id: Mapped[UUID] = mapped_column(primary_key=True)
-    kind: Mapped[str]
-    subject: Mapped[str] = mapped_column(server_default="")
-    arguments: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
-    progress: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    kind: Mapped[Code]
+    subject: Mapped[Code] = mapped_column(server_default="")
+    arguments: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
+    progress: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     finished_at: Mapped[datetime | None]
     forest_id: Mapped[UUID | None]
-    actor: Mapped[str] = mapped_column(server_default="")
+    actor: Mapped[Code] = mapped_column(server_default="")
     asked: Mapped[int] = mapped_column(BigInteger, Identity())
     """Its position in the order of requests: of two tasks that exclude each other the later one waits."""
-    cancelled_by: Mapped[str | None]
+    cancelled_by: Mapped[Code | None]
     """The actor that cancelled it: workers undo it instead of continuing."""
 
 
@@ -763,7 +779,7 @@ class OperationForestRow(OfTenant, Base):
 
     task_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID] = mapped_column(primary_key=True)
-    role: Mapped[str]
+    role: Mapped[Code]
 
 
 class Visit(OfTenant, Base):
@@ -795,7 +811,7 @@ class RetentionPolicy(OfTenant, Base):
     facts_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     digests_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
     window_max_age_s: Mapped[int | None] = mapped_column(BigInteger)
-    first_out: Mapped[str] = mapped_column(server_default="age")
+    first_out: Mapped[Code] = mapped_column(server_default="age")
     """What goes first of what is too much."""
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
@@ -814,13 +830,13 @@ class Audit(OfTenant, Base):
 
     audit_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=NOW)
-    actor: Mapped[str]
-    action: Mapped[str]
-    outcome: Mapped[str]
+    actor: Mapped[Code]
+    action: Mapped[Code]
+    outcome: Mapped[Code]
     forest_id: Mapped[UUID | None]
-    owner_hash: Mapped[bytes | None]
+    owner_hash: Mapped[bytes | None] = mapped_column(info=CODE)
     task_id: Mapped[UUID | None]
-    detail: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    detail: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
 
 
 class LlmCall(OfTenant, Base):
@@ -834,8 +850,8 @@ class LlmCall(OfTenant, Base):
 
     call_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=NOW)
-    step: Mapped[str]
-    model: Mapped[str]
+    step: Mapped[Code]
+    model: Mapped[Code]
     forest_id: Mapped[UUID | None]
     session_id: Mapped[UUID | None]
     prompt_tokens: Mapped[int]
@@ -843,7 +859,7 @@ class LlmCall(OfTenant, Base):
     cached_tokens: Mapped[int]
     cost_usd: Mapped[float]
     latency_ms: Mapped[float]
-    outcome: Mapped[str]
+    outcome: Mapped[Code]
 
 
 class Worker(Base):
@@ -852,10 +868,10 @@ class Worker(Base):
     __tablename__ = "worker"
 
     worker_id: Mapped[UUID] = mapped_column(primary_key=True)
-    name: Mapped[str]
-    queues: Mapped[list[str]]
+    name: Mapped[Code]
+    queues: Mapped[list[str]] = mapped_column(info=CODE)
     connections: Mapped[int] = mapped_column(server_default="0")
-    version: Mapped[str] = mapped_column(server_default="")
+    version: Mapped[Code] = mapped_column(server_default="")
     started_at: Mapped[datetime] = mapped_column(server_default=NOW)
     heartbeat_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
@@ -865,14 +881,14 @@ class Collection(Base):
 
     __tablename__ = "collection"
 
-    name: Mapped[str] = mapped_column(primary_key=True)
-    model: Mapped[str]
+    name: Mapped[Code] = mapped_column(primary_key=True)
+    model: Mapped[Code]
     dimension: Mapped[int]
     live: Mapped[bool]
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     generation: Mapped[UUID | None]
     """The mark written to the index last; another mark there means that one of the stores was restored."""
-    store_started: Mapped[str | None]
+    store_started: Mapped[Code | None]
     """Which start of which Postgres server the generation was confirmed under."""
 
 
@@ -881,7 +897,7 @@ class MigrationRow(Base):
 
     __tablename__ = "migration"
 
-    revision: Mapped[str] = mapped_column(primary_key=True)
-    follows: Mapped[str | None]
+    revision: Mapped[Code] = mapped_column(primary_key=True)
+    follows: Mapped[Code | None]
     compatible: Mapped[bool]
     applied_at: Mapped[datetime] = mapped_column(server_default=NOW)

@@ -16,7 +16,7 @@ from memforest_core.domain.ids import NodeId, PayloadId, TenantId, TreeId
 from memforest_core.memtree import Diff, Key, Node, TreeHead
 from memforest_core.models.calls import Vectors
 from memforest_core.store import tables as m
-from memforest_core.store.copying import adding, change_rows, changing, columns_of, given_to
+from memforest_core.store.copying import adding, blanks, change_rows, changing, columns_of, given_to
 from memforest_core.store.rows import TenantRows, among
 from memforest_core.store.vectors import to_bytes
 
@@ -132,12 +132,14 @@ _HEADS = sa.text("""
      WHERE r.tenant_id = :t AND r.tree_id = u.tree
     """)
 
-WITHOUT_TREE = sa.text("""
+WITHOUT_WORDS = ", ".join(f'"{column}" = {blank}' for column, blank in blanks("tree").items())
+
+WITHOUT_TREE = sa.text(f"""
     UPDATE memforest.tree SET state = CASE kind WHEN 'scene' THEN 'merged' ELSE 'candidate' END, root_id = NULL,
-           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1, title = NULL,
-           title_size = NULL, title_source = NULL, tags = NULL, cold_at = NULL
+           height = 0, leaf_count = 0, due_at = NULL, first_mark_at = NULL, marks = marks + 1, cold_at = NULL,
+           {WITHOUT_WORDS}
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
-    """)
+    """)  # noqa: S608 - columns of the tables
 
 # Routing prefers scenes that are near in time: a scene spans what it holds. A title may quote a fact that went.
 _SPANS = sa.text("""

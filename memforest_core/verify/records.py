@@ -35,7 +35,7 @@ class Check(StrEnum):
         check._value_, check.promise, check.repairable = value, promise, repairable
         return check
 
-    TURNS = "turns", "the turns of a session are numbered from 0 without gaps, and are in cells", True
+    TURNS = "turns", "turns of a session are numbered from 0 without gaps, in cells, or blank if erased", True
     CELLS = "cells", "cells cover all turns of their session once, in order"
     SESSION_COUNTERS = "session_counters", "sessions count their turns and cells", True
     WINDOWS = "windows", "a cell that waits for extraction can be claimed", True

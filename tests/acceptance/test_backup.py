@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -28,8 +29,10 @@ from memforest_core.api import MemForest
 from memforest_core.backup import service
 from memforest_core.backup.rows import saved_tables
 from memforest_core.cli.program import app
+from memforest_core.errors import InvalidSettings
 from memforest_core.store import schema
 from memforest_core.store.schema import head_revision
+from memforest_core.transfer.rebuild.records import Options
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 TIMEOUT_S = 150.0
@@ -168,6 +171,15 @@ def contents(url: str) -> dict[str, list[str]]:
         engine.dispose()
 
 
+def has_tables(url: str) -> bool:
+    engine = sa.create_engine(url)
+    try:
+        with engine.connect() as connection:
+            return connection.scalar(sa.text("SELECT to_regclass('memforest.fact')")) is not None
+    finally:
+        engine.dispose()
+
+
 def has_facts(url: str) -> bool:
     """A look at one table: at all of them in one transaction it could be what a restore waits for, and the reverse."""
     engine = sa.create_engine(url)
@@ -300,6 +312,107 @@ def test_a_restore_that_was_killed_is_run_again(
     assert "the rows are loaded already" in restored.stderr
     assert contents(owner) == contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
     assert "Oslo" in asked(target)
+
+
+KEY = {"MEMFOREST_DATABASE__ERASURES_KEY": "a secret of the operator"}
+
+
+def forgotten(source: Stack, owner: str, **target: Any) -> None:
+    source.services.lifecycle.erasure.ask(source.tenant, owner, actor="test", **target)
+    source.drive()
+
+
+def holding(url: str, word: str) -> list[str]:
+    return [name for name, rows in contents(url).items() if any(word.lower() in row.lower() for row in rows)]
+
+
+def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serves(
+    source: Stack, target: Mapping[str, str], servers: SessionServers, tmp_path: Path
+) -> None:
+    """Given a backup, then a deleted owner and session, and after a rebuild a deleted fact, turn and speaker, when the
+    backup is restored with their list and killed with -9 within a deletion, then nothing serves until it is run again
+    with the list, and no word of them is left."""
+    memory, operations = source.memory, source.services.operations
+    memory.ingest("eve", "s1", said("I live in Wellington.", "Nice."))
+    memory.ingest("ann", "whole", said("I have a parrot called Zorblax.", "Nice."))
+    spoken = said(
+        "I bought an oboe named Kvintonia.", "I own a kayak named Plimsoll.", "I paid 5 dollars for a Brumblelamp."
+    )
+    spoken[1] |= {"speaker_id": "sam", "name": "Sam"}
+    memory.ingest("ann", "mixed", [*spoken, *said("I work at Globex.", "Good.", start=1_800_000_000)])
+    source.drive()
+    directory, listed = tmp_path / "backup", tmp_path / "deletions"
+    assert run("backup", directory, **owner_variables(source)).returncode == 0
+
+    forgotten(source, "eve", everything=True)
+    forgotten(source, "ann", session="whole")
+    before = operations.find_forest(source.tenant, "ann")
+    source.services.lifecycle.rematerializing.ask(source.tenant, "ann", Options({"session_k": 4}), actor="test")
+    while operations.find_forest(source.tenant, "ann") == before:
+        source.execute("UPDATE memforest.maintenance SET available_at = now() WHERE state = 'ready'")
+        source.drive()
+    forest = operations.find_forest(source.tenant, "ann")
+    lamp = "SELECT fact_id FROM memforest.fact WHERE forest_id = :f AND text LIKE '%Brumblelamp%'"
+    forgotten(source, "ann", fact=source.rows(lamp, f=forest)[0].fact_id)
+    forgotten(source, "ann", session="mixed", turns=["turn@0"])
+    forgotten(source, "ann", speaker="sam")
+
+    assert "MEMFOREST_DATABASE__ERASURES_KEY" in run("erasures", "export", listed, **owner_variables(source)).stderr
+    exported = run("erasures", "export", listed, **owner_variables(source), **KEY)
+    assert (exported.returncode, listed.stat().st_mode & 0o777) == (0, 0o600)
+    assert len(listed.read_bytes().splitlines()) == 5 + 1
+    assert not [name for name in ("eve", "ann", "sam", "whole", "mixed") if f'"{name}"' in listed.read_text()]
+    signed = listed.read_bytes()
+    listed.write_bytes(b"".join(signed.splitlines(keepends=True)[1:]))
+    assert "was changed" in run("restore", directory, "--erasures", listed, **target, **KEY).stderr
+    listed.write_bytes(signed)
+
+    owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
+    os.kill(int(target["INDEX_PID"]), signal.SIGSTOP)
+    with begun("restore", directory, "--erasures", listed, **target, **KEY) as process:
+        until(lambda: has_tables(owner) and has_facts(owner), process)
+        # A deletion of a whole memory comes to its speakers in the middle.
+        with locked(owner, "speaker", "SHARE"):
+            os.kill(int(target["INDEX_PID"]), signal.SIGCONT)
+            until(lambda: waits_for(servers, "speaker", target["DATABASE"]), process)
+            process.kill()
+            process.wait()
+    with pytest.raises(InvalidSettings, match="has not ended"):
+        asked(target)
+    assert "give --erasures again" in run("restore", directory, **target).stderr
+
+    restored = run("restore", directory, "--erasures", listed, **target, **KEY)
+    assert restored.returncode == 0, restored.stderr
+    assert "5 of 5 deletions were repeated" in restored.stdout
+    for word in ("Wellington", "Zorblax", "Kvintonia", "Plimsoll"):
+        assert holding(owner, word) == [], word
+    assert "fact" not in holding(owner, "Brumblelamp")
+    assert "turn" in holding(owner, "Brumblelamp")
+    assert "fact" in holding(owner, "Globex")
+    assert "Oslo" in asked(target)
+
+
+def test_a_deletion_that_the_backup_has_or_that_concerns_nothing_in_it_is_not_repeated(
+    source: Stack, target: Mapping[str, str], tmp_path: Path
+) -> None:
+    """What was deleted before the backup is gone there, and what came after it is not there."""
+    source.memory.ingest("eve", "s1", said("I live in Wellington.", "Nice."))
+    source.memory.ingest("old", "s1", said("I live in Quito.", "Nice."))
+    source.drive()
+    forgotten(source, "old", everything=True)
+    directory = tmp_path / "backup"
+    assert run("backup", directory, **owner_variables(source)).returncode == 0
+    source.memory.ingest("late", "s1", said("I live in Lima.", "Nice."))
+    source.drive()
+    forgotten(source, "late", everything=True)
+    forgotten(source, "eve", everything=True)
+
+    assert run("erasures", "export", tmp_path / "list", **owner_variables(source), **KEY).returncode == 0
+    restored = run("restore", directory, "--erasures", tmp_path / "list", "--json", **target, **KEY)
+    assert restored.returncode == 0, restored.stderr
+    assert json.loads(restored.stdout)["repeated"] == 2
+    owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
+    assert holding(owner, "Wellington") == [] and "fact" in holding(owner, "Oslo")
 
 
 def test_only_the_owner_can_back_up(source: Stack, tmp_path: Path) -> None:

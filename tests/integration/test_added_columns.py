@@ -1,4 +1,4 @@
-"""A column that is added to a table travels through bundles, merges and rebuilds, though none of them names it."""
+"""A column that is added to a table is copied and exported by bundles, merges and rebuilds, and erased with its words, though none of them names it."""
 
 from __future__ import annotations
 
@@ -36,3 +36,11 @@ def test_a_new_column_travels(arrived: dict[str, dict[str, list[int]]], way: str
     for table in tables:
         every, kept = arrived[way][table]
         assert every == kept > 0, (way, table)
+
+
+def test_a_new_column_of_words_is_erased_and_counted(arrived: dict[str, dict[str, list[int]]]) -> None:
+    assert arrived["receipt"] == {table: [0, 1] for table in ("turn", "cell", "tree")}
+    for table in ("turn", "cell", "tree"):
+        left, every = arrived["erasure"][table]
+        assert left == 0 < every, table
+    assert arrived["erasure"]["other turn"] == [1, 1]

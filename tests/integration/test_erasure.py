@@ -193,6 +193,32 @@ def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
     assert_nowhere(rested, "zorblax")
 
 
+def test_a_deleted_turn_keeps_nothing_but_its_place_and_the_callers_id(rested: Stack) -> None:
+    """Given a turn with metadata and a speaker of its own, when it is deleted, then each column of words is blank and
+    was looked at for the receipt, and the cell that outlives it has no summary of it."""
+    turns = [dict(turn) for turn in GARAGE]
+    turns[0] |= {"metadata": {"mark": "quibovix"}, "speaker_id": "lurovix", "name": "Nezovix"}
+    rested.memory.client.enqueue("bob", "marked", turns)
+    rested.runtime.extract()
+    rested.runtime.reduce()
+    rested.execute("UPDATE memforest.cell SET summary = 'of quibovix'")
+    assert "turn" in texts_with(rested, "quibovix")
+
+    found = erase(rested, session="marked", turns=["turn@0"])
+
+    row = rested.rows(
+        """SELECT t.* FROM memforest.turn t JOIN memforest.session s USING (tenant_id, session_id)
+            WHERE s.external_id = 'marked' AND t.ordinal = 0"""
+    )[0]
+    assert (row.content, row.name, row.speaker_id, row.metadata, row.erased) == ("", "", "", {}, True)
+    assert row.external_id == "turn@0"
+    assert found.left.keys() >= {"turn.content", "turn.name", "turn.speaker_id", "turn.metadata", "cell.summary"}
+    for word in ("lurovix", "nezovix"):
+        assert texts_with(rested, word) == []
+    rested.execute("UPDATE memforest.cell SET summary = NULL WHERE summary IS NOT NULL")
+    assert texts_with(rested, "quibovix") == []
+
+
 def test_a_cell_without_words_leaves_its_session(rested: Stack) -> None:
     """Given both turns of a cell, when they are deleted, then the cell goes, and the session can still grow."""
     found = erase(rested, session="garage", turns=["turn@2", "turn@3"])

@@ -154,6 +154,7 @@ MIDDLE = f"""(SELECT node_id FROM memforest.node WHERE tree_id = {ROOTED} AND le
 
 DAMAGE = [
     (Check.TURNS, "gap", f"DELETE FROM memforest.turn WHERE session_id = {SESSION} AND ordinal = 5"),
+    (Check.TURNS, "words", f"UPDATE memforest.turn SET erased = true WHERE session_id = {SESSION} AND ordinal = 0"),
     (Check.TURNS, "uncovered", f"DELETE FROM memforest.cell WHERE session_id = {SESSION}"),
     (Check.CELLS, "ordinal_gap", f"DELETE FROM memforest.cell WHERE session_id = {SESSION} AND ordinal = 4"),
     (

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memforest_core.store import tables as m
 
-ADDED = {"session": "mood", "turn": "mood", "cell": "mood", "candidate": "trust", "fact": "mood"}
+ADDED = {"session": "mood", "turn": "mood", "cell": "mood", "candidate": "trust", "fact": "mood", "tree": "mood"}
 TYPES = {"mood": ("text", "'warm'"), "trust": ("integer NOT NULL DEFAULT 0", "7")}
 _OF_OWNER = {
     "session": "f.forest_id = x.forest_id",
@@ -18,6 +18,7 @@ _OF_OWNER = {
     "cell": "f.forest_id = x.forest_id",
     "candidate": "x.cell_id IN (SELECT cell_id FROM memforest.cell c WHERE c.forest_id = f.forest_id)",
     "fact": "f.forest_id = x.forest_id",
+    "tree": "f.forest_id = x.forest_id",
 }
 
 
@@ -26,12 +27,16 @@ def add_to_metadata() -> None:
     for table, name in ADDED.items():
         type_ = sa.Text() if name == "mood" else sa.Integer()
         default = None if name == "mood" else sa.text("0")
-        column: sa.Column[object] = sa.Column(name, type_, nullable=name == "mood", server_default=default)
+        policy = m.WORDS if name == "mood" else {}
+        column: sa.Column[object] = sa.Column(name, type_, nullable=name == "mood", server_default=default, info=policy)
         m.Base.metadata.tables[f"memforest.{table}"].append_column(column)
 
 
 def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> dict[str, dict[str, list[int]]]:
-    """For each way of copying and each table: rows of the new forest, and rows with the value."""
+    """For each way of copying and each table: rows of the new forest, and rows with the value.
+
+    ``erasure`` has, for the receipt and for rows that outlive their words: values that are left, and rows.
+    """
     from benchmarks.support.sayings import said
     from benchmarks.support.servers import SessionServers
     from benchmarks.support.stack import Stack, stack
@@ -73,6 +78,27 @@ def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> 
             running.drive()
         assert running.services.operations.find_forest(running.tenant, "bob") != old
         found["rebuild"] = arrived(running, "bob")
+
+        for table, name in ADDED.items():
+            running.execute(f"UPDATE memforest.{table} SET {name} = {TYPES[name][1]}")
+        task = lifecycle.erasure.ask(running.tenant, "bob", session="s1", turns=["turn@0"], actor="test")
+        while running.services.maintenance.tasks.run_one(running.tenant, running.runtime.worker):
+            pass
+        left = lifecycle.erasure.receipt(running.tenant, task).left
+        found["receipt"] = {table: [left[f"{table}.mood"], 1] for table in ("turn", "cell", "tree")}
+        rows = {
+            "turn": f"x.ordinal = 0 AND {_OF_OWNER['turn']}",
+            "cell": f"x.first_turn = 1 AND {_OF_OWNER['cell']}",
+            "tree": f"x.kind = 'session' AND {_OF_OWNER['tree']}",
+            "other turn": f"x.ordinal = 1 AND {_OF_OWNER['turn']}",
+        }
+        found["erasure"] = {}
+        for called, where in rows.items():
+            row = running.rows(
+                f"""SELECT count(x.mood) AS left, count(*) AS every FROM memforest.{called.split()[-1]} x, memforest.forest f
+                     WHERE f.owner = 'bob' AND f.state = 'live' AND {where}"""
+            )[0]
+            found["erasure"][called] = [row.left, row.every]
     return found
 
 

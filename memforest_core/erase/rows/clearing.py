@@ -45,10 +45,9 @@ _ROOTS = ("cell", "fact", "node")
 """Their rows go first, together with the rows that refer to them."""
 
 # The other tables, in an order that foreign keys allow. No vector is added to a forest that was given up.
-_REST = (
-    *("vector", "placement", "tree", "extraction_cache", "summary_cache"),
-    *("session_window", "window_item", "running_session", "calendar_digest"),
-    *("turn", "session", "speaker", "visit", "retention_policy", "webhook_delivery"),
+_FIRST_OR_LAST = {*_ROOTS, "candidate", "occurrence", "node_summary", "index_row", "forest"}
+_REST = tuple(
+    each.name for each in reversed(m.Base.metadata.sorted_tables) if each.name in _NAMES.keys() - _FIRST_OR_LAST
 )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -23,6 +24,19 @@ STEPS = "steps"
 _FORESTS_OF_OWNER = sa.text("""
     SELECT forest_id FROM memforest.forest
      WHERE tenant_id = :t AND owner = :owner AND state <> 'gone'
+     ORDER BY state = 'hidden', rules ? 'held', forest_id
+""")
+
+_REPEATS = sa.text("""
+    SELECT task_id FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = 'erase' AND (task_id = :task OR arguments ->> 'repeats' = CAST(:task AS text))
+     ORDER BY asked
+""")
+
+_NAMED = sa.text("""
+    SELECT owner, forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND state <> 'gone' AND (forest_id = :f
+           OR encode(sha256(convert_to(tenant_id || chr(31) || owner, 'UTF8')), 'hex') = CAST(:hash AS text))
      ORDER BY state = 'hidden', rules ? 'held', forest_id
 """)
 
@@ -140,6 +154,15 @@ class DeletionRows(BatchRows):
     def forests_of(self, owner: str) -> list[ForestId]:
         """An owner's forest, and those that are hidden."""
         return [ForestId(forest) for forest in self._run(_FORESTS_OF_OWNER, owner=owner).scalars()]
+
+    def repeats(self, task: UUID) -> list[TaskId]:
+        """The task of this id, or the tasks that repeat it."""
+        return [TaskId(found) for found in self._run(_REPEATS, task=task).scalars()]
+
+    def named(self, forest: UUID, owner_hash: str | None) -> tuple[str | None, list[ForestId]]:
+        """The owner of a forest, by its id or the audit's hash of its name, and the owner's forests, the live first."""
+        rows = self._run(_NAMED, f=forest, hash=owner_hash).all()
+        return (rows[0].owner if rows else None), [ForestId(row.forest_id) for row in rows]
 
     def cancel_imports(self, forests: Sequence[ForestId], actor: str) -> None:
         """Have the imports undone that fill these forests."""

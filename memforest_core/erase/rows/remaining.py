@@ -8,7 +8,7 @@ Each count is named after the column that it was found in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, SessionId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.erase.records import Removed, Scope, Target
-from memforest_core.erase.rows.batch import ITEMS, OF_MOMENTS, TURNS, BatchRows, sessions_of
+from memforest_core.erase.rows.batch import IDS, ITEMS, OF_MOMENTS, TURNS, BatchRows, sessions_of
 from memforest_core.store import tables as m
+from memforest_core.store.copying import RECORDS, words_left
 from memforest_core.store.rows import among
 from memforest_core.store.vectors import UNUSED
 
@@ -27,10 +28,24 @@ _CANDIDATES = sa.text(f"""
         ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
 """)
 
-_TURNS_WITH_WORDS = sa.text(f"""
-    SELECT count(*) FROM {TURNS}
+
+def _counting(conditions: Mapping[str, str]) -> str:
+    return ", ".join(f'count(*) FILTER (WHERE {condition}) AS "{name}"' for name, condition in conditions.items())
+
+
+_WORDS_OF_TURNS = sa.text(f"""
+    SELECT {_counting({"turn.erased": "NOT t.erased"} | words_left("turn", "t"))} FROM {TURNS}
       JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
-     WHERE NOT (t.erased AND t.content = '' AND t.name = '' AND t.speaker_id = '' AND t.metadata = '{{}}')
+""")
+
+# A cell that keeps some of its turns is given their text.
+_WORDS_OF_CELLS = sa.text(f"""
+    SELECT {_counting(words_left("cell", "c", but=("text", "text_hash")))} FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.cell_id = {IDS}
+""")
+
+_WORDS_OF_TREES = sa.text(f"""
+    SELECT {_counting(words_left("tree", "r"))} FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = {IDS}
 """)
 
 _ITEMS_OF_TURNS = sa.text(f"""
@@ -39,11 +54,6 @@ _ITEMS_OF_TURNS = sa.text(f"""
 """)
 
 _DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_MOMENTS}")
-
-_TITLES = sa.text("""
-    SELECT count(*) FROM memforest.tree r
-     WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:trees AS uuid[])) AND r.title IS NOT NULL
-""")
 
 _VECTORS = sa.text(f"""
     SELECT count(*) FROM memforest.vector v
@@ -56,10 +66,10 @@ _UNUSED_VECTORS = sa.text(
 )
 
 # Tables without a column for the forest have a foreign key to one of these, so none of their rows can be left.
-_OF_FOREST = (
-    *(m.Forest, m.Session, m.Cell, m.FactRow, m.Tree, m.Speaker, m.Visit, m.RetentionPolicy),
-    *(m.ExtractionCache, m.Summary, m.VectorRow, m.IndexRow),
-    *(m.SessionWindow, m.WindowItem, m.RunningSession, m.CalendarDigest, m.WebhookDelivery),
+_OF_FOREST = tuple(
+    each.class_
+    for each in m.Base.registry.mappers
+    if "forest_id" in each.columns and each.class_.__tablename__ not in RECORDS
 )
 
 Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
@@ -91,10 +101,11 @@ class RemainingRows(BatchRows):
             (m.WindowItem.fact_id, removed.facts),
         )
         found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
-        found["tree.title"] = self._run(_TITLES, trees=list(removed.trees)).scalar_one()
+        found.update(dict(self._ids(_WORDS_OF_TREES, removed.trees).mappings().one()))
+        found.update(dict(self._ids(_WORDS_OF_CELLS, removed.rewritten).mappings().one()))
+        found.update(dict(self._turns(_WORDS_OF_TURNS, removed.turns).mappings().one()))
         found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, moments=list(removed.moments)).scalar_one()
         found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
-        found["turn.content"] = self._turns(_TURNS_WITH_WORDS, removed.turns).scalar_one()
         found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()
         return found
 

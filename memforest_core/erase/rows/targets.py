@@ -11,12 +11,14 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
 from memforest_core.erase.records import HeldCell, ItemKey, Path, Scope, Target, TurnKey
 from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
 from memforest_core.store import tables as m
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, among
+from memforest_core.store.statements import from_document
 
 CELL_CHARS = 6_000
 """About how many characters of a long turn a cell holds."""
@@ -166,6 +168,25 @@ class TargetRows(BatchRows):
             m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact
         )
         return self._db.scalar(statement) is not None
+
+    def sessions(self, forest: ForestId) -> list[tuple[SessionId, str]]:
+        """The sessions of a forest with the caller's ids."""
+        s = m.Session
+        own = sa.select(s.session_id, s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        return [(SessionId(row.session_id), row.external_id) for row in self._db.execute(own)]
+
+    def statements(self, forest: ForestId) -> list[tuple[FactId, Statement]]:
+        """The facts of a forest."""
+        x = m.FactRow
+        own = sa.select(x.fact_id, x.statement).where(x.tenant_id == self._tenant, x.forest_id == forest)
+        return [(FactId(row.fact_id), from_document(row.statement)) for row in self._db.execute(own)]
+
+    def speakers(self, forest: ForestId) -> list[str]:
+        """The ids of all speakers of a forest's turns."""
+        t, s = m.TurnRow, m.Session
+        said_in = sa.select(s.session_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        own = (t.tenant_id == self._tenant, t.session_id.in_(said_in))
+        return list(self._db.scalars(sa.select(t.speaker_id).where(*own).distinct()))
 
     def next_turns(self, scope: Scope, after: SessionId | None, cells: int) -> list[TurnKey]:
         """The next turns of a target that still have words, in order, about ``cells`` cells of them.

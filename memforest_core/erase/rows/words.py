@@ -19,7 +19,7 @@ from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_a
 from memforest_core.extract.rows import CONTEXT_TURNS
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
-from memforest_core.store.copying import change_rows, columns_of, delete_given, given
+from memforest_core.store.copying import blanks, change_rows, columns_of, delete_given, given
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import among
 from memforest_core.store.trees import bury_points
@@ -83,12 +83,6 @@ _SPEAKERS = sa.text(f"""
     SELECT DISTINCT t.speaker_id, t.name FROM {TURNS}
       JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
      WHERE t.role = 'user' AND NOT t.erased
-""")
-
-_BLANK_TURNS = sa.text(f"""
-    UPDATE memforest.turn t SET content = '', name = '', speaker_id = '', metadata = '{{}}', erased = true,
-           pinned = false
-      FROM {TURNS} WHERE t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal AND NOT t.erased
 """)
 
 _COUNT_SESSIONS = sa.text(f"""
@@ -235,7 +229,7 @@ class WordRows(BatchRows):
             "state": sa.case((m.Cell.state == "held", "ready"), else_=m.Cell.state),
             "available_at": sa.case((m.Cell.state == "held", sa.func.clock_timestamp()), else_=m.Cell.available_at),
         }
-        self._db.execute(change_rows("cell", self._tenant, {"cell_id": ids}, new, summary=None, **closed))
+        self._db.execute(change_rows("cell", self._tenant, {"cell_id": ids}, new, **blanks("cell", but=new), **closed))
         # Its leaf's key is its first turn: between the old key and the new one lies no other.
         moved = change_rows("node", self._tenant, {"payload_id": ids}, {"key_ordinal": new["first_turn"]})
         self._db.execute(moved.where(m.NodeRow.key_ordinal != given("key_ordinal")))
@@ -260,7 +254,9 @@ class WordRows(BatchRows):
     def blank_turns(self, forest: ForestId, turns: Sequence[TurnKey]) -> int:
         """Empty turns, and drop speakers who have no turn any more; how many turns had words."""
         speakers = self._turns(_SPEAKERS, turns).all()
-        blanked = self._turns(_BLANK_TURNS, turns).rowcount
+        by = columns_of(turns, "session_id", "ordinal")
+        blank = change_rows("turn", self._tenant, by, {}, **blanks("turn"), erased=True, pinned=False)
+        blanked = self._db.execute(blank.where(~m.TurnRow.erased)).rowcount
         self._drop_speakers(forest, speakers)
         return blanked
 

@@ -109,17 +109,16 @@ def _table(
     stored: str | None = None,
     identity: IdKind | None = None,
     derived: tuple[str, ...] = (),
-    left_out: tuple[str, ...] = (),
     before: Mapping[str, str] = MappingProxyType({}),
 ) -> BundleTable:
-    """A table of the store with all columns that a copy has, but for ``left_out`` and ``derived``.
+    """A table of the store with all columns that a copy has, but for those that are not exported and ``derived``.
 
     ``before``: columns that stand before another one in the format.
     """
     stored = stored or name
     columns: list[Column] = []
     for each in stored_columns(stored):
-        if each.name in OF_PLACE or each.name in (*derived, *left_out):
+        if each.name in OF_PLACE or each.name in derived or not each.exported:
             continue
         called = _FLAGS.get(each.name, each.name)
         refs = _REFS.get(called, ()) if columns or identity is None else ()
@@ -140,11 +139,11 @@ CELL = _table("cell", identity=IdKind.CELL, derived=("text_hash",), before={"sta
 CANDIDATE = _table("candidate", derived=("text_hash", "routing_hash"))
 FACT = _table("fact", identity=IdKind.FACT, derived=("text_hash",))
 OCCURRENCE = _table("occurrence")
-SCOPE = _table("scope", "tree", IdKind.SCOPE, left_out=("marks", "first_mark_at", "last_mark_at", "due_at", "cold_at"))
-NODE = _table("node", identity=IdKind.NODE, left_out=("erased_version",))
+SCOPE = _table("scope", "tree", IdKind.SCOPE)
+NODE = _table("node", identity=IdKind.NODE)
 PLACEMENT = _table("placement")
-SUMMARY = _table("summary", "node_summary", left_out=("vector_model",))
-VECTOR = _table("vector", left_out=("model", "tokens"))
+SUMMARY = _table("summary", "node_summary")
+VECTOR = _table("vector")
 VISIT = _table("visit")
 
 TABLES = (

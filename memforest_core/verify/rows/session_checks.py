@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from memforest_core.store.copying import words_left
 from memforest_core.verify.records import Check
 from memforest_core.verify.rows.queries import CELLS, COUNT_CELLS, COUNT_FACTS, COUNT_SESSIONS, FACTS, SESSIONS, codes
 
@@ -33,11 +34,13 @@ VIOLATIONS = {
     SELECT s.session_id AS id, broken.what FROM memforest.session s CROSS JOIN {TURN_SUMS}
     {
         codes(
-            deleted_in_part=f"{CUT}",
+            deleted_in_part=CUT,
             gap=f"t.turns > 0 AND (t.lowest <> 0 OR t.highest <> t.turns - 1) AND NOT ({CUT})",
             uncovered="EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id"
             " AND NOT t.erased) AND NOT EXISTS (SELECT 1 FROM memforest.cell c"
             " WHERE c.tenant_id = :t AND c.session_id = s.session_id)",
+            words="EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id"
+            f" AND t.erased AND ({' OR '.join(words_left('turn', 't').values())}))",
         )
     } AND {SESSIONS}""",
     # A turn that is too long for a cell is cut into cells of its own, which keep their offsets into it. Where all turns

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.erase.rows import clearing
 from memforest_core.store import tables as m
-from memforest_core.store.copying import CONTENT, copy_rows, old, rows_below, stored_columns
+from memforest_core.store.copying import (
+    CONTENT,
+    RECORDS,
+    blanks,
+    copy_rows,
+    old,
+    rows_below,
+    stored_columns,
+    words_left,
+)
 from memforest_core.transfer.bundles.records import TABLES
 
 NOT_CONTENT = {
@@ -69,3 +81,34 @@ def test_what_differs_is_given_or_an_expression_and_the_rest_is_as_it_was() -> N
     values = statement.compile().params
     given = {name.replace(" ", "_"): value for name, value in values.items() if name.startswith("given")}
     assert given == {"given_by_session_id": "{a}", "given_session_id": "{b}", "given_first": "{3}"}
+
+
+def text_bearing(table: sa.Table) -> list[sa.Column[object]]:
+    kinds = (sa.Text, sa.JSON, sa.LargeBinary)
+    return [each for each in table.c if isinstance(getattr(each.type, "item_type", each.type), kinds)]
+
+
+def without_policy(tables: Iterable[sa.Table]) -> list[str]:
+    return [str(each) for table in tables for each in text_bearing(table) if "personal" not in each.info]
+
+
+def test_a_column_of_text_bytes_or_json_without_a_policy_is_found() -> None:
+    assert without_policy(m.Base.metadata.tables.values()) == []
+    added = sa.Table("turn", sa.MetaData(), sa.Column("mood", sa.Text()), sa.Column("language", sa.Text(), info=m.CODE))
+    assert without_policy([added]) == ["turn.mood"]
+
+
+@pytest.mark.parametrize("table", ["turn", "cell", "tree"])
+def test_each_column_of_words_is_blanked_and_looked_for(table: str) -> None:
+    words = {
+        each.name for each in m.Base.metadata.tables[f"memforest.{table}"].c if each.info.get("personal") == "words"
+    }
+    assert blanks(table).keys() == words
+    assert words_left(table, "x").keys() == {f"{table}.{name}" for name in words}
+
+
+def test_each_table_of_a_forest_is_deleted_with_it_or_is_a_record_of_ids() -> None:
+    named = {each.name for each in m.Base.metadata.tables.values() if "forest_id" in each.c}
+    assert named - set(RECORDS) <= clearing._NAMES.keys()
+    assert set(CONTENT) <= clearing._NAMES.keys()
+    assert not set(RECORDS) & clearing._NAMES.keys()
