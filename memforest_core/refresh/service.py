@@ -19,6 +19,7 @@ from memforest_core.errors import (
     ContentRefused,
     ContextTooLong,
     MemForestError,
+    ModelRejected,
     RetryableError,
     StoreContended,
     StoreUnavailable,
@@ -43,6 +44,8 @@ LAST_SHARE = 3
 """Of a summary's length, one part in so many is for the last child where a model does not read it."""
 
 STEP = "refresh"
+
+_OF_TEXT = (ContextTooLong, ContentRefused)
 
 T = TypeVar("T")
 
@@ -146,6 +149,11 @@ class RefreshService:
             self._telemetry.called(tenant, calls)
             with self._open_rows(tenant) as rows:
                 rows.record_calls(calls, nodes[0].forest_id, None)
+            if error.of_input and len(nodes) > 1:
+                # One of them is at fault: the others do not wait for it.
+                for node in nodes:
+                    self._refresh(tenant, token, [node], keys, paid, scenes, lease)
+                return
             self._give_back(tenant, token, nodes, error)
             return
         # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, and titled.
@@ -314,7 +322,9 @@ class RefreshService:
         budget, shown = self._settings.budget_chars, self._shown(node)
         try:
             text = self._summarizer.summarize(replace(node, children=tuple(shown)), budget, calls)
-        except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
+        except (RetryableError, ContentFault, ModelRejected) as error:
+            if isinstance(error, ModelRejected) and not (error.of_input or isinstance(error, _OF_TEXT)):
+                raise
             calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
             # Another key, so that this text never counts as the model's own summary.
