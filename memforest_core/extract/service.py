@@ -124,8 +124,9 @@ class ExtractionService:
         self._again = Again(settings.again_s, settings.again_longest_s)
         self._readings = Readings()
 
-    def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
-        """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
+    def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
+        """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
+        faults are decided on."""
         attributes: Sequence[str] = ()
         with ExtractRows.opened(self._engine, tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s)
@@ -138,6 +139,7 @@ class ExtractionService:
         if cached is not None:
             self._telemetry.saved_call(STEP, tenant)
         try:
+            claimed()
             with (
                 self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)),
                 self._readings.reading((claim.forest_id, claim.live)) as reading,

@@ -92,8 +92,15 @@ class RefreshService:
         self._rng = rng
         self._telemetry = telemetry
 
-    def run_one(self, tenant: TenantId, worker: WorkerId, lease: PointLease | None = None) -> int:
-        """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable.
+    def run_one(
+        self,
+        tenant: TenantId,
+        worker: WorkerId,
+        lease: PointLease | None = None,
+        claimed: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Refresh one batch; how many nodes were claimed (0: none is ready), after which ``claimed`` is called. Raises
+        StoreUnavailable.
 
         Index rows of new nodes are made under the ``lease``, for a caller that indexes them.
         """
@@ -107,6 +114,7 @@ class RefreshService:
             return 0
         settled = False
         try:
+            claimed()
             with self._open_rows(tenant) as rows:
                 nodes = rows.with_inputs(nodes, self._embedder.model)
                 keys = {node.id: self._key(node.children) for node in nodes}
