@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import statistics
-import sys
 import time
 
 import httpx
@@ -82,4 +81,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
