@@ -1,8 +1,7 @@
 -- Limits on the calls to one model, shared by all workers: token buckets, a factor that 429s lower, and a circuit.
 --
 -- KEYS[1] is a hash with the state, KEYS[2] a sorted set of permits by the time at which they end, KEYS[3] a hash of the
--- inputs that failed last. ARGV[1] is what to do
--- ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests; empty: the server's clock), ARGV[3] to ARGV[8]
+-- inputs that failed last. ARGV[1] is what to do ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests; empty: the server's clock), ARGV[3] to ARGV[8]
 -- are the limits (empty: none), and the rest are the arguments of that function. Numbers are written with 17 digits, so
 -- that nothing is lost between two calls.
 
@@ -39,15 +38,16 @@ local function exact(x) return string.format('%.17g', x) end
 
 -- requests, tokens: what may go out at once (nil: a full bucket; tokens may be below zero after a large call).
 -- factor: the share of the limits in use as of the last 429, at cut_at; cuts: 429s in a row; measured: the calls that
--- were under way at the first of them. failures: inputs in a row that failed, without an answer to any, while the circuit is closed; openings: how often in a
--- row it opened (0: it is closed). trial: the permit that tries whether the model is back, until trial_until;
+-- were under way at the first of them. failures: inputs that failed in a row while the circuit is closed; openings: how
+-- often in a row it opened (0: it is closed). trial: the permit that tries whether the model is back, until trial_until;
 -- asked_until: somebody was sent to try, and has this long to begin. answered_at: the last answer, to the input
 -- answered_by; other_at: the last one to any other input. checked_until: somebody checks whether the model answers.
 local NUMBERS = {'requests', 'tokens', 'filled_at', 'factor', 'cut_at', 'cuts', 'measured', 'paused_until', 'failures',
   'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until', 'answered_at', 'other_at', 'checked_until'}
 local TEXTS = {'reason', 'trial', 'answered_by'}
 local NEW = {filled_at = 0, factor = 1, cut_at = -1, cuts = 0, measured = 0, paused_until = 0, failures = 0,
-  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0, answered_at = -1, other_at = -1, checked_until = 0}
+  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0, answered_at = -1, other_at = -1,
+  checked_until = 0}
 
 local function load()
   local state, kept = {}, redis.call('HMGET', state_key, unpack(NUMBERS))
