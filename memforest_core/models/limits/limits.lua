@@ -1,7 +1,8 @@
 -- Limits on the calls to one model, shared by all workers: token buckets, a factor that 429s lower, and a circuit.
 --
 -- KEYS[1] is a hash with the state, KEYS[2] a sorted set of permits by the time at which they end, KEYS[3] a hash of the
--- inputs that failed last. ARGV[1] is what to do ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests; empty: the server's clock), ARGV[3] to ARGV[8]
+-- inputs that failed last. ARGV[1] is what to do ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests;
+-- empty: the server's clock), ARGV[3] to ARGV[8]
 -- are the limits (empty: none), and the rest are the arguments of that function. Numbers are written with 17 digits, so
 -- that nothing is lost between two calls.
 
@@ -39,7 +40,7 @@ local function exact(x) return string.format('%.17g', x) end
 -- requests, tokens: what may go out at once (nil: a full bucket; tokens may be below zero after a large call).
 -- factor: the share of the limits in use as of the last 429, at cut_at; cuts: 429s in a row; measured: the calls that
 -- were under way at the first of them. failures: inputs that failed in a row while the circuit is closed; openings: how
--- often in a row it opened (0: it is closed). trial: the permit that tries whether the model is back, until trial_until;
+-- often in a row it opened (0: it is closed). trial: the permit that tries if the model is back, until trial_until;
 -- asked_until: somebody was sent to try, and has this long to begin. answered_at: the last answer, to the input
 -- answered_by; other_at: the last one to any other input. checked_until: somebody checks whether the model answers.
 local NUMBERS = {'requests', 'tokens', 'filled_at', 'factor', 'cut_at', 'cuts', 'measured', 'paused_until', 'failures',
