@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+import httpx
+
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.support.processes import serving
 from memforest_core.api import MemForest
@@ -68,8 +70,10 @@ def main(arguments: list[str]) -> None:
                 taken.append(extraction_s(memory, f"s{run}", run))
                 say(f"run {run}: {taken[-1]:.2f} s")
                 memory.flush("bob", timeout_s=60)
+        calls = httpx.post(f"{url.removesuffix('/v1')}/control", json={}, timeout=10.0).json()["requests"]
     row: Row = {
         "windows": WINDOWS,
+        "model_calls": calls,
         "slots": SLOTS,
         "latency_s": LATENCY_S,
         "median_s": round(statistics.median(taken), 3),

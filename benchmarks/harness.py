@@ -75,6 +75,18 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+COUNTED = ("n", "cells", "windows", "model_calls")
+"""What a row counts of what it measured."""
+
+
+def unmeasured(rows: Sequence[Row]) -> str:
+    """Which row measured nothing, and by which count; empty if each measured something."""
+    if not rows:
+        return "there is no row"
+    zeros = ((number, name) for number, row in enumerate(rows, 1) for name in COUNTED if row.get(name, 1) == 0)
+    return next((f"row {number} has {name}=0" for number, name in zeros), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run's answer; made before the work begins, because the load that matters is that of others."""
@@ -84,7 +96,10 @@ class Report:
     load_before: float = field(default_factory=lambda: os.getloadavg()[0])
 
     def end(self, rows: Sequence[Row], measured: Mapping[str, object]) -> None:
-        """Print the rows; ``measured`` says what was measured, and with which parameters."""
+        """Print the rows; ``measured`` says what was measured, and with which parameters. Ends the program with a
+        sentence and exit code 1 when a row measured nothing."""
+        if nothing := unmeasured(rows):
+            raise SystemExit(f"Nothing was measured: {nothing}.")
         if not self.as_json:
             for row in rows:
                 print("  ".join(f"{name}={value}" for name, value in row.items()))

@@ -49,6 +49,12 @@ class MemForestError(Exception):
     call: object | None = None
     """What the failed model call cost (a CallRecord), for accounting; None when no call was made."""
 
+    of_input = False
+    """A model call failed while the model answered other inputs: the failure counts against this one."""
+
+    inputs: frozenset[str] = frozenset()
+    """Names (``input_name``) of the texts of a batch for which its call failed."""
+
     def __init__(self, message: str, *, code: str | None = None) -> None:
         """``code`` narrows that of the class."""
         super().__init__(message)

@@ -120,6 +120,8 @@ class LimitSettings(Group):
     circuit_open_s: float = Field(default=15.0, gt=0)
     """The first pause; it doubles with each failed trial, up to the longest."""
     circuit_longest_s: float = Field(default=300.0, gt=0)
+    retry_after_longest_s: float = Field(default=60.0, gt=0)
+    """A provider that asks for a longer pause (Retry-After) is tried again after this long."""
 
 
 _OWN_PARAMETERS = {

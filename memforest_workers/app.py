@@ -18,6 +18,10 @@ from memforest_workers.runtime import Runtime
 log = structlog.get_logger(__name__)
 
 
+ROWS = {Queue.EXTRACT: "windows", Queue.REDUCE: "cells", Queue.REFRESH: "nodes", Queue.MAINTAIN: "rows"}
+"""What a task's result counts, as Flower shows it."""
+
+
 class TaskFailed(Exception):
     """Why a task ended early, by code: a message could carry what it must not into Flower."""
 
@@ -54,9 +58,9 @@ def create_app(runtime: Callable[[], Runtime], *, broker_url: str | None = None)
     def register(queue: Queue, run: Callable[[Runtime, TenantId], int]) -> None:
         # Shared tasks would be registered with every app of the process, and with another node's runtime.
         @app.task(name=TASK_NAMES[queue], shared=False)  # type: ignore[untyped-decorator]
-        def task(tenant: str, ref: str = "") -> int:
+        def task(tenant: str, ref: str = "") -> str:
             with _named_failures(queue):
-                return run(runtime(), TenantId(tenant))
+                return f"{run(runtime(), TenantId(tenant))} {ROWS[queue]}"
 
     register(Queue.EXTRACT, Runtime.extract)
     register(Queue.REDUCE, lambda own, _: Runtime.reduce(own))

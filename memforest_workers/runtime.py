@@ -45,6 +45,9 @@ TOPICS_BUDGET_S = 2.0
 DROP_S = 600.0
 """How often a worker looks for deliveries of webhooks that are kept no longer."""
 
+Claimed = Callable[[], None]
+"""Called by a unit of work when it has claimed its rows."""
+
 ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
 
@@ -224,14 +227,22 @@ class Runtime:
         except MemForestError as error:
             log.warning("brokerless_work_delayed", code=error.code)
 
-    def work(self, kind: WorkKind, queue: Queue, unit: Callable[[TenantId], bool]) -> int:
-        """Run units of one kind until none is left or the task's budget is spent; how many did something.
+    def work(self, kind: WorkKind, queue: Queue, unit: Callable[[Claimed, TenantId], int]) -> int:
+        """Run units of one kind until none is left or the task's budget is spent; how many rows they did.
 
-        The rows decide whose turn it is, not the message. After a first success, work that is left wakes one more
-        task, so that idle slots fill up; a spent budget hands over to a new message.
+        The rows decide whose turn it is, not the message. A unit says when it has claimed its rows: then, or at the
+        latest after a first success, work that is left wakes one more task, so that idle slots fill up while a model
+        is waited for. A spent budget hands over to a new message.
         """
         deadline = time.monotonic() + self.services.settings.worker.task_budget_s
-        done = 0
+        done, woken = 0, False
+
+        def claimed() -> None:
+            nonlocal woken
+            if not woken and (waiting := self.services.jobs.next_waiting(kind, 1, turn=False)):
+                woken = True
+                self.wake(queue, waiting[0])
+
         while not self._winding_down.is_set():
             tenants = self.services.jobs.next_waiting(kind, TENANTS_TRIED)
             if not tenants:
@@ -239,15 +250,16 @@ class Runtime:
             if time.monotonic() >= deadline:
                 self.wake(queue, tenants[0])
                 return done
-            if done == 1 and queue is not Queue.REDUCE:
-                self.wake(queue, tenants[0])
-            if not any(self._timed(queue, tenant, unit) for tenant in tenants):
+            rows = next(filter(None, (self._timed(queue, each, partial(unit, claimed)) for each in tenants)), 0)
+            if not rows:
                 return done
-            done += 1
+            done += rows
+            if queue is not Queue.REDUCE:
+                claimed()
         return done
 
-    def _timed(self, queue: Queue, tenant: TenantId, unit: Callable[[TenantId], bool]) -> bool:
-        """Run one unit, watched and measured; whether it did something."""
+    def _timed(self, queue: Queue, tenant: TenantId, unit: Callable[[TenantId], int]) -> int:
+        """Run one unit, watched and measured; how many rows it did."""
         thread, started = threading.get_ident(), time.monotonic()
         self._units[thread] = (queue.value, started, self.worker)
         outcome = "failed"
@@ -299,13 +311,13 @@ class Runtime:
         """
         seen = set() if woken is None else {woken}
 
-        def unit(tenant: TenantId) -> bool:
+        def unit(claimed: Claimed, tenant: TenantId) -> int:
             seen.add(tenant)
             indexed = self._raw.index(tenant)
             if self.services.paused(Step.EXTRACT) > 0:
                 # Claimed, the windows would only fail: they wait until the model is back.
                 return bool(indexed)
-            end = self.services.extraction.run_one(tenant, self.worker)
+            end = self.services.extraction.run_one(tenant, self.worker, claimed)
             if end.reduces and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
                 self.wake(Queue.REDUCE, tenant, end.forest_id)
             return end.ended is not Extracted.NOTHING
@@ -321,7 +333,12 @@ class Runtime:
 
     def reduce(self) -> int:
         """Drain forests; after each commit its facts are indexed."""
-        return self.work(WorkKind.REDUCE, Queue.REDUCE, lambda tenant: self._reduce(tenant).ended is Reduced.DONE)
+
+        def unit(_: Claimed, tenant: TenantId) -> int:
+            end = self._reduce(tenant)
+            return max(1, end.cells) if end.ended is Reduced.DONE else 0
+
+        return self.work(WorkKind.REDUCE, Queue.REDUCE, unit)
 
     def _reduced(self, tenant: TenantId, extracted: Extraction) -> bool:
         """Reduce a live window here, so that it does not queue behind an import; whether its forest needs no wake-up.
@@ -344,22 +361,22 @@ class Runtime:
     def refresh(self) -> int:
         """Refresh due trees, and index what was saved."""
 
-        def unit(tenant: TenantId) -> bool:
+        def unit(claimed: Claimed, tenant: TenantId) -> int:
             with self._indexed(tenant, PointKind.NODE) as lease:
-                nodes = self.services.refresh.run_one(tenant, self.worker, lease)
+                nodes = self.services.refresh.run_one(tenant, self.worker, lease, claimed)
             if nodes and not lease.points:
                 self.index(tenant, (PointKind.NODE,))
-            return nodes > 0
+            return nodes
 
         return self.work(WorkKind.REFRESH, Queue.REFRESH, unit)
 
     def maintain(self) -> int:
         """Resumable tasks, indexing what the other queues could not, and deliveries of webhooks."""
 
-        def unit(tenant: TenantId) -> bool:
+        def unit(_: Claimed, tenant: TenantId) -> int:
             return (
                 self.services.maintenance.tasks.run_one(tenant, self.worker)
-                or self.index(tenant, ALL_KINDS) > 0
+                or self.index(tenant, ALL_KINDS)
                 or self.services.webhooks.run_one(tenant, self.worker)
             )
 

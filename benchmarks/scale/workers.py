@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psutil
+import sqlalchemy as sa
 
 from benchmarks.chaos.conversations import conversations
 from benchmarks.chaos.ground import Ground, Scene
 from benchmarks.harness import Row, say
-from benchmarks.support.processes import CLI
+from benchmarks.support.processes import CLI, Deployment
 from benchmarks.write_path import looking, reading
 from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.ids import TenantId
+from memforest_core.messages import Queue
+from memforest_core.work.broker import ENOUGH, CeleryWakeUps
 
 PROCESSES = (1, 2, 4)
 CONCURRENCY = 8
@@ -72,16 +76,24 @@ def one_deployment(
     launcher: Sequence[str] = CLI,
 ) -> Row:
     """Enqueue all (owner, session, turns), start the workers, and measure from when they are ready until every fact is
-    in its trees. ``launcher`` is the module of the workers."""
+    in its trees. ``launcher`` is the module of the workers.
+
+    The windows are held until then: a few of them would be done before anybody looks.
+    """
     running = scene.running
     migration_url = running.settings.database.migration_url
     assert migration_url is not None
     url = migration_url.get_secret_value()
     scene.client.enqueue_many(told)
+    _due(running, "1 day")
     worker = running.launch_worker(concurrency=CONCURRENCY, processes=processes, launcher=launcher)
     running.await_worker(worker, processes)
     waiting, calls, facts = running.scalar(_LEFT), running.control_model()["requests"], _facts(scene)
     before = Clock.read(scene, url)
+    _due(running, "0")
+    wakeups = CeleryWakeUps(running.settings.broker)
+    wakeups.send(Queue.EXTRACT, TenantId(running.settings.tenant), "benchmark", ENOUGH)
+    wakeups.close()
     with looking(url) as looks, _resident(scene) as most:
         while running.scalar(_LEFT):
             if worker.poll() is not None:
@@ -114,6 +126,15 @@ def one_deployment(
     }
     say("  ".join(f"{name}={value}" for name, value in row.items()))
     return row
+
+
+def _due(running: Deployment, after: str) -> None:
+    """Let the waiting windows be due after so long."""
+    with running.owner.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE memforest.cell SET available_at = now() + CAST(:after AS interval) WHERE state = 'ready'"),
+            {"after": after},
+        )
 
 
 def _facts(scene: Scene) -> int:

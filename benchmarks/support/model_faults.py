@@ -79,6 +79,8 @@ class FaultPlan:
         if sum(self.rates.values()) > 1.0:
             raise ValueError("fault rates add up to more than 1")
         self.seed = seed
+        self.poisons: dict[str, Fault] = {}
+        """What every call meets whose body has this text in it."""
         self._script: deque[Fault | None] = deque()
         self._attempts: Counter[bytes] = Counter()
 
@@ -88,6 +90,9 @@ class FaultPlan:
 
     def draw(self, body: bytes) -> Fault | None:
         """The fault of a call with this request body."""
+        for text, fault in self.poisons.items():
+            if text.encode() in body:
+                return fault
         if self._script:
             return self._script.popleft()
         if not self.rates:

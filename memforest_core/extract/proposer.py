@@ -15,7 +15,7 @@ from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import check_sources, completed
 from memforest_core.extract.offline import propose
-from memforest_core.extract.prompt import SYSTEM, render_window, schema, system_for
+from memforest_core.extract.prompt import SYSTEM, input_hash, render_window, schema, system_for
 from memforest_core.models.answers import repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 
@@ -88,7 +88,9 @@ class ModelProposer:
             check_sources(answer, window)
             return completed(answer, window)
 
-        request = ChatRequest(Step.EXTRACT, messages, self._schema, "extraction")
+        # The suggested attributes change from one try to the next.
+        name = input_hash(window, self.model, self.system).hex()
+        request = ChatRequest(Step.EXTRACT, messages, self._schema, "extraction", input=name)
         return Proposal(*repaired(self._chat, request, read, calls, self._repairs + 1))
 
 

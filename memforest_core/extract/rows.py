@@ -168,8 +168,17 @@ class ExtractRows(VectorRows):
         free = {"lease_token": None, "lease_until": None, "worker_id": None, "error_code": code, "error_text": text}
         return self._db.execute(change.values(**free, **values)).rowcount == len(window.cells)
 
-    def finish_window(self, window: ClaimedWindow, model: str, result: WindowResult, again: Again) -> bool:
+    def finish_window(
+        self,
+        window: ClaimedWindow,
+        model: str,
+        result: WindowResult,
+        again: Again,
+        fault: tuple[str | None, str | None] = (None, None),
+    ) -> bool:
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
+
+        ``fault``: code and text of the error for which it was given up; with them it is a dead letter too.
 
         Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
         already are moved aside, to items below zero, until the reducer has taken them out.
@@ -190,8 +199,7 @@ class ExtractRows(VectorRows):
         of_cell = told.c.cell_id == m.Cell.cell_id
         ended = self._end(
             window,
-            None,
-            None,
+            *fault,
             state=WorkState.DONE,
             placed=False,
             extracted_at=sa.func.clock_timestamp(),

@@ -28,7 +28,7 @@ from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
-from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
+from memforest_core.work.decision import CRASHED, Decision, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 T = TypeVar("T")
@@ -125,8 +125,9 @@ class ExtractionService:
         self._readings = Readings()
         self._after = NO_FOREST
 
-    def run_one(self, tenant: TenantId, worker: WorkerId) -> Extraction:
-        """Extract the next ready window. Raises StoreUnavailable only: other faults are decided on."""
+    def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
+        """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
+        faults are decided on."""
         attributes: Sequence[str] = ()
         with ExtractRows.opened(self._engine, tenant) as rows:
             claim = rows.claim_window(worker, self._settings.lease_s, self._after)
@@ -141,6 +142,7 @@ class ExtractionService:
         if cached is not None:
             self._telemetry.saved_call(STEP, tenant)
         try:
+            claimed()
             with (
                 self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)),
                 self._readings.reading((claim.forest_id, claim.live)) as reading,
@@ -312,13 +314,19 @@ class ExtractionService:
                 # The fallback needs vectors; without an embedder the window waits for it.
                 if isinstance(again, ContentFault):
                     raise
-                self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
-                return self._failed(tenant, claim, failed_call(again), again)
+                most = self._settings.max_attempts
+                ends = decide(again, attempts=claim.attempts, max_attempts=most, divisible=False, jitter=0.0)
+                if ends.verdict is not Verdict.DEGRADE:
+                    self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
+                    return self._failed(tenant, claim, failed_call(again), again)
+                error, decision = again, Decision(Verdict.DEAD)
+                calls.extend(failed_call(again))
 
         def end(rows: ExtractRows) -> Extraction:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             if result is not None:
-                kept = rows.finish_window(claim, self._embedder.model, result, self._again)
+                fault = (error.code, error.message) if decision.counts else (None, None)
+                kept = rows.finish_window(claim, self._embedder.model, result, self._again, fault)
                 return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
             if kept_as_is:
                 rows.keep_window(claim, self._again, error.code, error.message)

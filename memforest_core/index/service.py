@@ -18,10 +18,11 @@ from memforest_core.index.records import LEASE_S, PointLease, StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
+from memforest_core.models.limits.model_limits import input_name
 from memforest_core.models.token_vectors import MODELS, to_bytes
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import as_stored
-from memforest_core.work.decision import decide
+from memforest_core.work.decision import LONGEST_DELAY_S, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "index"
@@ -214,7 +215,8 @@ class Indexer:
         # What was claimed just now and needs no vector is looked at again when it is written.
         if not missing and not all(point.wanted for point in points):
             held = self._held(tenant, token, points, None)
-        for embedded in self._embedded(missing, _turns(points)):
+        failed: dict[str, MemForestError] = {}
+        for embedded in self._embedded(missing, _turns(points), failed):
             vectors |= embedded.vectors
             self.telemetry.called(tenant, [embedded.record])
             more = any(text not in vectors for text in missing)
@@ -222,6 +224,10 @@ class Indexer:
             held &= self._held(tenant, token, points, embedded, renew=more)
             if not held:
                 break
+        for point in points:
+            if (error := failed.get(point.text)) is not None:
+                self._give_back(tenant, token, [point], error, LONGEST_DELAY_S)
+        points = [point for point in points if point.text not in failed]
         mine = [point for point in points if point.id in held]
         gone = [point for point in mine if point.gone]
         there = [point for point in mine if point.wanted]
@@ -302,9 +308,12 @@ class Indexer:
         with self.store.indexing(tenant) as rows:
             rows.undo_points(token, [point.id for point in orphans])
 
-    def _embedded(self, missing: Sequence[OwnText], cells: Mapping[OwnText, Sequence[int]]) -> Iterator[Embedding]:
+    def _embedded(
+        self, missing: Sequence[OwnText], cells: Mapping[OwnText, Sequence[int]], failed: dict[str, MemForestError]
+    ) -> Iterator[Embedding]:
         """The vectors of texts, each embedded once whoever says it, in portions that keep to the lease; ``cells`` says
-        where the turns of those begin that are cells."""
+        where the turns of those begin that are cells. Texts that the model alone can't embed are added to ``failed``.
+        """
         owners: dict[str, list[OwnText]] = {}
         for own in missing:
             owners.setdefault(own.text, []).append(own)
@@ -312,7 +321,15 @@ class Indexer:
         while texts:
             some, texts = texts[: (size := self._pace.texts)], texts[size:]
             started = self.clock()
-            embedded = self.embedder.embed(some)
+            try:
+                embedded = self.embedder.embed(some)
+            except MemForestError as error:
+                bad = dict.fromkeys((text for text in some if input_name([text]) in error.inputs), error)
+                if not bad:
+                    raise
+                failed |= bad
+                texts = [text for text in some if text not in bad] + texts
+                continue
             self._pace.took(self.clock() - started, len(some))
             found = zip(some, map(as_stored, embedded.vectors), strict=True)
             vectors = {own: vector for text, vector in found for own in owners[text]}

@@ -62,6 +62,8 @@ class ChatRequest:
     max_tokens: int | None = None
     temperature: float | None = None
     """The step's setting unless given."""
+    input: str | None = None
+    """What names the input over its tries, where its text changes from one to the next."""
 
 
 @dataclass(frozen=True, slots=True)

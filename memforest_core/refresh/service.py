@@ -19,6 +19,7 @@ from memforest_core.errors import (
     ContentRefused,
     ContextTooLong,
     MemForestError,
+    ModelRejected,
     RetryableError,
     StoreContended,
     StoreUnavailable,
@@ -43,6 +44,8 @@ LAST_SHARE = 3
 """Of a summary's length, one part in so many is for the last child where a model does not read it."""
 
 STEP = "refresh"
+
+_OF_TEXT = (ContextTooLong, ContentRefused)
 
 T = TypeVar("T")
 
@@ -89,8 +92,15 @@ class RefreshService:
         self._rng = rng
         self._telemetry = telemetry
 
-    def run_one(self, tenant: TenantId, worker: WorkerId, lease: PointLease | None = None) -> int:
-        """Refresh one batch; how many nodes were claimed (0: none is ready). Raises StoreUnavailable.
+    def run_one(
+        self,
+        tenant: TenantId,
+        worker: WorkerId,
+        lease: PointLease | None = None,
+        claimed: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Refresh one batch; how many nodes were claimed (0: none is ready), after which ``claimed`` is called. Raises
+        StoreUnavailable.
 
         Index rows of new nodes are made under the ``lease``, for a caller that indexes them.
         """
@@ -104,6 +114,7 @@ class RefreshService:
             return 0
         settled = False
         try:
+            claimed()
             with self._open_rows(tenant) as rows:
                 nodes = rows.with_inputs(nodes, self._embedder.model)
                 keys = {node.id: self._key(node.children) for node in nodes}
@@ -146,6 +157,11 @@ class RefreshService:
             self._telemetry.called(tenant, calls)
             with self._open_rows(tenant) as rows:
                 rows.record_calls(calls, nodes[0].forest_id, None)
+            if error.of_input and len(nodes) > 1:
+                # One of them is at fault: the others do not wait for it.
+                for node in nodes:
+                    self._refresh(tenant, token, [node], keys, paid, scenes, lease)
+                return
             self._give_back(tenant, token, nodes, error)
             return
         # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, and titled.
@@ -314,7 +330,9 @@ class RefreshService:
         budget, shown = self._settings.budget_chars, self._shown(node)
         try:
             text = self._summarizer.summarize(replace(node, children=tuple(shown)), budget, calls)
-        except (RetryableError, ContentFault, ContextTooLong, ContentRefused) as error:
+        except (RetryableError, ContentFault, ModelRejected) as error:
+            if isinstance(error, ModelRejected) and not (error.of_input or isinstance(error, _OF_TEXT)):
+                raise
             calls.extend(failed_call(error))
             text = self._offline.summarize(node, budget, calls)
             # Another key, so that this text never counts as the model's own summary.

@@ -24,7 +24,7 @@ class Verdict(StrEnum):
     """What to do with the work."""
 
     RETRY = "retry"
-    """Later, without blaming the work: transport faults never end in anything else."""
+    """Later, without blaming the work: transport faults end in nothing else, unless the model answers other inputs."""
     SPLIT = "split"
     """Into smaller units, so that only the culprit is held back."""
     DEGRADE = "degrade"
@@ -57,6 +57,10 @@ def decide(error: MemForestError, *, attempts: int, max_attempts: int, divisible
     ``attempts`` counts the tries made so far, this one included; ``divisible`` says whether the work can be
     split; ``jitter`` is in [0, 1).
     """
+    if error.of_input and not isinstance(error, ContextTooLong | ContentRefused):
+        if attempts < max_attempts:
+            return Decision(Verdict.RETRY, backoff(attempts, jitter), counts=True)
+        return Decision(Verdict.SPLIT if divisible else Verdict.DEGRADE, counts=True)
     if isinstance(error, RetryableError):
         wait = backoff(attempts, jitter)
         return Decision(Verdict.RETRY, max(wait, error.retry_after or 0.0))

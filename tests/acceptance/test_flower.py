@@ -28,6 +28,7 @@ import pytest
 from benchmarks.support.processes import environment, settings_from
 from memforest_core.client import MemForestClient
 from memforest_core.messages import TASK_NAMES, Queue
+from memforest_workers.app import ROWS
 from tests.support.chromium import Chromium, Page
 
 UP = [sys.executable, "-m", "memforest_core.cli", "up"]
@@ -244,7 +245,7 @@ def test_a_task_that_is_clicked_shows_ids_only(node: Node, browser: Chromium, qu
     assert set(carried) == {"tenant", "ref"}
     assert carried["tenant"] == "default"
     assert carried["ref"] in CAUSES or UUID.fullmatch(carried["ref"])
-    assert terms["Result"].isdigit()
+    assert re.fullmatch(rf"'\d+ {ROWS[queue]}'", terms["Result"])
 
 
 def test_the_workers_own_page_can_be_read(node: Node, browser: Chromium) -> None:

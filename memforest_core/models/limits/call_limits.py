@@ -21,6 +21,7 @@ from memforest_core.models.limits.model_limits import (
     Admission,
     CallEnd,
     CallOutcome,
+    Fault,
     Look,
     ModelLimits,
     ModelPaused,
@@ -105,29 +106,35 @@ class CallPermit:
     tokens: int
     shared_at: float | None
     """When Redis admitted the call, on its clock; None: the process's own share did."""
+    input: str = ""
     _open: bool = True
 
-    def done(self, error: MemForestError | None, tokens_used: int | None = None) -> None:
-        """Say how the call ended, at most once; ``tokens_used`` None keeps the estimate.
+    def done(self, error: MemForestError | None, tokens_used: int | None = None, *, checks: bool = False) -> Fault:
+        """Say how the call ended, at most once; ``tokens_used`` None keeps the estimate. What it says about the input.
 
-        An error without a call record (``error.call`` is None) says that no request was made.
+        An error without a call record (``error.call`` is None) says that no request was made. ``checks``: the caller
+        makes the check that the answer may ask for.
         """
-        self._end(outcome_of(error), tokens_used, error.retry_after if isinstance(error, RetryableError) else None)
+        retry_after = error.retry_after if isinstance(error, RetryableError) else None
+        return self._end(outcome_of(error), tokens_used, retry_after, checks)
 
-    def _end(self, outcome: CallOutcome, used: int | None, retry_after: float | None) -> None:
+    def _end(
+        self, outcome: CallOutcome, used: int | None = None, retry_after: float | None = None, checks: bool = False
+    ) -> Fault:
         if not self._open:
-            return
+            return Fault()
         self._open = False
-        self.limits.own.settle(self.model, self.name, outcome, retry_after)
-        if self.shared_at is not None:
-            end = CallEnd(outcome, self.name, self.shared_at, self.tokens, used, retry_after)
-            self.limits.settle_shared(self.model, end)
+        fault = self.limits.own.settle(self.model, self.name, outcome, retry_after, self.input, checks)
+        if self.shared_at is None:
+            return fault
+        end = CallEnd(outcome, self.name, self.shared_at, self.tokens, used, retry_after, self.input, checks)
+        return self.limits.settle_shared(self.model, end) or fault
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end(CallOutcome.UNMADE, None, None)
+        self._end(CallOutcome.UNMADE)
 
 
 class CallLimits:
@@ -140,6 +147,7 @@ class CallLimits:
     def __init__(self, client: Redis | None, limits: ModelLimits, processes: int) -> None:
         """``processes``: how many share the limits; each uses one part of so many while Redis is away."""
         self._client = client
+        self.retry_after_longest_s = limits.retry_after_longest_s
         self._shared = None if client is None else RedisLedger(client, limits)
         self._presence = Presence()
         self.own = OwnShare(limits.share(processes), time.monotonic)
@@ -151,8 +159,10 @@ class CallLimits:
         """Questions to Redis under way."""
         self._rng = random.Random()  # noqa: S311 - jitter
 
-    def acquire(self, model: str, tokens: int, wait_s: float, *, hold_s: float) -> CallPermit:
+    def acquire(self, model: str, tokens: int, wait_s: float, *, hold_s: float, named: str = "") -> CallPermit:
         """A permit for a call of about ``tokens`` tokens, which ends by itself after ``hold_s`` seconds.
+
+        ``named``: the input's name, by which repeated failures of one input are told from an outage.
 
         Raises ModelRateLimited when there is none within ``wait_s`` seconds (at once when that is known) and
         ModelPaused when the circuit is open; both say when to come back.
@@ -162,6 +172,7 @@ class CallLimits:
         while True:
             admission, permit = self._try(model, name, tokens, hold_s)
             if permit is not None:
+                permit.input = named
                 return permit
             left = deadline - time.monotonic()
             if admission.verdict is Verdict.OPEN:
@@ -204,12 +215,14 @@ class CallLimits:
             self._looks[model] = (until if not seen.to_try else now + LOOK_S, now + LOOK_S)
         return max(0.0, until - now)
 
-    def settle_shared(self, model: str, end: CallEnd) -> None:
+    def settle_shared(self, model: str, end: CallEnd) -> Fault | None:
         """Note the end of a call for all workers, if Redis is there; a permit that is not ended expires."""
-        if not self._ask(lambda ledger: ledger.settle(model, end)):
+        fault = self._ask(lambda ledger: ledger.settle(model, end))
+        if fault is None:
             self._left.append((model, end.permit))
         if end.outcome in _TROUBLE:
             self._looks.pop(model, None)
+        return fault
 
     def _ask(self, question: Callable[[RedisLedger], T], *, permit: tuple[str, str] | None = None) -> T | None:
         """Redis's answer, None while it is away; a question that it does not answer may leave ``permit`` behind."""

@@ -6,12 +6,20 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import structlog
 
-from memforest_core.errors import MemForestError, ModelRateLimited, ModelRejected
+from memforest_core.errors import (
+    ContentRefused,
+    ContextTooLong,
+    MemForestError,
+    ModelAuthFailed,
+    ModelRateLimited,
+    ModelRejected,
+    RetryableError,
+)
 from memforest_core.models.calls import (
     CallRecord,
     ChatModel,
@@ -19,13 +27,14 @@ from memforest_core.models.calls import (
     ChatRequest,
     Embedded,
     Embedder,
+    Message,
     Reranked,
     Reranker,
     Step,
 )
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.model_limits import estimated_tokens, limit_key
+from memforest_core.models.limits.model_limits import BATCH, CHECK, estimated_tokens, input_name, limit_key
 from memforest_core.models.slots import CONCURRENCY, slot_of
 from memforest_core.models.step_settings import StepSettings
 
@@ -41,6 +50,13 @@ HOLD_GRACE_S = 5.0
 """A call that is cut off at its deadline ends a little later; the permit of a killed worker, this much later."""
 REPEAT_S = 60.0
 """A failed call of a kind that was logged is counted, and logged again only after this long."""
+CHECK_TEXT = "Answer with the word ready."
+"""What a model is asked, or an embedding model is given, to see whether it answers at all."""
+CHECK_MAX_TOKENS = 64
+SLOW = 0.9
+"""Who waited for so much of a call's time may have met a slow model: a short check says nothing about that."""
+_OWN_FAULTS = (ModelRateLimited, ModelAuthFailed, ContextTooLong, ContentRefused)
+"""Failures whose class says already whose they are."""
 OUTPUT_GUESS = 512
 """Tokens of an answer until it is there: most extractions and every summary stay below."""
 
@@ -71,6 +87,17 @@ FAILED_CALLS = FailedCalls()
 """Of this process."""
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call: its step, its model, the name under which that is limited, its deadline and its input."""
+
+    step: Step
+    model: str
+    key: str
+    timeout_s: float
+    named: str
+
+
 class LimitedCalls:
     """Asks for a permit before each call and says how it ended."""
 
@@ -80,20 +107,47 @@ class LimitedCalls:
         self._wait_s = wait_s
 
     def _permitted(
-        self, step: Step, model: str, key: str, tokens: int, timeout_s: float, call: Callable[[], Answer]
+        self, called: Called, tokens: int, call: Callable[[], Answer], check: Callable[[], Answer] | None = None
     ) -> Answer:
-        """One call of about ``tokens`` tokens to a model that is limited under ``key``."""
-        wait_s = min(self._wait_s, QUERY_WAIT_S.get(step, self._wait_s))
-        with self._limits.acquire(key, tokens, wait_s, hold_s=timeout_s + HOLD_GRACE_S) as permit:
+        """One call of about ``tokens`` tokens. After a failure that may be the input's, ``check`` is called to see
+        whether the model answers; None: nothing is checked."""
+        step, timeout_s, longest_s = called.step, called.timeout_s, self._limits.retry_after_longest_s
+        wait_s, hold_s = min(self._wait_s, QUERY_WAIT_S.get(step, self._wait_s)), timeout_s + HOLD_GRACE_S
+        with self._limits.acquire(called.key, tokens, wait_s, hold_s=hold_s, named=called.named) as permit:
+            started = time.monotonic()
             try:
                 answer = call()
             except MemForestError as error:
+                if isinstance(error, RetryableError) and error.retry_after is not None:
+                    error.retry_after = min(error.retry_after, longest_s)
+                quick = time.monotonic() - started < SLOW * timeout_s
+                checks = check is not None and quick and not isinstance(error, _OWN_FAULTS)
                 # A call that the provider turned away used nothing; of other failed calls nobody knows.
-                permit.done(error, 0 if isinstance(error, ModelRateLimited | ModelRejected) else None)
-                FAILED_CALLS.tell(step.value, model, error)
+                used = 0 if isinstance(error, ModelRateLimited | ModelRejected) else None
+                fault = permit.done(error, used, checks=checks)
+                FAILED_CALLS.tell(step.value, model=called.model, error=error)
+                error.of_input = fault.alone or (
+                    fault.check and check is not None and self._checked(called, check, error)
+                )
                 raise
             permit.done(None, tokens_of(answer.record))
             return answer
+
+    def _checked(self, called: Called, check: Callable[[], Answer], error: MemForestError) -> bool:
+        """Whether the model answers a text that nobody sent; what that costs is added to the failed call's record."""
+        try:
+            answer = self._permitted(replace(called, named=CHECK), estimated_tokens([CHECK_TEXT]), check)
+        except MemForestError:
+            return False
+        if isinstance(error.call, CallRecord):
+            paid = answer.record
+            error.call = replace(
+                error.call,
+                prompt_tokens=error.call.prompt_tokens + paid.prompt_tokens,
+                completion_tokens=error.call.completion_tokens + paid.completion_tokens,
+                cost_usd=error.call.cost_usd + paid.cost_usd,
+            )
+        return True
 
 
 class LimitedChat(LimitedCalls):
@@ -120,11 +174,13 @@ class LimitedChat(LimitedCalls):
         if settings is None:
             return self._chat.complete(request)
         what, hint = f"All {settings.concurrency} slots of step {step}", " (see MEMFOREST_LLM__CONCURRENCY)"
-        key, tokens = limit_key(settings.model, settings.api_base), _estimate(request, settings)
+        named = request.input or input_name(message.content for message in request.messages)
+        key = limit_key(settings.model, settings.api_base)
+        called = Called(step, settings.model, key, settings.timeout_s, named)
+        ask = ChatRequest(step, (Message("user", CHECK_TEXT),), max_tokens=CHECK_MAX_TOKENS)
+        check = None if step in QUERY_WAIT_S else lambda: self._chat.complete(ask)
         with slot_of(self._slots[step], settings.timeout_s, what, hint):
-            return self._permitted(
-                step, settings.model, key, tokens, settings.timeout_s, lambda: self._chat.complete(request)
-            )
+            return self._permitted(called, _estimate(request, settings), lambda: self._chat.complete(request), check)
 
 
 class LimitedEmbedder(LimitedCalls):
@@ -163,19 +219,43 @@ class LimitedEmbedder(LimitedCalls):
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """As the port says; ModelRateLimited and ModelPaused also come from the limits."""
-        return self._requested(texts, self._embedder.embed)
+        return self._requested(texts, self._embedder.embed, lambda: self._embedder.embed([CHECK_TEXT]))
 
     def embed_query(self, texts: Sequence[str]) -> Embedded:
         """As ``embed``."""
         return self._requested(texts, self._embedder.embed_query)
 
-    def _requested(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Embedded]) -> Embedded:
+    def _requested(
+        self,
+        texts: Sequence[str],
+        embed: Callable[[Sequence[str]], Embedded],
+        check: Callable[[], Embedded] | None = None,
+    ) -> Embedded:
         def request(batch: Sequence[str]) -> Embedded:
-            tokens = estimated_tokens(batch)
+            named = (BATCH if len(batch) < len(texts) or len(batch) > 1 else "") + input_name(batch)
+            called = Called(Step.EMBED, self.model, self._key, self._timeout_s, named)
             with slot_of(self._slots, self._timeout_s, f"All embedding requests to {self.model}"):
-                return self._permitted(Step.EMBED, self.model, self._key, tokens, self._timeout_s, lambda: embed(batch))
+                return self._permitted(called, estimated_tokens(batch), lambda: embed(batch), check)
 
-        return in_batches(texts, self._batch, request) if texts else embed(texts)
+        def bisected(batch: Sequence[str]) -> Embedded:
+            """As ``request``; after a failure that is the batch's, halves are tried until the texts are known."""
+            try:
+                return request(batch)
+            except MemForestError as error:
+                if not error.of_input:
+                    raise
+                middle = len(batch) // 2
+                for half in (batch[:middle], batch[middle:]) if middle else ():
+                    try:
+                        bisected(half)
+                    except MemForestError as part:
+                        if not part.of_input:
+                            raise
+                        error.inputs |= part.inputs
+                error.inputs |= frozenset() if middle else {input_name(batch)}
+                raise
+
+        return in_batches(texts, self._batch, bisected) if texts else embed(texts)
 
 
 class LimitedReranker(LimitedCalls):
@@ -200,15 +280,9 @@ class LimitedReranker(LimitedCalls):
         """As the port says; ModelRateLimited and ModelPaused also come from the limits."""
         # The model reads the question with each text.
         tokens = estimated_tokens([*texts, *[question] * len(texts)])
+        called = Called(Step.RERANK, self.model, self._key, self._timeout_s, input_name([question, *texts]))
         with slot_of(self._slots, self._timeout_s, f"All rerank requests to {self.model}"):
-            return self._permitted(
-                Step.RERANK,
-                self.model,
-                self._key,
-                tokens,
-                self._timeout_s,
-                lambda: self._reranker.rerank(question, texts),
-            )
+            return self._permitted(called, tokens, lambda: self._reranker.rerank(question, texts))
 
 
 def _estimate(request: ChatRequest, settings: StepSettings) -> int:

@@ -1,7 +1,8 @@
 -- Limits on the calls to one model, shared by all workers: token buckets, a factor that 429s lower, and a circuit.
 --
--- KEYS[1] is a hash with the state, KEYS[2] a sorted set of permits by the time at which they end. ARGV[1] is what to do
--- ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests; empty: the server's clock), ARGV[3] to ARGV[8]
+-- KEYS[1] is a hash with the state, KEYS[2] a sorted set of permits by the time at which they end, KEYS[3] a hash of the
+-- inputs that failed last. ARGV[1] is what to do ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests;
+-- empty: the server's clock), ARGV[3] to ARGV[8]
 -- are the limits (empty: none), and the rest are the arguments of that function. Numbers are written with 17 digits, so
 -- that nothing is lost between two calls.
 
@@ -18,8 +19,14 @@ local LEAST_MEASURED = 4
 local TRIAL_LOOK_S = 1
 -- Keys that nobody touched for this long are deleted; longer than any pause that a provider may ask for (an hour).
 local KEPT_S = 7200
+-- Failed inputs that are stored; in an outage with more of them the rest is not told apart.
+local MOST_INPUTS = 500
+-- While one caller checks whether the model answers at all, the others leave it to that one for so long.
+local CHECK_S = 10
+-- The input of such a check, and what the names of inputs begin with that are not tried again as they are.
+local CHECK, BATCH = 'check', '*'
 
-local state_key, permits_key = KEYS[1], KEYS[2]
+local state_key, permits_key, inputs_key = KEYS[1], KEYS[2], KEYS[3]
 local now = tonumber(ARGV[2])
 if now == nil then
   local time = redis.call('TIME')
@@ -32,14 +39,16 @@ local function exact(x) return string.format('%.17g', x) end
 
 -- requests, tokens: what may go out at once (nil: a full bucket; tokens may be below zero after a large call).
 -- factor: the share of the limits in use as of the last 429, at cut_at; cuts: 429s in a row; measured: the calls that
--- were under way at the first of them. failures: outages in a row while the circuit is closed; openings: how often in a
--- row it opened (0: it is closed). trial: the permit that tries whether the model is back, until trial_until;
--- asked_until: somebody was sent to try, and has this long to begin.
+-- were under way at the first of them. failures: inputs that failed in a row while the circuit is closed; openings: how
+-- often in a row it opened (0: it is closed). trial: the permit that tries if the model is back, until trial_until;
+-- asked_until: somebody was sent to try, and has this long to begin. answered_at: the last answer, to the input
+-- answered_by; other_at: the last one to any other input. checked_until: somebody checks whether the model answers.
 local NUMBERS = {'requests', 'tokens', 'filled_at', 'factor', 'cut_at', 'cuts', 'measured', 'paused_until', 'failures',
-  'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until'}
-local TEXTS = {'reason', 'trial'}
+  'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until', 'answered_at', 'other_at', 'checked_until'}
+local TEXTS = {'reason', 'trial', 'answered_by'}
 local NEW = {filled_at = 0, factor = 1, cut_at = -1, cuts = 0, measured = 0, paused_until = 0, failures = 0,
-  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0}
+  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0, answered_at = -1, other_at = -1,
+  checked_until = 0}
 
 local function load()
   local state, kept = {}, redis.call('HMGET', state_key, unpack(NUMBERS))
@@ -141,7 +150,7 @@ local function admit()
 end
 
 -- Settling: the state after a call ended. A call without a permit began just now and reserved nothing.
-local permit, started, outcome, reserved, used, retry_after
+local permit, started, outcome, reserved, used, retry_after, input, checks
 
 local function pay(state)
   local factor, back = factor_now(state), 0
@@ -174,41 +183,81 @@ local function limited(state, calls)
   if pause ~= nil then state.paused_until = math.max(state.paused_until, now + pause) end
 end
 
-local function failed(state, reason)
-  if state.openings > 0 and not is_trial(state) then return end
-  local failures = state.failures + 1
-  if state.openings == 0 and reason == 'outage' and failures < circuit_failures then
-    state.failures = failures
-    return
+local function answered(state)
+  reached(state)
+  if started > state.cut_at then state.cuts = 0 end
+  if input ~= state.answered_by then state.other_at = state.answered_at end
+  state.answered_at, state.answered_by = now, input
+  if input ~= '' then redis.call('HDEL', inputs_key, input) end
+end
+
+-- What a failure says about its input. known: it failed before; alone: the model answered others since then, or during
+-- the call; suspect: that was so once; new: the first failure since the last answer. An unnamed input is always new.
+local function failure(state)
+  if input == '' or input == CHECK then return {new = true} end
+  local stored = redis.call('HGET', inputs_key, input) or ''
+  local before, suspect = string.match(stored, '^(%S+) (%d)$')
+  before = tonumber(before)
+  local other_at = state.answered_by == input and state.other_at or state.answered_at
+  local alone = other_at > (before or math.min(started, now))
+  suspect = alone or suspect == '1'
+  if before ~= nil or redis.call('HLEN', inputs_key) < MOST_INPUTS then
+    redis.call('HSET', inputs_key, input, exact(now) .. (suspect and ' 1' or ' 0'))
+    redis.call('EXPIRE', inputs_key, KEPT_S)
   end
+  local known = before ~= nil or string.sub(input, 1, 1) == BATCH
+  return {known = known, alone = alone, suspect = suspect, new = before == nil or before < state.answered_at}
+end
+
+-- Whether the caller is to check if the model answers at all: one does it at a time.
+local function doubt(state, fault)
+  if not checks or fault.alone or now < state.checked_until then return false end
+  if state.openings > 0 and now < state.open_until then return false end
+  if state.openings == 0 and not fault.known and state.failures < circuit_failures then return false end
+  state.checked_until = now + CHECK_S
+  return true
+end
+
+-- The circuit opens for inputs that fail in a row; one that fails while others are answered is no sign of an outage.
+-- Who can check opens it by a check that fails, and that at once.
+local function failed(state, reason, fault)
+  local trial = is_trial(state)
+  if trial then state.trial, state.trial_until, state.asked_until = '', 0, 0 end
+  if fault.suspect or state.openings > 0 and not trial then return end
+  local failures = state.failures + (fault.new and 1 or 0)
+  if input == CHECK then failures = math.max(failures, circuit_failures) end
+  if reason == 'outage' and state.openings == 0 then
+    state.failures = failures
+    if failures < circuit_failures then return end
+  end
+  if reason == 'outage' and checks then return end
   local span = math.min(longest_s, open_s * 2 ^ math.min(state.openings, 16))
   state.failures, state.openings, state.opened_at = 0, state.openings + 1, now
   state.open_until, state.reason = now + math.max(span, retry_after or 0), reason
-  state.trial, state.trial_until, state.asked_until = '', 0, 0
 end
 
 local function settle()
   permit, started, outcome, reserved = ARGV[9], tonumber(ARGV[10]) or math.huge, ARGV[11], tonumber(ARGV[12])
-  used, retry_after = tonumber(ARGV[13]), tonumber(ARGV[14])
-  local state, calls = load(), under_way()
+  used, retry_after, input, checks = tonumber(ARGV[13]), tonumber(ARGV[14]), ARGV[15], ARGV[16] == '1'
+  local state, calls, fault = load(), under_way(), {}
   refill(state)
   pay(state)
+  if input == CHECK then state.checked_until = 0 end
   if outcome == 'unmade' then
     if is_trial(state) then state.trial, state.trial_until = '', 0 end
   elseif outcome == 'answered' then
-    reached(state)
-    if started > state.cut_at then state.cuts = 0 end
+    answered(state)
   elseif outcome == 'rate_limited' then
     reached(state)
     limited(state, calls)
-  elseif outcome == 'auth' then
-    failed(state, 'auth')
   else
-    failed(state, 'outage')
+    fault = failure(state)
+    if outcome == 'rejected' then reached(state) else failed(state, outcome == 'auth' and 'auth' or 'outage', fault) end
   end
+  local check = (outcome == 'unavailable' or outcome == 'rejected') and doubt(state, fault)
   if permit ~= '' then redis.call('ZREM', permits_key, permit) end
   save(state)
-  return exact(now)
+  return {fault.alone and 1 or 0, check and 1 or 0}
 end
 
 -- Looking: how long the model is paused. When a trial is due, the one who asks is sent to make it and the others wait.

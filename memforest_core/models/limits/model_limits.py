@@ -9,8 +9,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
+from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
 
+CHECK = "check"
+"""The input of a call that only checks whether the model answers; the script in Redis knows it by this name too."""
+BATCH = "*"
+"""Begins the name of an input that is one of many, which nobody tries again as it is: it is checked at once."""
 BYTES_PER_TOKEN = 4
 """Of UTF-8, over the common tokenizers."""
 
@@ -31,6 +35,7 @@ class ModelLimits:
     circuit_failures: int
     circuit_open_s: float
     circuit_longest_s: float
+    retry_after_longest_s: float = math.inf
 
     def share(self, processes: int) -> ModelLimits:
         """What one of ``processes`` may use when they can't agree; at least one call at a time."""
@@ -78,7 +83,8 @@ class CallOutcome(StrEnum):
     """What a call's end says about the model."""
 
     ANSWERED = "answered"
-    """Whatever it answered, also that it refuses the request."""
+    REJECTED = "rejected"
+    """The provider is there, and refuses this request."""
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
     AUTH = "auth"
@@ -99,6 +105,20 @@ class CallEnd:
     used: int | None = None
     """Tokens, None where unknown."""
     retry_after: float | None = None
+    input: str = ""
+    """What names the input over its tries; empty where nothing does."""
+    checks: bool = False
+    """Whether the caller can check if the model answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the end of a call says about its input."""
+
+    alone: bool = False
+    """It failed while the model answered other inputs."""
+    check: bool = False
+    """Nobody knows: the caller is to check whether the model answers at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +151,17 @@ def outcome_of(error: MemForestError | None) -> CallOutcome:
         return CallOutcome.RATE_LIMITED
     if isinstance(error, ModelUnavailable):
         return CallOutcome.UNAVAILABLE
-    return CallOutcome.AUTH if isinstance(error, ModelAuthFailed) else CallOutcome.ANSWERED
+    if isinstance(error, ModelAuthFailed):
+        return CallOutcome.AUTH
+    return CallOutcome.REJECTED if isinstance(error, ModelRejected) else CallOutcome.ANSWERED
+
+
+def input_name(texts: Iterable[str]) -> str:
+    """A short hash by which an input is known over its tries."""
+    digest = hashlib.blake2b(digest_size=8)
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
 
 
 def estimated_tokens(texts: Iterable[str], output: int = 0) -> int:

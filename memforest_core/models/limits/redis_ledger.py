@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -14,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
-from memforest_core.models.limits.model_limits import Admission, CallEnd, Look, ModelLimits, Reason, Verdict
+from memforest_core.models.limits.model_limits import Admission, CallEnd, Fault, Look, ModelLimits, Reason, Verdict
 
 PREFIX = "memforest:limits:"
 """Of every key in Redis."""
@@ -60,8 +59,9 @@ class RedisLedger:
 
     def __init__(self, client: Redis, limits: ModelLimits, clock: Callable[[], float] | None = None) -> None:
         """``clock`` stands for the server's in tests."""
-        # In the order in which the script takes them, which is that of the fields.
-        self._limits = [_text(limit) for limit in astuple(limits)]
+        rates = (limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent_calls)
+        circuit = (limits.circuit_failures, limits.circuit_open_s, limits.circuit_longest_s)
+        self._limits = [_text(limit) for limit in (*rates, *circuit)]
         self._clock = clock
         self._script: Any = client.register_script(SCRIPT.read_text())
 
@@ -73,9 +73,9 @@ class RedisLedger:
         verdict, wait, reason, now = self._run("admit", model, permit, _text(tokens), _text(hold_s))
         return Admission(Verdict(verdict), float(wait), Reason(reason)), float(now)
 
-    def settle(self, model: str, end: CallEnd) -> bool:
-        """Note the end of a call; True, for who has to tell it from no answer."""
-        self._run(
+    def settle(self, model: str, end: CallEnd) -> Fault:
+        """Note the end of a call; what it says about the call's input."""
+        alone, check = self._run(
             "settle",
             model,
             end.permit,
@@ -84,8 +84,10 @@ class RedisLedger:
             _text(end.reserved),
             _text(end.used),
             _text(end.retry_after),
+            end.input,
+            "1" if end.checks else "",
         )
-        return True
+        return Fault(alone == 1, check == 1)
 
     def look(self, model: str) -> Look:
         """How long the model is paused. When a trial is due, one caller is sent to make it."""
@@ -93,8 +95,8 @@ class RedisLedger:
         return Look(float(paused_s), to_try == 1)
 
     def _run(self, what: str, model: str, *arguments: str) -> Any:
-        # The braces keep a model's two keys on one node of a cluster.
-        keys = [f"{PREFIX}{{{model}}}", f"{PREFIX}{{{model}}}:permits"]
+        # The braces keep a model's keys on one node of a cluster.
+        keys = [f"{PREFIX}{{{model}}}{of}" for of in ("", ":permits", ":inputs")]
         now = "" if self._clock is None else _text(self._clock())
         return self._script(keys=keys, args=[what, now, *self._limits, *arguments])
 

@@ -27,6 +27,12 @@ _TRIES = 3
 # What the reducer gave up was extracted and is not in the trees.
 _REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
 
+# What the model alone could not read: it is in the trees word by word, and tried again by itself.
+_WORD_BY_WORD = """(c.state = 'done' AND c.placed AND c.again_at IS NOT NULL AND c.outcome = 'verbatim'
+       AND c.error_code IN ('model_unavailable', 'model_rejected', 'model_auth_failed'))"""
+
+_GIVEN_UP = f"(c.state = 'dead' OR {_WORD_BY_WORD})"
+
 _DEAD = f"""
     SELECT 'cell' AS kind, c.cell_id AS id, CASE WHEN {_REDUCED} THEN 'reduce' ELSE 'extract' END AS step,
            f.owner, s.external_id AS session, c.error_code AS code, c.error_text AS text, c.attempts, c.lost_leases,
@@ -34,7 +40,7 @@ _DEAD = f"""
       FROM memforest.cell c
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
-     WHERE c.tenant_id = :t AND c.state = 'dead'
+     WHERE c.tenant_id = :t AND {_GIVEN_UP}
     UNION ALL
     SELECT 'node', n.node_id, 'refresh', f.owner, s.external_id, n.error_code, n.error_text, n.attempts, n.lost_leases,
            least(clock_timestamp(), n.available_at)
@@ -62,13 +68,13 @@ _FIND = sa.text(f"SELECT kind, id FROM ({_DEAD}) d WHERE {_MEANT} ORDER BY id") 
 
 _ONE = sa.text(f"SELECT * FROM ({_DEAD}) d WHERE kind = :kind AND id = :id")  # noqa: S608 - the same
 
-_STARTING = sa.text("""
+_STARTING = sa.text(f"""
     SELECT kind, id FROM (
-        SELECT 'cell' AS kind, cell_id AS id FROM memforest.cell WHERE tenant_id = :t AND state = 'dead'
+        SELECT 'cell' AS kind, cell_id AS id FROM memforest.cell c WHERE tenant_id = :t AND {_GIVEN_UP}
         UNION ALL SELECT 'node', node_id FROM memforest.node WHERE tenant_id = :t AND dead
         UNION ALL SELECT 'task', task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'dead') d
      WHERE replace(id::text, '-', '') LIKE ANY (CAST(:patterns AS text[])) ORDER BY id
-    """)
+    """)  # noqa: S608 - constants of this module
 
 _ABOUT = {
     DeadKind.CELL: sa.text("""
@@ -115,7 +121,7 @@ _FORESTS = sa.text("""
 _CHOSEN = f"""
     WITH chosen AS MATERIALIZED (
         SELECT c.cell_id, c.session_id, c.ordinal, c.window_ordinal, {_REDUCED} AS reduced FROM memforest.cell c
-         WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND c.state = 'dead'
+         WHERE c.tenant_id = :t AND c.cell_id = ANY(CAST(:ids AS uuid[])) AND {_GIVEN_UP}
          ORDER BY c.cell_id FOR NO KEY UPDATE)"""  # noqa: S608 - a constant of this module
 
 _STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a constant of this module
@@ -125,7 +131,7 @@ _STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a
 _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     UPDATE memforest.cell c
        SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
-           available_at = clock_timestamp(),
+           available_at = clock_timestamp(), again_at = NULL,
            window_ordinal = CASE WHEN d.reduced OR head.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
            error_code = CASE WHEN d.reduced THEN NULL ELSE c.error_code END,
            error_text = CASE WHEN d.reduced THEN NULL ELSE c.error_text END,

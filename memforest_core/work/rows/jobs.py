@@ -176,22 +176,23 @@ class JobStore:
         """Tenants that have work of a kind that can be claimed now: the live lane first, else at random."""
         return Reader(self._engine, NO_TENANT).one(Read(_WAITING, {"kind": kind.value}, _tenants))
 
-    def next_waiting(self, kind: WorkKind, most: int) -> list[TenantId]:
+    def next_waiting(self, kind: WorkKind, most: int, *, turn: bool = True) -> list[TenantId]:
         """At most so many tenants of ``waiting``: the live lane first, else at random.
 
         For extraction and refresh a look costs the same however many tenants have work; each goes on after the tenants
-        of the one before it, so that every tenant has its turn. A process begins at a random tenant.
+        of the one before it, so that every tenant has its turn; without ``turn`` nobody's is used up. A process begins
+        at a random tenant.
         """
         if kind not in _BY_TURNS:
             return self.waiting(kind)[:most]
         if kind not in self._named:
             found = self.waiting(kind)[:most]
-            if found:
+            if found and turn:
                 self._named[kind] = found[-1]
             return found
         asked = {"kind": kind.value, "after": self._named[kind], "most": most}
         named = Reader(self._engine, NO_TENANT).one(Read(_NEXT_WAITING, asked, list))
-        if named:
+        if named and turn:
             self._named[kind] = TenantId(named[-1][0])
         random.shuffle(named)
         return [TenantId(tenant) for tenant, _ in sorted(named, key=itemgetter(1))]

@@ -50,6 +50,10 @@ class ModelState:
     trial: str = ""
     trial_until: float = 0.0
     asked_until: float = 0.0
+    answered_at: float = -1.0
+    other_at: float = -1.0
+    answered_by: str = ""
+    checked_until: float = 0.0
 
 
 class Script:
@@ -71,7 +75,7 @@ class Script:
     def kept(cls) -> ModelState:
         """The state as Redis has it now."""
         found: Any = cls.client.hgetall(STATE)
-        texts = ("reason", "trial")
+        texts = ("reason", "trial", "answered_by")
         names = [field.name for field in fields(ModelState) if field.name in found]
         return ModelState(**{name: found[name] if name in texts else float(found[name]) for name in names})
 
