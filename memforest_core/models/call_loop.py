@@ -16,6 +16,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from memforest_core.forks import abandon
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -93,6 +95,8 @@ class _PerProcess:
 
     def reset(self) -> None:
         self.lock = threading.Lock()
+        # Held, as litellm finds its connections by the id of their loop: no new loop may get the id of this one.
+        abandon(getattr(self, "loop", None))
         self.loop: CallLoop | None = None
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import event, exc
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
+from memforest_core.forks import abandon, in_child
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.lists import PlainLists
 from memforest_core.store.refusals import OWNER, SERVICE, refusal
@@ -119,7 +120,14 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
     event.listen(engine, "connect", _send_plain_lists)
     event.listen(engine, "connect", _notice_pooler)
     event.listen(engine, "handle_error", _discard_shifted)
+    in_child(engine, _leave_connections)
     return engine
+
+
+def _leave_connections(engine: sa.Engine) -> None:
+    """Begin with an empty pool in a forked child; the inherited connections are the parent's."""
+    abandon(engine.pool)
+    engine.dispose(close=False)
 
 
 def _send_plain_lists(connection: psycopg.Connection[Any], _record: object) -> None:

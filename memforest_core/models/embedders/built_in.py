@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.token_vectors import TokenVectors
 
@@ -35,6 +36,7 @@ class Engine(Protocol):
         Unicode."""
 
 
+@renewed_in_child
 class BuiltInEmbedder:
     """The Embedder port over an engine. Thread-safe; loads at the first use, again in a forked child.
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 
 from memforest_core.errors import MemForestError, ModelRateLimited, ModelRejected
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import (
     CallRecord,
     ChatModel,
@@ -45,7 +46,8 @@ OUTPUT_GUESS = 512
 """Tokens of an answer until it is there: most extractions and every summary stay below."""
 
 
-@dataclass(frozen=True, slots=True)
+@renewed_in_child
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FailedCalls:
     """Logs why calls fail: by step, model and code, with the sentence for people. Thread-safe."""
 
@@ -96,6 +98,7 @@ class LimitedCalls:
             return answer
 
 
+@renewed_in_child
 class LimitedChat(LimitedCalls):
     """A chat model within the limits. Thread-safe."""
 
@@ -127,6 +130,7 @@ class LimitedChat(LimitedCalls):
             )
 
 
+@renewed_in_child
 class LimitedEmbedder(LimitedCalls):
     """An embedding model within the limits, in requests of up to ``batch`` texts. Thread-safe.
 
@@ -178,6 +182,7 @@ class LimitedEmbedder(LimitedCalls):
         return in_batches(texts, self._batch, request) if texts else embed(texts)
 
 
+@renewed_in_child
 class LimitedReranker(LimitedCalls):
     """A provider's rerank model within the limits. Thread-safe."""
 

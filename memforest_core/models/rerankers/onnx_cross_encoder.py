@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import CallRecord, Reranked, Step
 from memforest_core.models.embedders.built_in import cores
 
@@ -29,6 +30,7 @@ BATCH = 8
 _SETTING = "MEMFOREST_RECALL__RERANK__PATH"
 
 
+@renewed_in_child
 class OnnxCrossEncoder:
     """Thread-safe; loads at the first use, again in a forked child.
 
