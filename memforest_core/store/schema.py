@@ -18,7 +18,14 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
-from memforest_core.store.engine import INSUFFICIENT_PRIVILEGE, open_engine, set_tenant, store_errors, transaction
+from memforest_core.store.engine import (
+    INSUFFICIENT_PRIVILEGE,
+    await_answers,
+    open_engine,
+    set_tenant,
+    store_errors,
+    transaction,
+)
 from memforest_core.store.refusals import OWNER, SERVICE
 from memforest_core.store.tables import SCHEMA, MigrationRow, Tenant
 
@@ -64,6 +71,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     from alembic import command
 
     with opened_owner(settings) as engine, transaction(engine) as connection, _needs_rights(settings):
+        await_answers(connection)
         # The lock timeout is off while it waits for another upgrade, whose migration may be long.
         connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
         connection.execute(sa.text("SET LOCAL lock_timeout = 0"))

@@ -17,6 +17,7 @@ import pytest
 from celery import Celery
 
 from benchmarks.support.processes import Deployment, deployment, environment, free_port
+from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 
 CHILDREN = 3
@@ -66,15 +67,8 @@ def running(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -
         made.start_worker()
         client = made.client()
         for owner, city in zip(OWNERS, CITIES, strict=True):
-            turns = [
-                {
-                    "role": "user",
-                    "content": f"I bought thing{owner}{number} in {city}.",
-                    "timestamp": 1_680_000_000 + number,
-                }
-                for number in range(6)
-            ]
-            client.enqueue(owner, "base", turns, wait="facts", timeout_s=120)
+            sentences = [f"I bought thing{owner}{number} in {city}." for number in range(6)]
+            client.enqueue(owner, "base", said(*sentences), wait="facts", timeout_s=120)
         yield made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 
 import pytest
 import sqlalchemy as sa
@@ -80,7 +80,12 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(told: Stack, e
     limits = CallLimits(None, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
     limited = LimitedEmbedder(embedder, limits, "key", batch=8, timeout_s=30)
     visits = told.services.visits
-    locks = [limits.own._lock, limits._asking, visits._lock, told.services.producer.wakeups._lock]
+    locks: list[AbstractContextManager[object]] = [
+        limits.own._lock,
+        limits._asking,
+        visits._lock,
+        told.services.producer.wakeups._lock,
+    ]
     taken, ended = threading.Event(), threading.Event()
 
     def hold() -> None:
