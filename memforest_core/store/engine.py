@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
 
 import psycopg
 import sqlalchemy as sa
@@ -77,6 +78,15 @@ _UNHURRIED = sa.text("""
 
 _HURRIED = sa.text("SELECT set_config('lock_timeout', :most, true)")
 
+_DATABASE = sa.text("""
+    SELECT (SELECT system_identifier FROM pg_control_system()),
+           (SELECT oid FROM pg_database WHERE datname = current_database())
+    """)
+_databases: WeakKeyDictionary[sa.Engine, sa.Row[Any]] = WeakKeyDictionary()
+"""Server and database of an engine, once they were asked for."""
+
+_OTHER_SCHEMA = {"42703", "42883"}
+"""A column or a function that this version knows is missing."""
 _FOREIGN = {UNDEFINED_TABLE, UNDEFINED_SCHEMA}
 _STRANGE_TRANSACTION = (
     "The transaction to join does not reach MemForest's tables: it must be one of the database in"
@@ -274,6 +284,11 @@ def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[N
         state = getattr(error.orig, "sqlstate", None)
         if joined and (state in _FOREIGN or (state == INSUFFICIENT_PRIVILEGE and _denied(error))):
             raise InvalidSettings(_STRANGE_TRANSACTION) from None
+        if state in _OTHER_SCHEMA:
+            raise InvalidSettings(
+                f"The database is at the schema of another version of memforest ({state}): install that version, or run"
+                f" memforest db upgrade of this one with {OWNER} set."
+            ) from None
         if state in _FOREIGN:
             raise InvalidSettings(
                 f"The database has no MemForest tables: run memforest db upgrade with {OWNER} set."
@@ -357,6 +372,19 @@ def server_time(connection: sa.Connection) -> datetime:
     """The server's clock."""
     moment: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
     return moment
+
+
+def is_same_database(engine: sa.Engine, connection: sa.Connection) -> bool:
+    """Whether a connection that this library has not opened reaches the database of ``engine``."""
+    theirs = connection.execute(_DATABASE).one()
+    # A database that was restored meanwhile has another identity than the one that was read first.
+    return theirs == _databases.get(engine) or theirs == _database(engine)
+
+
+def _database(engine: sa.Engine) -> sa.Row[Any]:
+    with transaction(engine) as connection:
+        _databases[engine] = found = connection.execute(_DATABASE).one()
+    return found
 
 
 def place_of(url: str) -> str:

@@ -81,6 +81,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
         connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
         before, newest = current_revision(connection), head_revision()
+        _refuse_newer(before)
         command.upgrade(_config(connection), revision)
         if current_revision(connection) == newest != before:
             functions.install(connection)
@@ -212,6 +213,15 @@ def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
     return follows is not None and follows == head_revision()
 
 
+def _refuse_newer(found: str | None) -> None:
+    """Raise InvalidSettings for a schema that a newer version has made."""
+    if found is not None and found > head_revision():
+        raise InvalidSettings(
+            f"The database is at schema {found}, which is newer than this version of memforest ({head_revision()}):"
+            " install the version that upgraded it, or a newer one."
+        )
+
+
 def check_ready(engine: sa.Engine) -> None:
     """Refuse to serve from a database at another revision, or as a role without rights or with too many.
 
@@ -229,6 +239,7 @@ def check_ready(engine: sa.Engine) -> None:
             )
         found = current_revision(connection)
         if found != head_revision() and not _one_ahead(connection, found):
+            _refuse_newer(found)
             raise InvalidSettings(
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
                 f" run memforest db upgrade with {OWNER} set."

@@ -7,11 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 import sqlalchemy as sa
+from pydantic import SecretStr
 
+from benchmarks.support.proxy import Door, door
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import database, opened, settings_for
@@ -24,7 +27,6 @@ from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
 from memforest_core.store.engine import autocommitting, open_engine, transaction, unhurried
 from memforest_core.store.schema import upgrade
-from tests.support.hanging import behind_network
 
 SHORT = {"answer_timeout_s": 0.5, "statement_timeout_ms": 60_000}
 CALLS: dict[str, Callable[[MemForest], object]] = {
@@ -81,6 +83,16 @@ def stopped(servers: EmbeddedServers) -> Iterator[None]:
             process.send_signal(signal.SIGCONT)
 
 
+@contextmanager
+def behind_network(address: DatabaseSettings) -> Iterator[tuple[DatabaseSettings, Door]]:
+    """The same database over TCP, by way of a network that can stop to carry answers."""
+    url = sa.make_url(address.url.get_secret_value())
+    with door(f"unix://{url.query['host']}/.s.PGSQL.{url.query['port']}") as network:
+        outside = url.set(host="127.0.0.1", port=urlsplit(network.url).port, query={})
+        shown = outside.render_as_string(hide_password=False)
+        yield address.model_copy(update={"url": SecretStr(shown)}), network
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServers]:
     with EmbeddedServers.start(tmp_path_factory.mktemp("hanging") / "data") as servers:
@@ -129,7 +141,7 @@ def test_a_call_over_a_network_that_drops_packets_ends(
         with opened(settings, embedder) as running:
             running.memory.enqueue("ann", "base", said("I live in Oslo."))
             running.drive()
-            network.drop()
+            network.freeze()
             assert "did not answer within" in refused(CALLS[name], running.memory)
 
 
@@ -140,7 +152,7 @@ def test_a_client_of_an_app_server_gives_up_a_network_that_drops_packets(
         settings = settings_for(address.model_copy(update=SHORT), servers.broker_url, tmp_path / "index")
         client = MemForestClient(settings)
         client.enqueue("ann", "base", said("I live in Oslo."))
-        network.drop()
+        network.freeze()
         with pytest.raises(StoreUnavailable, match="did not answer within"):
             client.status("ann", "base")
         client._producer.engine.dispose()
