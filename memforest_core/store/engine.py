@@ -16,7 +16,7 @@ from sqlalchemy import Connection as Connection
 from sqlalchemy import Engine as Engine
 from sqlalchemy import event, exc
 
-from memforest_core.deadlines import is_patient
+from memforest_core.deadlines import is_patient, seconds_left
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.forks import abandon, in_child
@@ -151,7 +151,8 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
 
 
 def _connected(_dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]) -> Answering:
-    return Answering.connect(*arguments, **named)
+    most_s = math.ceil(min(named["connect_timeout"], seconds_left()))
+    return Answering.connect(*arguments, **named | {"connect_timeout": max(1, most_s)})
 
 
 def _await_answers(answer_s: float, connection: Answering, _record: object) -> None:

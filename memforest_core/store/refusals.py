@@ -50,6 +50,7 @@ _REFUSALS = (
 _FIRST = f"; before the first start, memforest db upgrade with {OWNER} set makes the role"
 """Where a password is wanted, Postgres does not tell a missing role from a wrong password."""
 
+_SILENT = ("timeout expired", "timed out")
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 _STARTING = ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")
 
@@ -61,6 +62,11 @@ def refusal(text: str, variable: str = SERVICE) -> StoreUnavailable:
         return StoreUnavailable(
             f"The Postgres of the embedded node does not run (socket {node['socket']}): look at logs/postgres.log in"
             " the node's directory, and start the node again."
+        )
+    if any(sign in text for sign in _SILENT):
+        return StoreUnavailable(
+            "Postgres does not answer: look whether its server hangs or the network drops packets, or check"
+            f" {variable}."
         )
     if any(sign in text for sign in _FULL):
         return StoreUnavailable("Postgres has no connection left for this role: raise its max_connections.")

@@ -566,10 +566,8 @@ def test_a_transaction_of_another_database_is_refused(pipeline: Stack, servers: 
             engine = sa.create_engine(url)
             with engine.connect() as connection:
                 for _ in range(2):
-                    with pytest.raises(InvalidInput) as refused:
+                    with pytest.raises((InvalidInput, InvalidSettings), match=r"one of (another database|sqlite)"):
                         client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
-                    assert refused.value.code == "invalid_transaction"
-                    assert "another database" in refused.value.message or "sqlite" in refused.value.message
                 connection.commit()
             engine.dispose()
         with sa.create_engine(other.url.get_secret_value()).connect() as connection:

@@ -17,7 +17,7 @@ from memforest_core.accept.rows.running import RunningRows
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.errors import InvalidInput
+from memforest_core.errors import InvalidInput, InvalidSettings
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.copying import adding, given_to, in_columns
@@ -392,10 +392,9 @@ def accepting(engine: sa.Engine, tenant: TenantId, joined: object | None = None)
     with store_errors(joined=True), _caller_errors():
         before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
         if not is_same_database(engine, outer):
-            raise InvalidInput(
+            raise InvalidSettings(
                 "The transaction to join is one of another database: begin it on the database in"
-                " MEMFOREST_DATABASE__URL, or leave it out.",
-                code="invalid_transaction",
+                " MEMFOREST_DATABASE__URL, or leave it out."
             )
         with outer.begin_nested():
             set_tenant(outer, tenant)
