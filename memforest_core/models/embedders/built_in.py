@@ -48,7 +48,7 @@ class BuiltInEmbedder:
         self.model = model
         self._load = load
         self._lock = threading.Lock()
-        self._loaded: tuple[int, Engine] | None = None
+        self._loaded: Engine | None = None
 
     @property
     def dimension(self) -> int:
@@ -85,10 +85,9 @@ class BuiltInEmbedder:
 
     def _engine(self) -> Engine:
         with self._lock:
-            # A fork copies sessions and pools without their threads.
-            if self._loaded is None or self._loaded[0] != os.getpid():
-                self._loaded = os.getpid(), self._load()
-            return self._loaded[1]
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
 
 
 def cores() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -90,8 +89,7 @@ class OnnxCrossEncoder:
 
     def _loaded(self) -> _Engine:
         with self._lock:
-            # A fork copies the pool without its threads.
-            if self._engine is None or self._engine.pid != os.getpid():
+            if self._engine is None:
                 self._engine = _Engine(self._directory)
             return self._engine
 
@@ -107,7 +105,6 @@ class _Engine:
             raise InvalidSettings(
                 f"A cross-encoder in this process needs the package {error.name}: pip install 'memforest[embedded]'."
             ) from None
-        self.pid = os.getpid()
         self._failures = _failures()
         self._tokenizer = _tokenizer(tokenizers, directory / TOKENIZER_FILE)
         padding: Mapping[str, Any] = self._tokenizer.padding or {}
