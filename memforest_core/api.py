@@ -98,6 +98,11 @@ class MemForest(MemForestClient):
         return self._services
 
     @property
+    def embedded_node(self) -> EmbeddedNode | None:
+        """The node that this object owns, None with services that run elsewhere."""
+        return self._node
+
+    @property
     def client(self) -> MemForestClient:
         """This object, as what accepts sessions."""
         return self

@@ -9,6 +9,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from memforest_core.errors import InvalidInput
+from memforest_core.forks import renewed_in_child
 from memforest_core.work.waiting import Steps, steps_of
 
 P = ParamSpec("P")
@@ -21,6 +22,7 @@ LOOKS = 2
 """Threads that waiting calls take together, each for a few milliseconds."""
 
 
+@renewed_in_child
 class Threads:
     """Where the calls of one facade run."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Concatenate, ParamSpec, Self, TypeAlias, TypeVar
@@ -12,6 +13,7 @@ from memforest_core.accept.quotas import when_there_is_room
 from memforest_core.accept.records import Accepted, Backlog, Quota, SessionProgress, Stage, TenantLimits
 from memforest_core.accept.running import RunningSessions
 from memforest_core.bootstrap.producer import Producer, open_producer
+from memforest_core.deadlines import within
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
@@ -35,6 +37,8 @@ SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
 """A session of a bulk import: the owner's id, the session's id, its turns."""
 
 WAIT_STAGES = {"none": None, "raw": Stage.RAW, "facts": Stage.FACTS, "summaries": Stage.SUMMARIES}
+LEAST_STORING_S = 5.0
+"""What a call that waits for a stage may take to store, however short the wait."""
 ROOM_TIMEOUT_S = 3_600.0
 """How long a bulk import waits for room in the queue, for one session."""
 
@@ -44,6 +48,11 @@ def stage_named(name: str) -> Stage | None:
     if name not in WAIT_STAGES:
         raise InvalidInput(f"Set wait to none, raw, facts or summaries, not {name!r:.40}.", code="invalid_wait")
     return WAIT_STAGES[name]
+
+
+def _timely(wait: str, timeout_s: float) -> AbstractContextManager[None]:
+    """A block that stores what is then waited for: that ends with the wait too, but may take LEAST_STORING_S."""
+    return nullcontext() if wait == "none" else within(max(LEAST_STORING_S, timeout_s))
 
 
 def without_tenant(called: Callable[..., T], method: Callable[..., T]) -> None:
@@ -151,7 +160,7 @@ class MemForestClient:
         producer, lane = self._producer, Lane.BACKFILL if backfill else Lane.LIVE
 
         def attempt() -> Accepted:
-            with producer.tracer.span("enqueue", trace, session=str(session_id)) as own:
+            with _timely(wait, timeout_s), producer.tracer.span("enqueue", trace, session=str(session_id)) as own:
                 return producer.acceptance.enqueue(
                     self._tenant,
                     owner,
@@ -201,7 +210,7 @@ class MemForestClient:
         """
         _check_wait(wait, transaction)
         closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
-        with self._producer.tracer.span("append", trace, session=str(session_id)) as own:
+        with _timely(wait, timeout_s), self._producer.tracer.span("append", trace, session=str(session_id)) as own:
             accepted = self._producer.acceptance.append(
                 self._tenant,
                 owner,
@@ -247,8 +256,8 @@ class MemForestClient:
         stage_named(wait)
         name = note_id() if session_id is None else session_id
         producer = self._producer
-        turn = note_turn(producer.engine, self._tenant, owner, text, about, at)
-        with producer.tracer.span("remember", None, session=name) as own:
+        with _timely(wait, timeout_s), producer.tracer.span("remember", None, session=name) as own:
+            turn = note_turn(producer.engine, self._tenant, owner, text, about, at)
             accepted = producer.acceptance.enqueue(
                 self._tenant, owner, name, [turn], metadata=metadata, trace=own, note=True
             )

@@ -59,6 +59,9 @@ class DatabaseSettings(Group):
     """Further ones while many threads read or write at the same moment."""
     statement_timeout_ms: int = Field(default=30_000, ge=100)
     lock_timeout_ms: int = Field(default=5_000, ge=100)
+    answer_timeout_s: float = Field(default=10.0, ge=0.1)
+    """Seconds that a library call waits for an answer of Postgres, as from a server that hangs; a call that waits for a
+    stage also ends with its ``timeout_s``. A worker waits 5 s longer than ``statement_timeout_ms``."""
     pooler: Literal["auto", "transaction"] = "auto"
     """``transaction``: PgBouncer or another pooler stands before Postgres and gives each transaction any session of the
     server. Statements are then not prepared, and connections not counted at start. Most poolers are noticed without."""

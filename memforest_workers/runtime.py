@@ -16,6 +16,7 @@ import structlog
 
 from memforest_core.bootstrap.process import in_use
 from memforest_core.bootstrap.service import Services
+from memforest_core.deadlines import patiently
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
 from memforest_core.extract.service import Extracted, Extraction
@@ -264,7 +265,8 @@ class Runtime:
         self._units[thread] = (queue.value, started, self.worker)
         outcome = "failed"
         try:
-            done = repeated(unit)(tenant)
+            with patiently():
+                done = repeated(unit)(tenant)
             outcome = "done" if done else "nothing"
             return done
         except StoreContended:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from memforest_core.accept.records import Backlog, SessionProgress, Stage, Unplaced
 from memforest_core.accept.rows.flushing import FlushRows
+from memforest_core.deadlines import within
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.messages import Queue
@@ -14,7 +15,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkError
-from memforest_core.work.waiting import Steps, WaitTimeout, polled
+from memforest_core.work.waiting import LEAST_LOOK_S, Steps, WaitTimeout, polled, timely
 from memforest_core.work.wakeups import WakeUps
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ class Flushing:
         timeout_s: float,
     ) -> Steps[SessionProgress]:
         """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
-        found = progress()
+        found = timely(progress, timeout_s)
         left = Unplaced(0, 0)
 
         def reached() -> SessionProgress | None:
@@ -70,7 +71,7 @@ class Flushing:
             # Workers were woken when the session was accepted: nothing else has to be made due.
             steps = _poll(reached, nudge, timeout_s, longest_s=FACTS_PAUSE_S, first_nudge_s=NUDGE_S, soon=soon)
         if (yield from steps) is None:
-            found, error = progress(), last_error()
+            found, error = timely(progress, 0.0), timely(last_error, 0.0)
             raise WaitTimeout(
                 f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
                 last_error=error,
@@ -83,7 +84,7 @@ class Flushing:
         Raises InvalidInput, NotFound, WaitTimeout.
         """
         owner = checked_name(owner, "owner")
-        forest = self._closed(tenant, owner)
+        forest = timely(lambda: self._closed(tenant, owner), timeout_s)
         left = Backlog(1, 0, 0)
 
         def drained() -> Backlog | None:
@@ -96,7 +97,7 @@ class Flushing:
             self._nudge(tenant, owner, None, Stage.SUMMARIES)
 
         if (yield from _poll(drained, nudge, timeout_s)) is None:
-            with FlushRows.opened(self._engine, tenant) as rows:
+            with within(LEAST_LOOK_S), FlushRows.opened(self._engine, tenant) as rows:
                 error = rows.last_error(forest)
             raise WaitTimeout(
                 f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"

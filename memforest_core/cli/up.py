@@ -18,6 +18,7 @@ from memforest_core.cli.output import console, print_json, report_progress
 from memforest_core.cli.page import ServedPage, served_page
 
 if TYPE_CHECKING:
+    from memforest_core.api import MemForest
     from memforest_core.embedded.flower import EmbeddedFlower
     from memforest_core.settings import Settings
 
@@ -56,7 +57,7 @@ def up(
         ):
             _tell_start(memory.settings)
             _announce(memory.settings, directory, concurrency, page.address if page else None, explorer, as_json)
-            _wait(stop, page)
+            _wait(stop, memory, page)
         if not as_json:
             console(stderr=True).print("Stopping; what is under way gets a few seconds.")
 
@@ -77,13 +78,19 @@ def _flower(directory: Path, broker_url: str, port: int | None) -> Iterator[Embe
         page.stop()
 
 
-def _wait(stop: threading.Event, page: EmbeddedFlower | None) -> None:
-    """Until the stop; a page that ends before is no reason to stop, but is said once."""
-    while page is not None and not stop.wait(WATCH_S):
-        if page.exit_code is not None:
+def _wait(stop: threading.Event, memory: MemForest, page: EmbeddedFlower | None) -> None:
+    """Until the stop. Servers that end are started again; a page that ends is no reason to stop, but is said once.
+
+    Raises ServerFailed for a server that does not keep running.
+    """
+    node = memory.embedded_node
+    watch = None if node is None else node.servers.watch(report_progress)
+    while not stop.wait(WATCH_S):
+        if watch is not None:
+            watch.check()
+        if page is not None and page.exit_code is not None:
             console(stderr=True).print(f"Flower ended (exit {page.exit_code}), see {page.log_path}. The node goes on.")
-            break
-    stop.wait()
+            page = None
 
 
 def _tell_start(settings: Settings) -> None:

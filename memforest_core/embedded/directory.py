@@ -9,12 +9,12 @@ import os
 import shutil
 import stat
 import tempfile
-import weakref
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memforest_core.errors import CallerError
+from memforest_core.forks import in_child
 from memforest_core.index.served.address import write_address
 
 LOCK_NAME = "memforest.lock"
@@ -63,7 +63,7 @@ class DataDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _acquire(self.path)
-            _opened.add(self)
+            in_child(self, DataDirectory._release)  # a fork that outlives its parent must not hold the lock
             (self.path / NODE_NAME).unlink(missing_ok=True)  # a killed node's
             for part in (self.qdrant, self.valkey, self.logs):
                 part.mkdir(mode=0o700, exist_ok=True)
@@ -177,15 +177,3 @@ def _socket_directory(directory: Path) -> Path:
     # Under root the database runs as another user, who must pass through to a directory of its own.
     run.chmod(0o711 if os.geteuid() == 0 else 0o700)
     return run
-
-
-_opened: weakref.WeakSet[DataDirectory] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    """A fork that outlives its parent must not keep the parent's lock."""
-    for directory in list(_opened):
-        directory._release()
-
-
-os.register_at_fork(after_in_child=_forget_in_child)

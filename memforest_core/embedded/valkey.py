@@ -21,10 +21,12 @@ PERSISTENCE_OFF = ("--save", "", "--appendonly", "no")
 class EmbeddedValkey(EmbeddedServer):
     """A Valkey server that works in ``data_dir`` and serves ``run_dir``/valkey.sock (mode 0700)."""
 
+    name = "Valkey"
+
     def __init__(self, run_dir: Path, data_dir: Path, log_path: Path) -> None:
         self._socket = run_dir / "valkey.sock"
         self._data = data_dir.resolve()
-        self._log_path = log_path
+        self.log_path = log_path
 
     def start(self) -> str:
         """Stop what an earlier owner left behind, serve, and return the URL for Celery.
@@ -37,7 +39,7 @@ class EmbeddedValkey(EmbeddedServer):
             ((signal.SIGTERM, ORPHAN_PATIENCE_S), (signal.SIGKILL, process.KILL_WAIT_S)),
         )
         self._socket.unlink(missing_ok=True)
-        log = ServerLog(self._log_path)
+        log = ServerLog(self.log_path)
         self._server = process.spawn(
             [
                 str(_program()),
@@ -52,7 +54,7 @@ class EmbeddedValkey(EmbeddedServer):
         )
         with ExitStack() as undo:
             undo.callback(self.stop)
-            process.wait_ready(self._server, self._is_ready, name="Valkey", log=log, timeout_s=START_TIMEOUT_S)
+            process.wait_ready(self._server, self._is_ready, name=self.name, log=log, timeout_s=START_TIMEOUT_S)
             undo.pop_all()
         return self.broker_url
 

@@ -14,6 +14,7 @@ import structlog
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
+from memforest_core.forks import renewed_in_child
 from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
@@ -92,7 +93,8 @@ def judge(stored: StoredGeneration, seen: Generation | None, mark_s: float) -> G
     return GenerationState.RENEWED if stored.now - seen.at >= mark_s else GenerationState.SAME
 
 
-@dataclass(slots=True)
+@renewed_in_child
+@dataclass(slots=True, weakref_slot=True)
 class Generations:
     """Compares the generations of both stores and begins new ones. Thread-safe."""
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
+from memforest_core.forks import renewed_in_child
 from memforest_core.index.records import LEASE_S, PointLease, StalePoint
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
@@ -44,6 +45,7 @@ class Embedding(NamedTuple):
     record: CallRecord
 
 
+@renewed_in_child
 class OutagePause:
     """One process's view of one index: after a failure nobody tries for a pause, then one does. Thread-safe.
 

@@ -16,6 +16,7 @@ from memforest_core.domain.pages import checked_id
 from memforest_core.domain.routes import Scope
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.forks import renewed_in_child
 from memforest_core.keys.records import Caller, Key, NewKey
 from memforest_core.keys.rows import KeyRows, find_caller
 from memforest_core.store.engine import Engine
@@ -98,6 +99,7 @@ class _Held:
     until: float
 
 
+@renewed_in_child
 class Callers:
     """Tells who sends a secret, by the database and for a moment from memory. Thread-safe."""
 

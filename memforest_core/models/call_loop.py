@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import os
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+from memforest_core.forks import renewed_in_child
 
 log = logging.getLogger(__name__)
 
@@ -87,18 +88,14 @@ class CallLoop:
                 future.cancel()
 
 
+@renewed_in_child
 class _PerProcess:
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
         self.lock = threading.Lock()
         self.loop: CallLoop | None = None
 
 
 _process = _PerProcess()
-# A forked child inherits the loop without its thread, and perhaps a locked lock.
-os.register_at_fork(after_in_child=_process.reset)
 
 
 def call_loop() -> CallLoop:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.accounting import record_of
 from memforest_core.models.call_loop import call_loop
 from memforest_core.models.calls import ChatReply, ChatRequest, Step
@@ -19,6 +20,7 @@ from memforest_core.models.slots import slot_of
 from memforest_core.models.step_settings import StepSettings
 
 
+@renewed_in_child
 class LitellmChat:
     """Chat models by step. Thread-safe; one instance per process is enough.
 

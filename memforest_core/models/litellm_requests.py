@@ -7,12 +7,14 @@ import time
 from functools import partial
 from typing import Any
 
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.call_loop import Finished, call_loop
 from memforest_core.models.litellm_failures import Target, missing_key
 from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
 from memforest_core.models.slots import CONCURRENCY, slot_of
 
 
+@renewed_in_child
 class LitellmRequests:
     """Requests to ``target``, each with a hard deadline of ``target.timeout_s``. Thread-safe."""
 

@@ -9,8 +9,16 @@ import threading
 from functools import cache
 from typing import Any
 
+from memforest_core.forks import abandon, in_child
+
 _KEYLESS = "none"
 _import_lock = threading.Lock()
+
+
+def _leave_clients(litellm: Any) -> None:
+    """Give a forked child HTTP clients of its own."""
+    abandon(litellm.in_memory_llm_clients_cache)
+    litellm.in_memory_llm_clients_cache = type(litellm.in_memory_llm_clients_cache)()
 
 
 @cache
@@ -25,6 +33,7 @@ def _load() -> Any:
     litellm.turn_off_message_logging = True
     # Embedding calls read a given max_retries=0 as "not given" and take this default (2).
     litellm.DEFAULT_MAX_RETRIES = 0
+    in_child(litellm, _leave_clients)
     # Their debug lines hold whole requests, conversation text included.
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

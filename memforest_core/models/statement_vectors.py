@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from memforest_core.domain.facts import Statement
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import Embedded, Embedder, Vectors
 
 LABEL_WEIGHT = 0.4
@@ -38,6 +39,7 @@ def routing_vector(sentence: Vectors, label: Vectors) -> Vectors:
     return total / length if length else sentence
 
 
+@renewed_in_child
 class StatementEmbedder:
     """Embeds sentences, and labels once: those of a memory are few. Thread-safe."""
 

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
+from memforest_core.forks import renewed_in_child
 from memforest_core.messages import Queue
 from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, PrometheusTelemetry
 from memforest_core.observe.records import KINDS, QueueDepth, WorkerBeat
@@ -44,6 +45,7 @@ class _Snapshot:
     fills: dict[TenantId, float]
 
 
+@renewed_in_child
 class BacklogCollector(Collector):
     """Gauges of what waits, over all tenants. Scrapes share a reading of the database. Thread-safe.
 

@@ -19,6 +19,7 @@ from opentelemetry.trace import Span, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from memforest_core.errors import MemForestError
+from memforest_core.forks import renewed_in_child
 
 log = structlog.get_logger(__name__)
 
@@ -119,6 +120,7 @@ def _named(error: BaseException) -> str:
     return type(error).__name__
 
 
+@renewed_in_child
 class _Exporter(SpanExporter):
     """The library's exporter, with one line for an outage and one for its end."""
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.forks import renewed_in_child
 from memforest_core.messages import Queue
 from memforest_core.models.calls import CallRecord
 from memforest_core.work.telemetry import SILENT, Tracer
@@ -28,6 +29,7 @@ STAGE_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
 _CALL = ("step", "model", "tenant", "outcome")
 
 
+@renewed_in_child
 class BoundedLabel:
     """Lets the first ``limit`` values of a label through and calls the others one name. Thread-safe."""
 

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.forks import renewed_in_child
 from memforest_core.recall.records import Below
 
 KEPT_CHILDREN = 200_000
 """Of one process, at some 500 bytes each; 2,700 are read at most by a question to a forest of 100,000 facts."""
 
 
+@renewed_in_child
 class KeptTrees:
     """Children by node and the node's version, the least recently used dropped first. Thread-safe.
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memforest_core.domain.evidence import Mode
+from memforest_core.forks import renewed_in_child
 
 FIRST_GUESS_MS: Mapping[Mode, float] = {
     Mode.FLAT: 50.0,
@@ -28,7 +29,8 @@ ORDER = (Mode.PLANNER, Mode.LLM, Mode.EMBEDDING, Mode.FLAT)
 """From the most thorough to the cheapest."""
 
 
-@dataclass(slots=True)
+@renewed_in_child
+@dataclass(slots=True, weakref_slot=True)
 class Paces:
     """The time of a recall in each mode in this process: an exponentially weighted mean. Thread-safe."""
 

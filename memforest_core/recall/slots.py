@@ -7,10 +7,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from memforest_core.forks import renewed_in_child
+
 PATIENCE_S = 5.0
 """Who has waited so long goes on without a slot: a store that hangs delays what others ask for by no more."""
 
 
+@renewed_in_child
 class Slots:
     """``at_once`` slots. Thread-safe."""
 

@@ -23,6 +23,7 @@ from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_timestamp
 from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
+from memforest_core.forks import renewed_in_child
 from memforest_core.index.external import External, SourceHit, SourceMismatch
 from memforest_core.index.vector_index import DenseVector
 from memforest_core.recall.items import ALWAYS, Bounds, touches
@@ -117,6 +118,7 @@ def _collection(settings: SourceSettings, key: str | None, dimension: int) -> Ex
     return SourceCollection(settings, key, dimension)
 
 
+@renewed_in_child
 class Sources:
     """The configured sources of one process. Thread-safe; a collection is connected to when it is first asked."""
 

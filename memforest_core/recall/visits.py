@@ -13,6 +13,7 @@ import structlog
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
+from memforest_core.forks import renewed_in_child
 from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited
 from memforest_core.recall.rows.visits import VisitStore
 
@@ -44,7 +45,8 @@ class _Count:
     last: float
 
 
-@dataclass(slots=True)
+@renewed_in_child
+@dataclass(slots=True, weakref_slot=True)
 class VisitCounter:
     """The counts of one process. Thread-safe.
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.text import clipped
 from memforest_core.errors import ContentFault
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
 
@@ -49,6 +50,7 @@ class SameAnswer(BaseModel):
     same: list[int]
 
 
+@renewed_in_child
 class Judge:
     """Asks the model of the step ``summarize``. Thread-safe."""
 

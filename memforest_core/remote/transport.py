@@ -12,6 +12,7 @@ from uuid import uuid4
 import httpx
 
 from memforest_core.errors import InvalidInput, RetryableError
+from memforest_core.forks import renewed_in_child
 from memforest_core.remote.exchange import Ask, Exchange, Told
 
 T = TypeVar("T")
@@ -52,6 +53,7 @@ class _Address:
         return RetryableError(told, code="server_unavailable")
 
 
+@renewed_in_child
 class Transport(_Address):
     """Sends requests and waits for their answers. Thread-safe."""
 
@@ -90,6 +92,7 @@ class Transport(_Address):
             raise self._away(error) from error
 
 
+@renewed_in_child
 class AsyncTransport(_Address):
     """The same for asyncio programs: no thread waits."""
 

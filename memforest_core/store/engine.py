@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
 
 import psycopg
 import sqlalchemy as sa
@@ -13,9 +16,12 @@ from sqlalchemy import Connection as Connection
 from sqlalchemy import Engine as Engine
 from sqlalchemy import event, exc
 
+from memforest_core.deadlines import is_patient, seconds_left
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
+from memforest_core.forks import abandon, in_child
 from memforest_core.settings import DatabaseSettings
+from memforest_core.store.answers import Answering, NoAnswer
 from memforest_core.store.lists import PlainLists
 from memforest_core.store.refusals import OWNER, SERVICE, refusal
 
@@ -40,6 +46,12 @@ NO_TENANT: Final = TenantId("")
 """A transaction that is bound to it sees no rows: no tenant may have this name."""
 _LIMITS: Final = "memforest_limits"
 """The execution option under which an engine keeps the settings of its transactions."""
+
+_ANSWERS: Final = "memforest_answers"
+"""The execution option with the seconds to wait for an answer: of a library call, and of a worker."""
+SLOWEST_END_S: Final = 5.0
+"""Seconds after a statement's timeout within which Postgres has said so."""
+KEEPALIVES: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 _BIND_TENANT = sa.text("SELECT set_config('memforest.tenant', :tenant, true)")
 
@@ -66,6 +78,15 @@ _UNHURRIED = sa.text("""
 
 _HURRIED = sa.text("SELECT set_config('lock_timeout', :most, true)")
 
+_DATABASE = sa.text("""
+    SELECT (SELECT system_identifier FROM pg_control_system()),
+           (SELECT oid FROM pg_database WHERE datname = current_database())
+    """)
+_databases: WeakKeyDictionary[sa.Engine, sa.Row[Any]] = WeakKeyDictionary()
+"""Server and database of an engine, once they were asked for."""
+
+_OTHER_SCHEMA = {"42703", "42883"}
+"""A column or a function that this version knows is missing."""
 _FOREIGN = {UNDEFINED_TABLE, UNDEFINED_SCHEMA}
 _STRANGE_TRANSACTION = (
     "The transaction to join does not reach MemForest's tables: it must be one of the database in"
@@ -74,6 +95,7 @@ _STRANGE_TRANSACTION = (
 )
 
 TROUBLED = {
+    "25006": "Postgres is read-only: connect to the primary, or switch default_transaction_read_only off",
     "53100": "Postgres has no disk space left: free some on its volume",
     "53200": "Postgres has no memory left: give its machine more, or lower its settings",
     "53300": "Postgres takes no more connections: raise max_connections or lower MEMFOREST_DATABASE__POOL_SIZE",
@@ -97,13 +119,15 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
         parsed.set(drivername="postgresql+psycopg"),
         pool_size=settings.pool_size,
         max_overflow=settings.max_overflow,
-        pool_timeout=10,
+        pool_timeout=settings.answer_timeout_s,
         pool_recycle=1800,
         # Parameters are conversation text: no error message may quote them.
         hide_parameters=True,
         connect_args={
-            "connect_timeout": 5,
-            "keepalives_idle": 30,
+            "connect_timeout": min(5, math.ceil(settings.answer_timeout_s)),
+            **KEEPALIVES,
+            # Of what was sent and is not acknowledged; a Unix socket has none.
+            "tcp_user_timeout": round(1_000 * settings.answer_timeout_s),
             "application_name": "memforest",
             "prepare_threshold": PREPARE_THRESHOLD if settings.pooler == "auto" else None,
         },
@@ -111,15 +135,34 @@ def open_engine(settings: DatabaseSettings, url: str | None = None) -> sa.Engine
             _LIMITS: {
                 "statement_timeout": str(settings.statement_timeout_ms),
                 "lock_timeout": str(settings.lock_timeout_ms),
-            }
+            },
+            _ANSWERS: (settings.answer_timeout_s, settings.statement_timeout_ms / 1_000 + SLOWEST_END_S),
         },
     )
     # The rows of a plain insert go as one statement (those of an insert with ON CONFLICT would go one by one).
     engine.dialect.use_insertmanyvalues_wo_returning = True
+    event.listen(engine, "do_connect", _connected)
+    event.listen(engine, "connect", partial(_await_answers, settings.answer_timeout_s), insert=True)
     event.listen(engine, "connect", _send_plain_lists)
     event.listen(engine, "connect", _notice_pooler)
     event.listen(engine, "handle_error", _discard_shifted)
+    in_child(engine, _leave_connections)
     return engine
+
+
+def _connected(_dialect: object, _record: object, arguments: list[Any], named: dict[str, Any]) -> Answering:
+    most_s = math.ceil(min(named["connect_timeout"], seconds_left()))
+    return Answering.connect(*arguments, **named | {"connect_timeout": max(1, most_s)})
+
+
+def _await_answers(answer_s: float, connection: Answering, _record: object) -> None:
+    connection.answer_s = answer_s
+
+
+def _leave_connections(engine: sa.Engine) -> None:
+    """Begin with an empty pool in a forked child; the inherited connections are the parent's."""
+    abandon(engine.pool)
+    engine.dispose(close=False)
 
 
 def _send_plain_lists(connection: psycopg.Connection[Any], _record: object) -> None:
@@ -159,7 +202,23 @@ def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
     if limits is None:
         connection.execute(_BIND_TENANT, {"tenant": tenant})
     else:
+        limit_answers(connection)
         connection.exec_driver_sql(_BEGIN, {"tenant": tenant, **limits})
+
+
+def limit_answers(connection: sa.Connection) -> None:
+    """Give this connection up when Postgres does not answer a library call or, longer, a worker in time."""
+    answers: tuple[float, float] = connection.get_execution_options()[_ANSWERS]
+    _driven(connection).answer_s = answers[is_patient()]
+
+
+def await_answers(connection: sa.Connection) -> None:
+    """Wait for each answer as long as Postgres needs, until the next transaction."""
+    _driven(connection).answer_s = None
+
+
+def _driven(connection: sa.Connection) -> Answering:
+    return cast(Answering, connection.connection.driver_connection)
 
 
 def statement_timeout(engine: sa.Engine) -> str:
@@ -175,6 +234,7 @@ def hurried(connection: sa.Connection, most_s: float) -> None:
 
 def unhurried(connection: sa.Connection) -> None:
     """Let this transaction, its statements and the pauses between them take as long as their rows need."""
+    await_answers(connection)
     connection.execute(_UNHURRIED)
 
 
@@ -191,6 +251,18 @@ def _denied(error: exc.ProgrammingError) -> bool:
     return "permission denied" in str(error.orig)
 
 
+def _unavailable(error: exc.DBAPIError, variable: str) -> StoreUnavailable:
+    """Why Postgres can't be used now."""
+    state = getattr(error.orig, "sqlstate", None)
+    if isinstance(error.orig, NoAnswer):
+        return StoreUnavailable(str(error.orig))
+    if state in TRANSIENT:
+        return StoreUnavailable(f"Postgres asked to try again ({state}).")
+    if state in TROUBLED:
+        return StoreUnavailable(f"{TROUBLED[state]} ({state}).")
+    return refusal(str(error.orig), variable)
+
+
 @contextmanager
 def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[None]:
     """Turn driver errors into the taxonomy; statements and parameters stay out of the message.
@@ -204,11 +276,7 @@ def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[N
         state = getattr(error.orig, "sqlstate", None)
         if state in CONTENDED and not joined:
             raise StoreContended(state) from None
-        if state in TRANSIENT:
-            raise StoreUnavailable(f"Postgres asked to try again ({state}).") from None
-        if state in TROUBLED:
-            raise StoreUnavailable(f"{TROUBLED[state]} ({state}).") from None
-        raise refusal(str(error.orig), variable) from None
+        raise _unavailable(error, variable) from None
     except exc.TimeoutError:
         raise StoreUnavailable(
             "All Postgres connections of this process are in use: raise MEMFOREST_DATABASE__POOL_SIZE."
@@ -217,6 +285,11 @@ def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[N
         state = getattr(error.orig, "sqlstate", None)
         if joined and (state in _FOREIGN or (state == INSUFFICIENT_PRIVILEGE and _denied(error))):
             raise InvalidSettings(_STRANGE_TRANSACTION) from None
+        if state in _OTHER_SCHEMA:
+            raise InvalidSettings(
+                f"The database is at the schema of another version of memforest ({state}): install that version, or run"
+                f" memforest db upgrade of this one with {OWNER} set."
+            ) from None
         if state in _FOREIGN:
             raise InvalidSettings(
                 f"The database has no MemForest tables: run memforest db upgrade with {OWNER} set."
@@ -255,8 +328,10 @@ def tenant_transaction(engine: sa.Engine, tenant: TenantId, **options: Any) -> I
 
 
 def autocommitting(engine: sa.Engine) -> sa.Connection:
-    """A connection for what can't run in a transaction. Raises the driver's errors."""
-    return _bound(engine, NO_TENANT, {"isolation_level": "AUTOCOMMIT"})
+    """A connection for what can't run in a transaction, without timeouts. Raises the driver's errors."""
+    connection = _bound(engine, NO_TENANT, {"isolation_level": "AUTOCOMMIT"})
+    await_answers(connection)
+    return connection
 
 
 def _bound(engine: sa.Engine, tenant: TenantId, options: Mapping[str, Any]) -> sa.Connection:
@@ -268,10 +343,16 @@ def _bound(engine: sa.Engine, tenant: TenantId, options: Mapping[str, Any]) -> s
     try:
         return _begun(engine, tenant, options)
     except exc.DBAPIError as error:
-        if not error.connection_invalidated or getattr(error.orig, "sqlstate", None) in SHIFTED:
+        if not was_lost(error):
             raise
     # The pool has dropped all connections that it had then.
     return _begun(engine, tenant, options)
+
+
+def was_lost(error: exc.DBAPIError) -> bool:
+    """Whether a pooled connection had ended before it was used: another one may do."""
+    shifted = getattr(error.orig, "sqlstate", None) in SHIFTED
+    return error.connection_invalidated and not shifted and not isinstance(error.orig, NoAnswer)
 
 
 def _begun(engine: sa.Engine, tenant: TenantId, options: Mapping[str, Any]) -> sa.Connection:
@@ -292,6 +373,19 @@ def server_time(connection: sa.Connection) -> datetime:
     """The server's clock."""
     moment: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
     return moment
+
+
+def is_same_database(engine: sa.Engine, connection: sa.Connection) -> bool:
+    """Whether a connection that this library has not opened reaches the database of ``engine``."""
+    theirs = connection.execute(_DATABASE).one()
+    # A database that was restored meanwhile has another identity than the one that was read first.
+    return theirs == _databases.get(engine) or theirs == _database(engine)
+
+
+def _database(engine: sa.Engine) -> sa.Row[Any]:
+    with transaction(engine) as connection:
+        _databases[engine] = found = connection.execute(_DATABASE).one()
+    return found
 
 
 def place_of(url: str) -> str:

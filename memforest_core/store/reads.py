@@ -15,7 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.store.engine import SHIFTED, statement_timeout, store_errors, tenant_transaction
+from memforest_core.store.engine import (
+    SHIFTED,
+    limit_answers,
+    statement_timeout,
+    store_errors,
+    tenant_transaction,
+    was_lost,
+)
 from memforest_core.store.pipelines import DIALECT, Pipelines, Statement, wording
 from memforest_core.store.pipelines import Rows as Rows
 
@@ -80,7 +87,7 @@ class Reader:
             try:
                 return self._sent(sent)
             except exc.DBAPIError as error:
-                if not error.connection_invalidated or getattr(error.orig, "sqlstate", None) in SHIFTED:
+                if not was_lost(error):
                     raise
             # It was lost in the pool, perhaps all of them were: a transaction begins on one that is there.
             with tenant_transaction(self._engine, self._tenant):
@@ -92,6 +99,7 @@ class Reader:
         begin = {"tenant": self._tenant, "most": statement_timeout(self._engine)}
         statements = [(wording(self._begin), begin), *sent]
         with self._engine.connect() as connection:
+            limit_answers(connection)
             driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
             for (text, *_), values in statements:
                 # Who listens to the engine's statements hears of these too.

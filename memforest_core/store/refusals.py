@@ -15,6 +15,9 @@ OWNER = "MEMFOREST_DATABASE__MIGRATION_URL"
 
 _NAMED = re.compile(r'(?:role|user|database) "(?P<name>[^"]{1,63})"')
 
+_EMBEDDED = re.compile(r'socket "(?P<socket>[^"]*/mf-[0-9a-f]{16}/pg/[^"]*)" failed: (?!FATAL)')
+"""The socket of ``embedded/directory.py``, where nobody listens."""
+
 _REFUSALS = (
     (
         "store_access_denied",
@@ -47,12 +50,24 @@ _REFUSALS = (
 _FIRST = f"; before the first start, memforest db upgrade with {OWNER} set makes the role"
 """Where a password is wanted, Postgres does not tell a missing role from a wrong password."""
 
+_SILENT = ("timeout expired", "timed out")
 _FULL = ("too many clients", "remaining connection slots", "too many connections")
 _STARTING = ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")
 
 
 def refusal(text: str, variable: str = SERVICE) -> StoreUnavailable:
     """The error for a connection that failed with ``text`` (libpq's); ``variable`` holds the address."""
+    node = _EMBEDDED.search(text)
+    if node:
+        return StoreUnavailable(
+            f"The Postgres of the embedded node does not run (socket {node['socket']}): look at logs/postgres.log in"
+            " the node's directory, and start the node again."
+        )
+    if any(sign in text for sign in _SILENT):
+        return StoreUnavailable(
+            "Postgres does not answer: look whether its server hangs or the network drops packets, or check"
+            f" {variable}."
+        )
     if any(sign in text for sign in _FULL):
         return StoreUnavailable("Postgres has no connection left for this role: raise its max_connections.")
     if any(sign in text for sign in _STARTING):

@@ -19,7 +19,14 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
-from memforest_core.store.engine import INSUFFICIENT_PRIVILEGE, open_engine, set_tenant, store_errors, transaction
+from memforest_core.store.engine import (
+    INSUFFICIENT_PRIVILEGE,
+    await_answers,
+    open_engine,
+    set_tenant,
+    store_errors,
+    transaction,
+)
 from memforest_core.store.refusals import OWNER, SERVICE
 from memforest_core.store.tables import SCHEMA, MigrationRow, Tenant
 
@@ -71,6 +78,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     from alembic import command
 
     with opened_owner(settings) as engine, transaction(engine) as connection, _needs_rights(settings):
+        await_answers(connection)
         # The lock timeout is off while it waits for another upgrade, whose migration may be long.
         connection.execute(sa.text("SET LOCAL statement_timeout = '15min'"))
         connection.execute(sa.text("SET LOCAL lock_timeout = 0"))
@@ -80,6 +88,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
         connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
         before, newest = current_revision(connection), head_revision()
+        _refuse_newer(before)
         command.upgrade(_config(connection), revision)
         if current_revision(connection) == newest != before:
             functions.install(connection)
@@ -221,6 +230,15 @@ def restoring() -> Iterator[None]:
         _RESTORING.reset(token)
 
 
+def _refuse_newer(found: str | None) -> None:
+    """Raise InvalidSettings for a schema that a newer version has made."""
+    if found is not None and found > head_revision():
+        raise InvalidSettings(
+            f"The database is at schema {found}, which is newer than this version of memforest ({head_revision()}):"
+            " install the version that upgraded it, or a newer one."
+        )
+
+
 def check_ready(engine: sa.Engine) -> None:
     """Refuse to serve from a database at another revision or before its restore has ended, or as a role without rights
     or with too many.
@@ -243,6 +261,7 @@ def check_ready(engine: sa.Engine) -> None:
             )
         found = current_revision(connection)
         if found != head_revision() and not _one_ahead(connection, found):
+            _refuse_newer(found)
             raise InvalidSettings(
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
                 f" run memforest db upgrade with {OWNER} set."

@@ -13,6 +13,7 @@ from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.forks import renewed_in_child
 from memforest_core.messages import TASK_NAMES, Queue
 from memforest_core.settings import BrokerSettings
 
@@ -49,6 +50,7 @@ def producer_app(settings: BrokerSettings) -> Celery:
     return app
 
 
+@renewed_in_child
 class CeleryWakeUps:
     """WakeUps over a producer app."""
 

@@ -22,7 +22,7 @@ from memforest_core.work.jobs import Lane, WorkError
 from memforest_core.work.records import DRY_RUN, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState
-from memforest_core.work.waiting import OperationFailed, Steps, WaitTimeout, polled
+from memforest_core.work.waiting import OperationFailed, Steps, WaitTimeout, polled, timely
 from memforest_core.work.wakeups import WakeUps
 
 POLL_S = 0.1
@@ -140,7 +140,7 @@ class Operations:
         watch: Callable[[OperationTask], None] = lambda _: None,
     ) -> Steps[OperationTask]:
         """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
-        found = self.get(tenant, task)
+        found = timely(lambda: self.get(tenant, task), timeout_s)
 
         def look() -> OperationTask | None:
             nonlocal found

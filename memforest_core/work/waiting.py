@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from memforest_core.deadlines import within
 from memforest_core.errors import PermanentError, RetryableError
 from memforest_core.work.jobs import WorkError
 
@@ -21,6 +22,9 @@ NUDGE_S = 5.0
 SOON_S = 0.01
 SOON_LOOKS = 50
 """Half a second: where it takes longer, more is waiting than what the caller waits for."""
+
+LEAST_LOOK_S = 1.0
+"""A look may take so many seconds, however short the wait: one that has begun should end."""
 
 Steps: TypeAlias = Generator[float, None, T]
 """A wait: each step looks once and says after how many seconds to look again; its value is the result."""
@@ -56,6 +60,12 @@ def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
     return steps
 
 
+def timely(look: Callable[[], T], left_s: float) -> T:
+    """What one look returns, of a wait with so many seconds left: a store that hangs does not prolong the wait."""
+    with within(max(LEAST_LOOK_S, left_s)):
+        return look()
+
+
 def polled(
     look: Callable[[], T | None],
     timeout_s: float,
@@ -76,12 +86,12 @@ def polled(
     """
     deadline, hasty = clock() + timeout_s, SOON_LOOKS
     next_nudge = clock() + (nudge_s if first_nudge_s is None else first_nudge_s)
-    while (found := look()) is None:
+    while (found := timely(look, deadline - clock())) is None:
         now = clock()
         if now >= deadline:
             return None
         if now >= next_nudge:
-            nudge()
+            timely(nudge, deadline - now)
             next_nudge = now + nudge_s
         if hasty and soon():
             hasty -= 1

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session as OrmSession
 from benchmarks.support.proxy import door
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at, stack
+from benchmarks.support.stack import Stack, admin, at, database, stack
 from memforest_core.client import MemForestClient
 from memforest_core.domain.turns import MAX_METADATA_DEPTH
 from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError, SessionConflict, StoreUnavailable
@@ -555,6 +555,25 @@ def test_what_is_no_open_transaction_is_refused(pipeline: Stack) -> None:
                     client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=transaction)
                 assert refused.value.code == "invalid_transaction"
         automatic.rollback()
+
+    assert pipeline.counts()["session"] == 0
+
+
+def test_a_transaction_of_another_database_is_refused(pipeline: Stack, servers: SessionServers) -> None:
+    """Given a connection to another database of MemForest, to one of none, or to no Postgres, then nothing is stored."""
+    with database(servers) as other:
+        for url in (other.url.get_secret_value(), at(servers.postgres_url, database="postgres"), "sqlite://"):
+            engine = sa.create_engine(url)
+            with engine.connect() as connection:
+                for _ in range(2):
+                    with pytest.raises((InvalidInput, InvalidSettings), match=r"one of (another database|sqlite)"):
+                        client_of(pipeline).enqueue("bob", "s1", said("One."), transaction=connection)
+                connection.commit()
+            engine.dispose()
+        with sa.create_engine(other.url.get_secret_value()).connect() as connection:
+            connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, false)"), {"t": pipeline.tenant})
+            assert connection.scalar(sa.text("SELECT count(*) FROM memforest.session")) == 0
+            connection.engine.dispose()
 
     assert pipeline.counts()["session"] == 0
 

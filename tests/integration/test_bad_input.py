@@ -15,11 +15,11 @@ from pydantic import SecretStr
 
 from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at, database, settings_for, stack
+from benchmarks.support.stack import Stack, admin, at, database, owner_of, settings_for, stack
 from memforest_core.api import MemForest
 from memforest_core.bootstrap.service import open_services
 from memforest_core.client import MemForestClient
-from memforest_core.errors import MemForestError
+from memforest_core.errors import InvalidSettings, MemForestError, StoreUnavailable
 from memforest_core.index.collection_rows import claim_collection
 from memforest_core.models.calls import Embedded
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
@@ -324,8 +324,58 @@ def test_a_database_of_another_version_is_named(servers: SessionServers, tmp_pat
 
         refused = opening(settings_for(address, servers.broker_url, tmp_path))
 
+        with pytest.raises(InvalidSettings) as upgraded:
+            upgrade(address)
+
+    for error in (refused, upgraded.value):
+        assert error.code == "invalid_settings"
+        assert "9999, which is newer than this version" in error.message
+        assert "install the version that upgraded it" in error.message
+
+
+def test_a_database_of_an_older_version_is_named(servers: SessionServers, tmp_path: Path) -> None:
+    with database(servers) as address:
+        engine = owner_of(address)
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE memforest.schema_version SET version_num = '0001'"))
+        engine.dispose()
+        refused = opening(settings_for(address, servers.broker_url, tmp_path))
+
     assert refused.code == "invalid_settings"
-    assert "9999" in refused.message and "run memforest db upgrade" in refused.message
+    assert "0001" in refused.message and "run memforest db upgrade" in refused.message
+
+
+def test_a_schema_that_changed_under_a_running_program_is_named(servers: SessionServers, tmp_path: Path) -> None:
+    with database(servers) as address:
+        settings = settings_for(address, servers.broker_url, tmp_path)
+        with MemForestClient(settings) as client:
+            client.enqueue("ann", "base", said("One."))
+            engine = owner_of(address)
+            with engine.begin() as connection:
+                connection.execute(sa.text("ALTER TABLE memforest.session RENAME COLUMN metadata TO fields"))
+            engine.dispose()
+            with pytest.raises(InvalidSettings, match="at the schema of another version of memforest"):
+                client.enqueue("ann", "next", said("One."))
+
+
+def test_a_read_only_postgres_is_named(servers: SessionServers, tmp_path: Path) -> None:
+    with database(servers) as address:
+        name = sa.make_url(address.url.get_secret_value()).database
+        admin(servers, f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        settings = settings_for(address, servers.broker_url, tmp_path)
+        for refused in (producing(settings), opening(settings)):
+            assert refused.code == "store_unavailable"
+            assert "Postgres is read-only" in refused.message
+
+
+def test_an_embedded_node_whose_postgres_has_ended_is_named(tmp_path: Path) -> None:
+    with MemForest.embedded(tmp_path / "data") as memory:
+        node = memory.embedded_node
+        assert node is not None and node.servers.postgres is not None
+        node.servers.postgres.kill()
+        with pytest.raises(StoreUnavailable, match="The Postgres of the embedded node does not run") as refused:
+            memory.enqueue("ann", "base", said("One."))
+    assert "logs/postgres.log" in refused.value.message
 
 
 def test_a_role_without_rights_is_named(servers: SessionServers, tmp_path: Path) -> None:

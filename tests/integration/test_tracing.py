@@ -23,6 +23,7 @@ from memforest_core.errors import InvalidSettings, ModelUnavailable
 from memforest_core.observe.otel import OtelTracing
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import ObserveSettings
+from tests.support.forked import in_children
 from tests.support.timing import within
 
 SAID = "my locker code is marzipan-4711"
@@ -319,3 +320,34 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.
     assert open_tracing(ObserveSettings()) is None
     with pytest.raises(InvalidSettings, match=r"pip install memforest\[tracing\]"):
         open_tracing(ObserveSettings(otlp_endpoint="http://localhost:4318"))
+
+
+def test_children_send_their_own_spans_and_no_span_is_sent_twice() -> None:
+    """Given a process with a connection to the collector and a span that waits, when it forks, then each sends its own."""
+    with collecting() as seen:
+        tracing = OtelTracing(seen.endpoint + "/v1/traces")
+        with tracing.span("first"):
+            pass
+        until(lambda: "first" in seen.spans)
+        with tracing.span("waiting"):
+            pass
+
+        def child(name: str) -> Callable[[], object]:
+            def send() -> None:
+                with tracing.span(name):
+                    pass
+                tracing.close()
+
+            return send
+
+        in_children(child("one"), child("two"))
+        tracing.close()
+        until(lambda: {"first", "waiting", "one", "two"} <= set(seen.spans))
+        names = [
+            span.name
+            for request in seen.requests
+            for group in request.resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        ]
+    assert sorted(names) == ["first", "one", "two", "waiting"]

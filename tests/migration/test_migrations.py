@@ -267,7 +267,7 @@ def test_workers_accept_one_compatible_migration_ahead(
             if served:
                 check_ready(engine)
             else:
-                with pytest.raises(InvalidSettings, match="memforest db upgrade"):
+                with pytest.raises(InvalidSettings, match="newer than this version"):
                     check_ready(engine)
         finally:
             engine.dispose()

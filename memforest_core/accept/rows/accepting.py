@@ -17,11 +17,11 @@ from memforest_core.accept.rows.running import RunningRows
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.errors import InvalidInput
+from memforest_core.errors import InvalidInput, InvalidSettings
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.copying import adding, given_to, in_columns
-from memforest_core.store.engine import set_tenant, store_errors
+from memforest_core.store.engine import is_same_database, set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.turns import row_of, turn_of
@@ -381,8 +381,18 @@ def accepting(engine: sa.Engine, tenant: TenantId, joined: object | None = None)
             "Pass an open SQLAlchemy connection or session as the transaction to join.",
             code="invalid_transaction",
         )
+    if outer.dialect.name != "postgresql":
+        raise InvalidInput(
+            f"The transaction to join is one of {outer.dialect.name}: begin it on MemForest's Postgres database.",
+            code="invalid_transaction",
+        )
     with store_errors(joined=True), _caller_errors():
         before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
+        if not is_same_database(engine, outer):
+            raise InvalidSettings(
+                "The transaction to join is one of another database: begin it on the database in"
+                " MEMFOREST_DATABASE__URL, or leave it out."
+            )
         with outer.begin_nested():
             set_tenant(outer, tenant)
             yield AcceptRows(outer, tenant)

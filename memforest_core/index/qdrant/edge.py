@@ -13,6 +13,7 @@ import qdrant_edge as engine
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
+from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.beside import GRAPH_FROM, Beside, best
@@ -59,6 +60,7 @@ still in it took 9.5 s to open, and 0.3 s with these cuts."""
 _HALF = engine.VectorStorageDatatype.Float16
 
 
+@renewed_in_child
 class EdgeIndex:
     """A shard of the Qdrant engine under ``path``, one directory per model and dimension.
 

@@ -16,6 +16,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.failures import server_failures
@@ -50,6 +51,7 @@ _FIELD_INDEXES: dict[
 }
 
 
+@renewed_in_child
 class QdrantServerIndex:
     """One collection on a Qdrant server (1.18 or newer: conditional upserts, IDF within a filter).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
+from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant.points import batches, can_match, dense_values, newest
 from memforest_core.index.qdrant.schema import collection_name
 from memforest_core.index.served import wire
@@ -33,6 +33,7 @@ KEPT_CONNECTIONS = 8
 _ERRORS: dict[str, type[MemForestError]] = {error.code: error for error in (InvalidSettings, InvariantViolated)}
 
 
+@renewed_in_child
 class ServedIndex:
     """The index of the node that serves ``path``. Thread-safe; a node that is gone is an IndexUnavailable."""
 
@@ -44,7 +45,6 @@ class ServedIndex:
         self._name = collection_name(model, dimension)
         self._closed = False
         self._idle: list[wire.Frames] = []
-        self._process = os.getpid()
 
     @property
     def name(self) -> str:
@@ -161,9 +161,6 @@ class ServedIndex:
         return answer
 
     def _kept(self) -> wire.Frames | None:
-        if self._process != os.getpid():
-            # Those of the process that was forked are its own.
-            self._idle, self._process = [], os.getpid()
         try:
             return self._idle.pop()
         except IndexError:

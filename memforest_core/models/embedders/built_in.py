@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.token_vectors import TokenVectors
 
@@ -35,6 +36,7 @@ class Engine(Protocol):
         Unicode."""
 
 
+@renewed_in_child
 class BuiltInEmbedder:
     """The Embedder port over an engine. Thread-safe; loads at the first use, again in a forked child.
 
@@ -46,7 +48,7 @@ class BuiltInEmbedder:
         self.model = model
         self._load = load
         self._lock = threading.Lock()
-        self._loaded: tuple[int, Engine] | None = None
+        self._loaded: Engine | None = None
 
     @property
     def dimension(self) -> int:
@@ -83,10 +85,9 @@ class BuiltInEmbedder:
 
     def _engine(self) -> Engine:
         with self._lock:
-            # A fork copies sessions and pools without their threads.
-            if self._loaded is None or self._loaded[0] != os.getpid():
-                self._loaded = os.getpid(), self._load()
-            return self._loaded[1]
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
 
 
 def cores() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from memforest_core.errors import MemForestError, ModelRejected
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.accounting import Price, record_of
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
@@ -19,6 +20,7 @@ _SETTINGS = "MEMFOREST_EMBEDDING"
 _PROBE = "dimension"
 
 
+@renewed_in_child
 class LitellmEmbedder:
     """Thread-safe. ``timeout_s`` is the hard deadline of one request of up to ``batch_size`` texts;
     ``input_usd_per_mtok`` overrides litellm's price."""

@@ -17,6 +17,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from memforest_core.errors import MemForestError, ModelRateLimited, RetryableError
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.limits.model_limits import (
     Admission,
     CallEnd,
@@ -137,6 +138,7 @@ class CallPermit:
         self._end(CallOutcome.UNMADE)
 
 
+@renewed_in_child
 class CallLimits:
     """Requests and tokens per minute, calls at once and the circuit, per model. Thread-safe.
 

@@ -20,6 +20,7 @@ from memforest_core.errors import (
     ModelRejected,
     RetryableError,
 )
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import (
     CallRecord,
     ChatModel,
@@ -61,7 +62,8 @@ OUTPUT_GUESS = 512
 """Tokens of an answer until it is there: most extractions and every summary stay below."""
 
 
-@dataclass(frozen=True, slots=True)
+@renewed_in_child
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FailedCalls:
     """Logs why calls fail: by step, model and code, with the sentence for people. Thread-safe."""
 
@@ -150,6 +152,7 @@ class LimitedCalls:
         return True
 
 
+@renewed_in_child
 class LimitedChat(LimitedCalls):
     """A chat model within the limits. Thread-safe."""
 
@@ -183,6 +186,7 @@ class LimitedChat(LimitedCalls):
             return self._permitted(called, _estimate(request, settings), lambda: self._chat.complete(request), check)
 
 
+@renewed_in_child
 class LimitedEmbedder(LimitedCalls):
     """An embedding model within the limits, in requests of up to ``batch`` texts. Thread-safe.
 
@@ -258,6 +262,7 @@ class LimitedEmbedder(LimitedCalls):
         return in_batches(texts, self._batch, bisected) if texts else embed(texts)
 
 
+@renewed_in_child
 class LimitedReranker(LimitedCalls):
     """A provider's rerank model within the limits. Thread-safe."""
 

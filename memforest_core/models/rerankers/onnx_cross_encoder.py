@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
+from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import CallRecord, Reranked, Step
 from memforest_core.models.embedders.built_in import cores
 
@@ -29,6 +29,7 @@ BATCH = 8
 _SETTING = "MEMFOREST_RECALL__RERANK__PATH"
 
 
+@renewed_in_child
 class OnnxCrossEncoder:
     """Thread-safe; loads at the first use, again in a forked child.
 
@@ -88,8 +89,7 @@ class OnnxCrossEncoder:
 
     def _loaded(self) -> _Engine:
         with self._lock:
-            # A fork copies the pool without its threads.
-            if self._engine is None or self._engine.pid != os.getpid():
+            if self._engine is None:
                 self._engine = _Engine(self._directory)
             return self._engine
 
@@ -105,7 +105,6 @@ class _Engine:
             raise InvalidSettings(
                 f"A cross-encoder in this process needs the package {error.name}: pip install 'memforest[embedded]'."
             ) from None
-        self.pid = os.getpid()
         self._failures = _failures()
         self._tokenizer = _tokenizer(tokenizers, directory / TOKENIZER_FILE)
         padding: Mapping[str, Any] = self._tokenizer.padding or {}

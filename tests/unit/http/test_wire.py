@@ -18,6 +18,7 @@ from memforest_core.work.dead import DeadLetters
 
 ELSEWHERE = {
     "client": "the object itself",
+    "embedded_node": "of a process",
     "close": "of a connection",
     "connect": "opens",
     "embedded": "opens",

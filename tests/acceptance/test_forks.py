@@ -1,0 +1,154 @@
+"""An app that connects and is forked then: each child has connections of its own, and gets its own answers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from celery import Celery
+
+from benchmarks.support.processes import Deployment, deployment, environment, free_port
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+
+CHILDREN = 3
+ROUNDS = 10
+OWNERS = [f"owner{number}" for number in range(CHILDREN)]
+CITIES = ("Oslo", "Rome", "Lima")
+
+PRELOADED = """
+import json, os
+from memforest_core import MemForest
+
+memory = MemForest.connect()
+for owner in {owners!r}:
+    memory.turns(owner, "base")
+    memory.recall(owner, "What did I buy?")
+
+
+def seen(owner):
+    found = memory.recall(owner, "What did I buy?", 3)
+    return {{
+        "process": os.getpid(),
+        "turns": [turn.content for turn in memory.turns(owner, "base").items],
+        "found": [item.text for item in found.evidence],
+        "degraded": found.degraded,
+        "state": memory.status(owner, "base").turns,
+    }}
+"""
+WSGI = """
+
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps(seen(environ["PATH_INFO"].strip("/"))).encode()]
+"""
+TASKS = """
+from celery import Celery
+
+app = Celery("app", broker={broker!r}, backend={backend!r}, set_as_current=False)
+app.conf.worker_prefetch_multiplier = 1
+look = app.task(seen, name="look")
+"""
+
+
+@pytest.fixture(scope="module")
+def running(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A deployment in which each owner has bought something in a city of its own."""
+    with deployment(servers, tmp_path_factory.mktemp("forks"), offline=True) as made:
+        made.start_worker()
+        client = made.client()
+        for owner, city in zip(OWNERS, CITIES, strict=True):
+            sentences = [f"I bought thing{owner}{number} in {city}." for number in range(6)]
+            client.enqueue(owner, "base", said(*sentences), wait="facts", timeout_s=120)
+        yield made
+
+
+@contextmanager
+def started(running: Deployment, module: str, source: str, *command: str) -> Iterator[None]:
+    """A program over a module of this source, until the end of the block."""
+    directory = running.logs / module
+    directory.mkdir(exist_ok=True)
+    (directory / f"{module}.py").write_text(source)
+    log = directory / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=directory,
+            env=environment(**running.variables),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    running.guard.watch(process.pid)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        print(log.read_text(errors="replace")[-3_000:])
+
+
+def check(answers: list[tuple[str, dict[str, object]]]) -> None:
+    """Each answer is about the owner that was asked for, and came from several processes."""
+    for owner, answer in answers:
+        own = [f"I bought thing{owner}{number} in {CITIES[OWNERS.index(owner)]}." for number in range(6)]
+        assert answer["turns"] == own
+        assert answer["state"] == 6
+        assert answer["degraded"] == []
+        assert answer["found"]
+        assert all(CITIES[OWNERS.index(owner)] in str(text) for text in answer["found"])  # type: ignore[attr-defined]
+    assert len({answer["process"] for _, answer in answers}) > 1
+
+
+def test_children_of_gunicorn_over_a_preloaded_app_each_get_their_own_answers(running: Deployment) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with started(
+        running,
+        "preloaded",
+        PRELOADED.format(owners=OWNERS) + WSGI,
+        *("gunicorn", "--preload", "--workers", str(CHILDREN), "--bind", address, "preloaded:app"),
+    ):
+        ready(address)
+
+        def ask(owner: str) -> tuple[str, dict[str, object]]:
+            answer = httpx.get(f"http://{address}/{owner}", timeout=60)
+            assert answer.status_code == 200, answer.text
+            return owner, answer.json()
+
+        with ThreadPoolExecutor(3 * CHILDREN) as threads:
+            check(list(threads.map(ask, OWNERS * ROUNDS)))
+
+
+def ready(address: str) -> None:
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        try:
+            httpx.get(f"http://{address}/{OWNERS[0]}", timeout=60)
+        except httpx.ConnectError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("gunicorn did not start")
+
+
+def test_children_of_celery_prefork_over_a_connected_app_each_get_their_own_answers(
+    running: Deployment, servers: SessionServers, tmp_path: Path
+) -> None:
+    broker, backend = servers.broker_url, f"file://{tmp_path}"
+    queue = f"forks-{tmp_path.name}"
+    source = PRELOADED.format(owners=OWNERS) + TASKS.format(broker=broker, backend=backend)
+    options = ("--pool", "prefork", "--concurrency", str(CHILDREN), "--queues", queue, "--without-mingle")
+    with started(running, "tasks", source, "celery", "--app", "tasks", "worker", *options):
+        app = Celery("asking", broker=broker, backend=backend, set_as_current=False)
+        asked = [(owner, app.send_task("look", [owner], queue=queue)) for owner in OWNERS * ROUNDS]
+        check([(owner, json.loads(json.dumps(result.get(timeout=120)))) for owner, result in asked])
+        app.close()

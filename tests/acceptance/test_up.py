@@ -1,0 +1,117 @@
+"""``memforest up`` looks after its servers: what is killed runs again, and what can't run ends the node."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.support.processes import environment
+from benchmarks.support.sayings import said
+from memforest_core import MemForest
+from memforest_core.embedded import process
+from memforest_core.settings import load_settings
+
+READY_S = 120.0
+
+
+@dataclass
+class Node:
+    """A running ``memforest up``."""
+
+    process: subprocess.Popen[bytes]
+    directory: Path
+    log: Path
+
+    def server(self, part: str, name: str) -> psutil.Process:
+        """The first process of a server of this node."""
+        found = process.find_in(self.directory / part, {name})
+        members = {each.pid for each in found}
+        [first] = [each for each in found if each.ppid() not in members]
+        return first
+
+    def await_line(self, text: str, times: int = 1) -> None:
+        deadline = time.monotonic() + READY_S
+        while self.log.read_text(errors="replace").count(text) < times:
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.1)
+
+
+@contextmanager
+def up(directory: Path) -> Iterator[Node]:
+    log = directory / "up.log"
+    with log.open("wb") as errors:
+        node = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "memforest_core.cli",
+                "up",
+                "--data",
+                str(directory / "data"),
+                "--no-serve",
+                "--json",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment(),
+        )
+    assert node.stdout is not None
+    try:
+        ready, _, _ = select.select([node.stdout], [], [], READY_S)
+        assert ready, log.read_text()
+        node.stdout.readline()
+        yield Node(node, directory / "data", log)
+    finally:
+        if node.poll() is None:
+            node.terminate()
+        node.wait(60)
+        node.stdout.close()
+
+
+def test_servers_that_are_killed_run_again_and_the_node_works_on(tmp_path: Path) -> None:
+    with up(tmp_path) as node:
+        addresses = json.loads((node.directory / "node.json").read_text())
+        with MemForest.connect(load_settings(**addresses)) as memory:
+            memory.enqueue("ann", "before", said("I live in Oslo."), wait="facts", timeout_s=READY_S)
+            for part, name in (("pg", "postgres"), ("valkey", "valkey-server")):
+                node.server(part, name).kill()
+            node.await_line("Postgres is running again")
+            node.await_line("Valkey is running again")
+            memory.enqueue("ann", "after", said("I moved to Rome."), wait="facts", timeout_s=READY_S)
+            assert memory.status("ann", "before").turns == 1
+        node.process.terminate()
+        assert node.process.wait(60) == 0
+
+
+def test_a_server_that_does_not_start_again_ends_the_node_with_an_error(tmp_path: Path) -> None:
+    with up(tmp_path) as node:
+        (node.directory / "pg" / "global" / "pg_control").unlink()
+        node.server("pg", "postgres").kill()
+        assert node.process.wait(READY_S) not in (0, None)
+        told = node.log.read_text()
+        assert "Postgres ended 5 times within 10 minutes: look at" in told
+        assert "Traceback" not in told
+    assert process.find_in(node.directory / "valkey", {"valkey-server"}) == []
+
+
+def test_a_server_that_is_stopped_is_named_once(tmp_path: Path) -> None:
+    with up(tmp_path) as node:
+        server = node.server("valkey", "valkey-server")
+        named = f"Valkey (process {server.pid})"
+        for times in (1, 2):
+            server.send_signal(signal.SIGSTOP)
+            node.await_line(f"{named} is stopped and answers nothing", times)
+            server.send_signal(signal.SIGCONT)
+            node.await_line(f"{named} answers again", times)
+        assert node.log.read_text().count(f"{named} is stopped") == 2

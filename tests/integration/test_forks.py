@@ -1,0 +1,151 @@
+"""What a forked child does with what its parent had open: it begins again, and the parent goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+
+import pytest
+import sqlalchemy as sa
+
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
+from memforest_core.domain.ids import TenantId
+from memforest_core.models.calls import Embedder
+from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.limited_models import LimitedEmbedder
+from memforest_core.models.limits.model_limits import ModelLimits
+from memforest_core.models.limits.redis_ledger import client_address, open_redis
+from memforest_core.recall.visits import VisitCounter
+from memforest_core.store.engine import transaction
+from memforest_core.work.broker import CeleryWakeUps
+from tests.support.forked import in_children
+
+OWNERS = ("ann", "bob", "cleo")
+OWN = sa.text("SELECT pg_backend_pid()")
+
+
+@pytest.fixture(scope="module")
+def told(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Stack]:
+    """Three owners, of whom each has said something of his own."""
+    with stack(servers, tmp_path_factory.mktemp("forks"), embedder=embedder) as made:
+        for owner in OWNERS:
+            made.memory.enqueue(owner, "base", said(f"I live in the house of {owner}."))
+        made.drive()
+        yield made
+
+
+def backend(running: Stack) -> int:
+    with transaction(running.services.engine) as connection:
+        return int(connection.scalar(OWN) or 0)
+
+
+def test_children_and_parent_have_connections_to_postgres_of_their_own(told: Stack) -> None:
+    before = backend(told)
+    children = in_children(*[lambda: backend(told)] * 3)
+    assert len({before, *children}) == 4
+    assert backend(told) == before
+
+
+def test_children_read_what_they_ask_for_and_so_does_their_parent(told: Stack) -> None:
+    def turns(owner: str) -> list[str]:
+        return [turn.content for _ in range(5) for turn in told.memory.turns(owner, "base").items]
+
+    def call(owner: str) -> Callable[[], object]:
+        return lambda: turns(owner)
+
+    own = {owner: [f"I live in the house of {owner}."] * 5 for owner in OWNERS}
+    assert {owner: turns(owner) for owner in OWNERS} == own
+    assert dict(zip(OWNERS, in_children(*map(call, OWNERS)), strict=True)) == own
+    assert {owner: turns(owner) for owner in OWNERS} == own
+
+
+def test_a_child_does_not_wait_for_what_other_threads_held_at_the_fork(told: Stack) -> None:
+    """Given threads that use all connections and all slots of recall, when the process forks, then a child finds all of
+    them free."""
+    services = told.services
+    settings = told.settings.database
+    with ExitStack() as held:
+        for _ in range(settings.pool_size + settings.max_overflow):
+            held.enter_context(transaction(services.engine))
+        for _ in range(told.settings.recall.at_once):
+            held.enter_context(services.recall.slots.one())
+        [found] = in_children(lambda: len(told.memory.recall("ann", "Where do I live?").evidence))
+    assert found == 1
+
+
+def test_a_child_takes_locks_that_another_thread_held_at_the_fork(told: Stack, embedder: Embedder) -> None:
+    limits = CallLimits(None, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
+    limited = LimitedEmbedder(embedder, limits, "key", batch=8, timeout_s=30)
+    visits = told.services.visits
+    locks: list[AbstractContextManager[object]] = [
+        limits.own._lock,
+        limits._asking,
+        visits._lock,
+        told.services.producer.wakeups._lock,
+    ]
+    taken, ended = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ExitStack() as held:
+            for lock in locks:
+                held.enter_context(lock)
+            for _ in range(8):
+                held.enter_context(limited._slots)
+            taken.set()
+            ended.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+
+    def all_of_them() -> object:
+        accepted = told.memory.enqueue("ann", "more", said("I like tea.")).accepted
+        visits.note(told.tenant, accepted.forest_id, [])
+        return len(limited.embed(["tea"]).vectors)
+
+    try:
+        [found] = in_children(all_of_them)
+    finally:
+        ended.set()
+        thread.join()
+    assert found == 1
+
+
+def test_a_child_embeds_after_its_parent_has(told: Stack) -> None:
+    """The pool of the model has threads in the parent only."""
+    told.services.embedder.embed(["before"])
+    assert in_children(*[lambda: len(told.services.embedder.embed(["after"]).vectors)] * 2) == [1, 1]
+
+
+def test_visits_that_the_parent_has_counted_are_written_by_the_parent_alone(told: Stack) -> None:
+    told.services.visits.flush()
+    told.memory.recall("bob", "Where do I live?")
+    counter: VisitCounter = told.services.visits
+    assert counter._counts
+    assert in_children(lambda: [counter.flush(), len(counter._counts)]) == [[True, 0]]
+    assert counter._counts
+
+
+def test_children_send_wake_ups_and_ask_for_limits_over_connections_of_their_own(
+    told: Stack, servers: SessionServers
+) -> None:
+    address = client_address(servers.broker_url)
+    assert address is not None
+    redis = open_redis(address)
+    limits = CallLimits(redis, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
+    wakeups = CeleryWakeUps(told.settings.broker)
+
+    def ask() -> list[object]:
+        sent = [wakeups.send("extract", TenantId("default"), f"ref{number}") for number in range(5)]
+        return [*sent, *[limits.paused("m") for _ in range(5)], redis.client_id()]
+
+    own = ask()
+    answers = in_children(ask, ask, ask)
+    assert len({own[-1], *(answer[-1] for answer in answers)}) == 4
+    assert all(answer[:-1] == own[:-1] for answer in answers)
+    assert ask()[-1] == own[-1]
+    limits.close()
+    wakeups.close()
