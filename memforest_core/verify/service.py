@@ -65,10 +65,21 @@ class _Pass:
 class Verification:
     """Checks what tenants have stored. Safe to run while everything else does."""
 
-    def __init__(self, store: VerifyStore, points: PointsCheck, budget_chars: int, tenant: TenantId) -> None:
-        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named."""
+    def __init__(
+        self,
+        store: VerifyStore,
+        rows: IndexStore,
+        index: VectorIndex,
+        budget_chars: int,
+        tenant: TenantId,
+        *,
+        deep: bool = False,
+    ) -> None:
+        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named; ``deep`` compares the
+        contents of all points, not only of some."""
         self._store = store
-        self._points = points
+        self._rows = rows
+        self._points = PointsCheck(rows, index, deep)
         self._budget = budget_chars
         self._tenant = tenant
 
@@ -92,7 +103,7 @@ class Verification:
     def _run(self, report: Report, tenant: TenantId, owner: str | None, repair: bool) -> None:
         only: ForestId | None = None
         if owner is not None:
-            with self._points.rows.indexing(tenant) as rows:
+            with self._rows.indexing(tenant) as rows:
                 only = known(rows.find_forest(owner), owner, _NO_MEMORY)
         for forests in [[only]] if only is not None else self._groups(tenant):
             report.forests += len(forests)
@@ -175,7 +186,6 @@ class Verification:
 
 
 def open_verification(engine: Engine, index: VectorIndex, settings: Settings, *, deep: bool = False) -> Verification:
-    """Verification over a connection pool and an index, which stay the caller's to close; ``deep`` compares the
-    contents of all points, not only of some."""
-    points = PointsCheck(IndexStore(engine), index, deep)
-    return Verification(VerifyStore(engine), points, settings.refresh.budget_chars, TenantId(settings.tenant))
+    """Verification over a connection pool and an index, which stay the caller's to close."""
+    store, rows, tenant = VerifyStore(engine), IndexStore(engine), TenantId(settings.tenant)
+    return Verification(store, rows, index, settings.refresh.budget_chars, tenant, deep=deep)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import pytest
 
+from memforest_core.bootstrap.checkup import State, stopped_index
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.qdrant.edge import KILLED, EdgeIndex
 from memforest_core.index.qdrant.engine_reads import IndexDamaged, read_all
@@ -158,6 +159,7 @@ def test_a_write_that_the_engine_ignores_is_refused_and_the_files_are_set_aside(
         index.upsert(points(version=2))
     index.prepare()
     index.upsert(points(version=2))
+    index.write_mark(MARK)
     assert not index.differing(points(version=2))
     assert index.count(ACME) == len(points())
     index.close()
@@ -170,6 +172,16 @@ def test_files_of_a_stopped_node_are_read_for_damage(copied: Path, ending: str) 
     damaging.scramble(copied, ending, random.Random(2))
     with pytest.raises(IndexDamaged):
         read_all(shard)
+
+
+def test_the_doctor_reads_the_index_of_a_node_that_does_not_run(copied: Path) -> None:
+    data = copied.parent / "node"
+    shutil.copytree(copied, data / "qdrant")
+    assert [(check.name, check.state, check.code) for check in stopped_index(data)] == [("index", State.OK, None)]
+    damaging.scramble(data / "qdrant", damaging.VECTORS, random.Random(2))
+    [check] = stopped_index(data)
+    assert (check.state, check.code) == (State.FAIL, "index_damaged")
+    assert "rebuilds the index when it starts" in check.says
 
 
 @pytest.mark.parametrize(
