@@ -6,6 +6,7 @@ import gc
 import logging
 import socket
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,6 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make ``-m unit`` and the like possible."""
     for tier, meaning in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {meaning}")
+    if find_spec("hypothesis") is not None:  # the environment of the agent frameworks has none
+        from hypothesis import settings
+
+        # Hypothesis' own 200 ms for an example say how busy the machine is.
+        settings.register_profile("memforest", settings.default, deadline=None)
+        settings.load_profile("memforest")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -19,6 +19,7 @@ from memforest_core.bootstrap.process import in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.opening import open_index
+from memforest_core.index.qdrant.engine_reads import ASIDE, read_all
 from memforest_core.messages import Queue
 from memforest_core.models.calls import CHAT_STEPS, ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.redis_ledger import client_address, open_redis
@@ -83,6 +84,17 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
         yield _tried("prompts", lambda: _prompts(settings))
     yield from _chat(settings, call)
     yield _disk(place or settings.index.path or Path(tempfile.gettempdir()))
+
+
+def stopped_index(data: Path) -> Iterator[Check]:
+    """Whether the points in a node's directory can be read, while no node runs there."""
+    for each in sorted((data.expanduser() / "qdrant").glob("memforest-*")):
+        if each.suffix != ASIDE:
+            yield _tried("index", partial(_readable, each))
+
+
+def _readable(directory: Path) -> Check:
+    return Check("index", State.OK, f"{directory}, {read_all(directory)} points can be read")
 
 
 def _tried(name: str, check: Callable[[], Check]) -> Check:

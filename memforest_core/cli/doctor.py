@@ -48,7 +48,7 @@ def doctor(
 
 
 def _checks(call: bool, data: Path | None) -> list[Check]:
-    from memforest_core.bootstrap.checkup import Check, State, checkup
+    from memforest_core.bootstrap.checkup import Check, State, checkup, stopped_index
     from memforest_core.settings import load_settings
 
     quiet_logs()
@@ -59,7 +59,8 @@ def _checks(call: bool, data: Path | None) -> list[Check]:
 
         published = running_node(data)
         if published is None:
-            raise InvalidSettings(f"No node runs in {data}: start one with memforest up --data {data}.")
+            idle = f"No node runs in {data}: start one with memforest up --data {data}."
+            return [Check("settings", State.FAIL, idle, InvalidSettings.code), *stopped_index(data)]
         return list(checkup(load_settings(**published), call=call, place=data))
     except InvalidSettings as error:
         return [Check("settings", State.FAIL, error.message, error.code)]

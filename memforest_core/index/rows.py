@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -91,6 +91,14 @@ _HOLD_ONE = sa.text(f"SELECT point_id FROM memforest.index_row WHERE {_UNDER} FO
 _MADE = sa.text(f"""
     SELECT point_id, forest_id, kind, version, deleted, cold, indexed_version FROM memforest.index_row WHERE {_UNDER}
     """)  # noqa: S608 - a constant of this module
+
+# A node that waits for its refresh has changed already, and gets another version with it.
+_WRITTEN = sa.text("""
+    SELECT i.point_id, i.forest_id, i.kind, i.version, i.deleted, i.cold, i.indexed_version FROM memforest.index_row i
+     WHERE i.tenant_id = :t AND i.point_id = ANY(CAST(:ids AS uuid[])) AND i.state = 'done' AND NOT i.deleted
+       AND NOT i.cold AND NOT EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t
+                                         AND n.node_id = i.point_id AND n.version > n.clean_version)
+    """)
 
 _GIVE_BACK = sa.text(f"""
     UPDATE memforest.index_row SET state = 'ready', attempts = greatest(attempts - 1, 0), {_FREE}
@@ -191,12 +199,23 @@ class IndexRows(VectorRows):
                 "lease": LEASE_S,
             },
         )
+        contents = self._contents(claimed)
+        return [_stale(row, contents.get(row.point_id)) for row in claimed]
+
+    def _contents(self, rows: Sequence[sa.Row[*tuple[Any, ...]]]) -> dict[UUID, Content]:
         contents: dict[UUID, Content] = {}
-        for kind in kinds:
-            ids = [row.point_id for row in claimed if row.kind == kind and not row.deleted and not row.cold]
+        for kind in PointKind:
+            ids = [row.point_id for row in rows if row.kind == kind and not row.deleted and not row.cold]
             if ids:
                 contents.update(read_contents(self._db, self._tenant, kind, ids))
-        return [_stale(row, contents.get(row.point_id)) for row in claimed]
+        return contents
+
+    def written_points(self, ids: Collection[UUID]) -> tuple[str, list[StalePoint]]:
+        """The live collection's model, and those of these points that the index has, as their rows are now."""
+        rows = self._run(_WRITTEN, ids=list(ids)).all()
+        contents = self._contents(rows)
+        written = [_stale(row, contents[row.point_id]) for row in rows if row.point_id in contents]
+        return self._db.scalars(sa.select(m.Collection.model).where(m.Collection.live)).one(), written
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
         """Lock those of these rows that are still under the lease until the transaction ends; the ids that may be

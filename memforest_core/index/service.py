@@ -12,12 +12,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
-from memforest_core.domain.indexed import bm25_weights
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
 from memforest_core.forks import renewed_in_child
+from memforest_core.index.contents import point_of, texts_of
 from memforest_core.index.records import LEASE_S, PointLease, StalePoint
 from memforest_core.index.rows import IndexStore
-from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
+from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.models.limits.model_limits import input_name
 from memforest_core.models.token_vectors import MODELS, to_bytes
@@ -187,7 +187,7 @@ class Indexer:
         with self.store.indexing(tenant) as rows:
             points = rows.claim_points(kinds, lease, self.batch)
             cells = _turns(points) if self.embedder.model in MODELS else ()
-            return points, rows.known_vectors(self.embedder.model, _texts(points), cells)
+            return points, rows.known_vectors(self.embedder.model, texts_of(points), cells)
 
     @repeated
     def _release(self, tenant: TenantId, lease: PointLease) -> None:
@@ -212,7 +212,7 @@ class Indexer:
     ) -> None:
         """Write what is still under the lease; take away again what was erased meanwhile."""
         vectors = dict(known)
-        missing = [text for text in _texts(points) if text not in known]
+        missing = [text for text in texts_of(points) if text not in known]
         held = frozenset(point.id for point in points)
         # What was claimed just now and needs no vector is looked at again when it is written.
         if not missing and not all(point.wanted for point in points):
@@ -236,7 +236,7 @@ class Indexer:
         cold = [point for point in mine if point.cold]
         if gone or cold:
             self.index.delete([point.key(tenant) for point in (*gone, *cold)])
-        self.index.upsert([_point(tenant, point, vectors) for point in there])
+        self.index.upsert([point_of(tenant, point, vectors) for point in there])
         written, dropped = _versions([*there, *cold]), _versions(gone)
         claimed = [point.id for point in points]
         ended, left = self._finish(tenant, token, claimed, written, dropped)
@@ -261,7 +261,7 @@ class Indexer:
             if renew:
                 rows.renew_leases(token, list(held))
             if embedded is not None:
-                current = set(_texts([point for point in points if point.id in held]))
+                current = set(texts_of([point for point in points if point.id in held]))
                 made = {text: vector for text, vector in embedded.vectors.items() if text in current}
                 rows.put_vectors(self.embedder.model, made, embedded.tokens)
                 rows.record_calls([embedded.record], None, None)
@@ -346,31 +346,6 @@ def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
     return {point.id: point.version for point in points}
 
 
-def _texts(points: Sequence[StalePoint]) -> list[OwnText]:
-    own = (OwnText(point.forest_id, point.text) for point in points if point.wanted and point.vector is None)
-    return list(dict.fromkeys(own))
-
-
 def _turns(points: Sequence[StalePoint]) -> dict[OwnText, tuple[int, ...]]:
     """Where the turns begin in the texts of cells."""
     return {OwnText(point.forest_id, point.text): point.turns for point in points if point.turns}
-
-
-def _point(tenant: TenantId, point: StalePoint, vectors: dict[OwnText, Vectors]) -> Point:
-    indices, values = bm25_weights(point.counts, point.leaves)
-    return Point(
-        id=point.id,
-        tenant=tenant,
-        forest_id=point.forest_id,
-        kind=point.kind,
-        version=point.version,
-        dense=point.vector if point.vector is not None else vectors[OwnText(point.forest_id, point.text)],
-        sparse=SparseVector(indices, values),
-        tree_id=point.tree_id,
-        tree_kind=point.tree_kind,
-        level=point.level,
-        is_root=point.is_root,
-        session_id=point.session_id,
-        time_start=point.time_start,
-        time_end=point.time_end,
-    )

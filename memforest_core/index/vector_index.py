@@ -202,6 +202,14 @@ class VectorIndex(Protocol):
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         """The stored version of each of these points of one tenant that exists, by the row it stands for."""
 
+    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
+        """Those of these points of one tenant that are stored under the same version with another vector (within half
+        precision), other terms or payload, or that no search finds by their payload."""
+
+    def set_aside(self) -> None:
+        """Set damaged files aside and begin an empty collection without a mark, which the next comparison fills from
+        rows. Those of a server are left to it."""
+
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         """How many points a tenant, or one forest of it, has."""
 

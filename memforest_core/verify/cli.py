@@ -24,6 +24,7 @@ def verify(
         typer.Option("--repair", help="Repair summaries, counters, index and leases; finish cut deletions."),
     ] = False,
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Check every tenant of the database.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare the contents of all points, not only of some.")] = False,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -37,7 +38,8 @@ def verify(
     if all_tenants and owner is not None:
         raise InvalidInput("Give --owner or --all-tenants, not both.", code="owner_of_all_tenants")
     with opened_memory(data) as memory:
-        verification = open_verification(memory.services.engine, memory.services.index, memory.services.settings)
+        services = memory.services
+        verification = open_verification(services.engine, services.index, services.settings, deep=deep)
         report = verification.run_all(repair) if all_tenants else verification.run(None, owner, repair)
     if as_json:
         print_json(document(report))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.index.contents import differing
 from memforest_core.index.parity import lacking
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
@@ -16,6 +17,8 @@ from memforest_core.verify.records import Found
 
 PAGE = 500
 """Rows or points compared at once."""
+
+DIFFERS = "differs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,12 @@ class PointsCheck:
 
     rows: IndexStore
     index: VectorIndex
+    deep: bool
+    """Whether the contents of all points are compared, not only of a sample of each page."""
 
     def missing(self, tenant: TenantId, forest: ForestId | None) -> Iterator[tuple[int, list[Stray]]]:
-        """Rows whose point is missing or old: per page how many rows were looked at, and those.
+        """Rows whose point is missing or old, and those compared whose point has other contents: per page how many rows
+        were looked at, and those.
 
         Raises StoreUnavailable, IndexUnavailable.
         """
@@ -44,7 +50,8 @@ class PointsCheck:
             if not page:
                 return
             after = page[-1].id
-            yield len(page), self._lacking(tenant, page)
+            differ = differing(self.rows, self.index, tenant, page, self.deep)
+            yield len(page), self._lacking(tenant, page) + [Stray(row.id, DIFFERS, row.key(tenant)) for row in differ]
 
     def _lacking(self, tenant: TenantId, page: Sequence[PointRow]) -> list[Stray]:
         first = lacking(page, self.index.versions([row.key(tenant) for row in page]))
@@ -115,7 +122,8 @@ class PointsCheck:
         versions = self.index.versions([row.key(tenant) for row in now.values()])
         missing = lacking([row for row in now.values() if not row.deleted and not row.cold], versions)
         with self.rows.indexing(tenant) as rows:
-            return rows.mark_missing(missing, versions)
+            renewed = rows.renew_points([each.id for each in found if each.what == DIFFERS])
+            return renewed + rows.mark_missing(missing, versions)
 
     def remove_strays(self, tenant: TenantId, found: Sequence[Stray]) -> int:
         """Delete points that no row stands for, and raise rows above points that are ahead; how many."""

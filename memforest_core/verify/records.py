@@ -61,7 +61,7 @@ class Check(StrEnum):
     INDEX_ROWS = "index_rows", "index rows stand for something, and are done when the index has their version", True
     UNINDEXED = "unindexed", "every cell, fact and summary has an index row", True
     ORPHAN_VECTORS = "orphan_vectors", "every vector is of a text that its forest still has", True
-    INDEX_POINTS = "index_points", "the index has the point of every row that says so", True
+    INDEX_POINTS = "index_points", "the index has the point of every row that says so, with its contents", True
     ORPHAN_POINTS = "orphan_points", "every point of the index has its row, and is not newer than it", True
 
 

@@ -70,12 +70,20 @@ class Verification:
     """Checks what tenants have stored. Safe to run while everything else does."""
 
     def __init__(
-        self, store: VerifyStore, rows: IndexStore, index: VectorIndex, budget_chars: int, tenant: TenantId
+        self,
+        store: VerifyStore,
+        rows: IndexStore,
+        index: VectorIndex,
+        budget_chars: int,
+        tenant: TenantId,
+        *,
+        deep: bool = False,
     ) -> None:
-        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named."""
+        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named; ``deep`` compares the
+        contents of all points, not only of some."""
         self._store = store
         self._rows = rows
-        self._points = PointsCheck(rows, index)
+        self._points = PointsCheck(rows, index, deep)
         self._budget = budget_chars
         self._tenant = tenant
 
@@ -189,7 +197,7 @@ class Verification:
         return self._points.strays(tenant)
 
 
-def open_verification(engine: Engine, index: VectorIndex, settings: Settings) -> Verification:
+def open_verification(engine: Engine, index: VectorIndex, settings: Settings, *, deep: bool = False) -> Verification:
     """Verification over a connection pool and an index, which stay the caller's to close."""
     store, rows, tenant = VerifyStore(engine), IndexStore(engine), TenantId(settings.tenant)
-    return Verification(store, rows, index, settings.refresh.budget_chars, tenant)
+    return Verification(store, rows, index, settings.refresh.budget_chars, tenant, deep=deep)

@@ -39,7 +39,10 @@ from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.gathering import CATCHING_UP
 from memforest_core.settings import Settings
+from memforest_core.verify.records import Check, Report
+from memforest_core.verify.service import open_verification
 from memforest_workers.runtime import ALL_KINDS, Runtime
+from tests.support import damaging
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(8)])
 KITES = said(*[f"I flew kite number {n} in Davis with Clara." for n in range(6)], start=1_700_900_000)
@@ -148,6 +151,64 @@ def stray(tenant: str, dimension: int, version: int = 1) -> Point:
     return Point(
         uuid4(), TenantId(tenant), ForestId(uuid4()), PointKind.FACT, version, dense, SparseVector((1,), (1.0,))
     )
+
+
+# Damaged files
+
+
+def damaged(pipeline: Stack, ending: str) -> None:
+    """The index's file whose path ends so gets other bytes, under the open index."""
+    assert pipeline.settings.index.path is not None
+    damaging.scramble(Path(pipeline.settings.index.path), ending, random.Random(3))
+
+
+def verified(pipeline: Stack, *, deep: bool = True) -> Report:
+    services = pipeline.services
+    return open_verification(services.engine, services.index, services.settings, deep=deep).run()
+
+
+DAMAGED = [damaging.VECTORS, damaging.TERMS, damaging.PAYLOAD]
+
+
+@pytest.mark.parametrize("ending", DAMAGED)
+def test_damaged_files_are_set_aside_at_the_next_start_and_the_index_is_filled_from_rows(
+    grown: Stack, counting: Counting, ending: str
+) -> None:
+    """Given bytes of the index that changed, when the stores are compared as at each start of a node, then the files
+    are set aside, a new shard is filled without a call of a model, and recall finds what it found before."""
+    before = evidence(grown)
+    damaged(grown, ending)
+    grown.execute("UPDATE memforest.collection SET store_started = 'an earlier start'")
+    settle(grown)
+    settle(grown)
+    assert_agreement(grown)
+    assert evidence(grown) == before
+    assert verified(grown).violations == 0
+    assert counting.texts == 0
+
+
+@pytest.mark.parametrize("ending", DAMAGED)
+@pytest.mark.parametrize("deep", [False, True])
+def test_verification_sees_damaged_files_and_the_index_heals(grown: Stack, ending: str, deep: bool) -> None:
+    """Given bytes of the index that changed, then verification finds points that differ, or says that the index could
+    not be compared, and after the next check it finds nothing."""
+    damaged(grown, ending)
+    report = verified(grown, deep=deep)
+    assert "differs" in report.results[Check.INDEX_POINTS].kinds or not report.complete
+    settle(grown)
+    assert verified(grown).violations == 0
+    assert_agreement(grown)
+
+
+def test_a_damaged_index_does_not_hold_up_a_running_node(grown: Stack) -> None:
+    """Given payload that can't be read any more, when a session is ingested, then it is indexed after the next check,
+    with everything else."""
+    damaged(grown, damaging.PAYLOAD)
+    grown.memory.ingest("bob", "kites", KITES)
+    grown.drive()
+    settle(grown)
+    assert_agreement(grown)
+    assert any("kite" in text for text in evidence(grown, "Which kite did I fly?"))
 
 
 # Rebuild

@@ -6,6 +6,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import hypothesis
 import pytest
 
 import memforest_core
@@ -53,6 +54,11 @@ def test_all_tiers_but_one_are_collected(pytestconfig: pytest.Config) -> None:
 
     assert set(pytestconfig.getini("testpaths")) == folders - {"tests/integrations"}
     assert "make integrations" in (TESTS.parent / ".ci" / "run").read_text()
+
+
+def test_generated_examples_have_no_time_limit() -> None:
+    """Hypothesis' own limit of 200 ms for an example would fail on a busy machine."""
+    assert hypothesis.settings().deadline is None
 
 
 def test_benchmarks_need_no_test() -> None:

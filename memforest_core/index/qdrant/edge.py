@@ -6,10 +6,12 @@ import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 import qdrant_edge as engine
+import structlog
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
@@ -17,7 +19,14 @@ from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.beside import GRAPH_FROM, Beside, best
-from memforest_core.index.qdrant.engine_reads import EngineReads, engine_condition, engine_failures, engine_filter
+from memforest_core.index.qdrant.engine_reads import (
+    ASIDE,
+    EngineReads,
+    IndexDamaged,
+    engine_condition,
+    engine_failures,
+    engine_filter,
+)
 from memforest_core.index.qdrant.ids import point_id, rows_asked
 from memforest_core.index.qdrant.points import (
     as_compared,
@@ -25,6 +34,7 @@ from memforest_core.index.qdrant.points import (
     batches,
     can_match,
     dense_values,
+    differing,
     encode_payload,
     hits_of,
     newest,
@@ -42,6 +52,8 @@ from memforest_core.index.vector_index import (
     SparseVector,
 )
 
+log = structlog.get_logger(__name__)
+
 _FIELD_INDEXES: dict[
     schema.FieldIndex, engine.PayloadSchemaType | engine.UuidIndexParams | engine.IntegerIndexParams
 ] = {
@@ -56,6 +68,13 @@ _FIELD_INDEXES: dict[
 LOGGED = 5_000
 """Points after which the engine's log is cut: some 10 MB of it, in 10 to 130 ms. After a kill 150,000 points that were
 still in it took 9.5 s to open, and 0.3 s with these cuts."""
+
+KILLED = 2
+"""Processes in a row that ended while they opened the files, until these count as damaged: the engine may want more
+memory for them than there is. One may have been killed by anybody."""
+
+IGNORED = "the vector index ignores writes, as its log is damaged"
+"""The engine passes over a write whose number in the log is lower than its point's, as after a log lost its end."""
 
 _HALF = engine.VectorStorageDatatype.Float16
 
@@ -81,7 +100,10 @@ class EdgeIndex:
         self._writing = threading.Lock()
         self._logged = 0
         """Points written or deleted since the engine's log was cut."""
-        self._beside = Beside(EngineReads(self._opened), model, dimension, graph_from)
+        self._damaged: str | None = None
+        """Why the files can't be used, until they are set aside and a comparison with the rows has begun."""
+        self._new_beside = partial(Beside, EngineReads(self._opened), model, dimension, graph_from)
+        self._beside = self._new_beside()
 
     @property
     def name(self) -> str:
@@ -90,42 +112,49 @@ class EdgeIndex:
     def prepare(self) -> None:
         """Open the shard, or create it with its payload indexes; a second call does nothing.
 
-        Raises InvalidSettings when the directory holds another dimension, IndexUnavailable when it
-        can't be opened (another process has it).
+        Files that can't be used are set aside, and an empty shard without a mark is begun: the next comparison fills it
+        from rows. Raises IndexUnavailable when it can't be opened all the same (another process has it).
         """
         with self._writing:
             if self._shard is not None:
                 return
             if self._closed:
                 raise IndexUnavailable("the vector index is closed")
-            with engine_failures(f"vector index at {self._directory} can't be opened"):
-                shard = self._open()
-                known = shard.info().payload_schema
-                for field, kind in schema.FIELD_INDEXES.items():
-                    if field not in known and kind in _FIELD_INDEXES:
-                        shard.update(engine.UpdateOperation.create_field_index(field, _FIELD_INDEXES[kind]))
-                # What was read of the log just now is not read again.
-                shard.flush()
-            # After ours is there: points under earlier names hold words that nobody would ever erase.
-            for former in schema.former_names(self._model, self._dimension):
-                shutil.rmtree(self._directory.with_name(former), ignore_errors=True)
-            self._shard = shard
+            try:
+                if self._damaged is not None:
+                    raise IndexDamaged(self._damaged)
+                self._shard = self._prepared()
+            except IndexDamaged as error:
+                self._move_aside(error.message)
+                self._shard = self._prepared()
+            # Points under earlier names, and those that an earlier process set aside, hold words that nobody would ever
+            # erase.
+            former = schema.former_names(self._model, self._dimension)
+            for name in (*former, self._aside.name) if self._damaged is None else former:
+                shutil.rmtree(self._directory.with_name(name), ignore_errors=True)
+
+    def set_aside(self) -> None:
+        self._shard, self._damaged = None, "its points are not those of the rows"
+        self.prepare()
 
     def upsert(self, points: Sequence[Point]) -> None:
         for batch in batches(newest(points)):
             named = [(point_id(point.key), point) for point in batch]
             encoded = {id_: self._encode(id_, point) for id_, point in named}
-            with self._writing, engine_failures("the vector index refused a write"):
+            with self._writing, self._failures("the vector index refused a write"):
                 shard = self._opened()
                 stored = _versions(shard, list(encoded))
                 fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
                 if fresh:
                     with self._forgetting([point.key for point in batch], {point.id: point.kind for point in batch}):
                         shard.update(engine.UpdateOperation.upsert_points(fresh))
+                    stored = _versions(shard, list(encoded))
+                    if any(stored.get(id_, 0) < point.version for id_, point in named):
+                        raise IndexDamaged(IGNORED)
                     self._cut_log(shard, len(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
-        with self._writing, engine_failures("the vector index refused a deletion"):
+        with self._writing, self._failures("the vector index refused a deletion"):
             shard = self._opened()
             if keys:
                 with self._forgetting(keys):
@@ -135,11 +164,14 @@ class EdgeIndex:
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         found = [Hits.of(()) for _ in queries]
         shard = self._opened()
+        if self._damaged is not None:
+            raise IndexUnavailable("the vector index was damaged and is being filled from rows")
         asked: list[tuple[int, IndexQuery, dict[UUID, UUID] | None]] = []
         for at, query in enumerate(queries):
             if not can_match(query):
                 continue
-            answer = self._beside.answer(query)
+            with self._failures("the vector index refused a read"):
+                answer = self._beside.answer(query)
             rest: IndexQuery | None = query
             if answer is not None:
                 found[at], rest = answer
@@ -148,22 +180,29 @@ class EdgeIndex:
         if not asked:
             return found
         batch = engine.QueryBatchRequest([self._request(query, rows) for _, query, rows in asked])
-        with engine_failures("the vector index refused a search"):
+        with self._failures("the vector index refused a search"):
             answers = shard.query_batch(batch)
-        for (at, query, rows), points in zip(asked, answers, strict=True):
-            # The engine makes an id anew each time it is looked at, and only what was asked for by ids needs them.
-            told = ((each.id if rows is not None else None, each.score, each.payload) for each in points)
-            found[at] = _with(found[at], hits_of(told, query, rows), queries[at])
+            for (at, query, rows), points in zip(asked, answers, strict=True):
+                # The engine makes an id anew each time it is looked at, and only what was asked for by ids needs them.
+                told = ((each.id if rows is not None else None, each.score, each.payload) for each in points)
+                found[at] = _with(found[at], hits_of(told, query, rows), queries[at])
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         rows = {point_id(key): key.id for key in keys}
-        with engine_failures("the vector index refused a read"):
+        with self._failures("the vector index refused a read"):
             return {rows[id_]: version for id_, version in _versions(self._opened(), list(rows)).items()}
+
+    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
+        of = {point_id(point.key): point for point in points}
+        with self._failures("the vector index refused a read"):
+            records = self._opened().retrieve(list(of), True, True)
+            found = [(of[uuid_of(each.id)], each.payload or {}, each.vector) for each in records]
+            return differing(self, found, self._model)
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         wanted = engine_filter(c.forest_conditions(tenant, forest_id))
-        with engine_failures("the vector index refused a count"):
+        with self._failures("the vector index refused a count"):
             return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
 
     def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
@@ -178,21 +217,24 @@ class EdgeIndex:
             with_payload=list(schema.SCANNED),
             with_vector=False,
         )
-        with engine_failures("the vector index refused a scan"):
+        with self._failures("the vector index refused a scan"):
             records, following = self._opened().scroll(request)
-        points = tuple(scanned_point(record.payload or {}) for record in records)
+            points = tuple(scanned_point(record.payload or {}) for record in records)
+            if any(point_id(each.key) != uuid_of(record.id) for each, record in zip(points, records, strict=True)):
+                raise IndexDamaged("a point of the vector index is stored under another's id")
         return ScanPage(points, None if following is None else str(following))
 
     def read_mark(self) -> str | None:
-        with engine_failures("the vector index refused a read"):
+        with self._failures("the vector index refused a read"):
             for record in self._opened().retrieve([schema.MARK_ID], [schema.MARK], False):
                 return str((record.payload or {})[schema.MARK])
         return None
 
     def write_mark(self, mark: str) -> None:
         marked = engine.Point(schema.MARK_ID, {}, {schema.KIND: schema.MARK, schema.MARK: mark})
-        with self._writing, engine_failures("the vector index refused a write"):
+        with self._writing, self._failures("the vector index refused a write"):
             self._opened().update(engine.UpdateOperation.upsert_points([marked]))
+            self._damaged = None
 
     @property
     def tending(self) -> bool:
@@ -206,7 +248,7 @@ class EdgeIndex:
         with self._writing:
             shard, self._shard, self._closed = self._shard, None, True
             if shard is not None:
-                with engine_failures("the vector index could not be closed"):
+                with self._failures("the vector index could not be closed"):
                     shard.flush()
                     shard.close()
 
@@ -224,6 +266,50 @@ class EdgeIndex:
             fresh.rename(self._directory)
         return engine.EdgeShard.load(str(self._directory), config)
 
+    def _prepared(self) -> engine.EdgeShard:
+        """The shard, opened or made, with its payload indexes. Raises IndexDamaged, IndexUnavailable."""
+        opening = self._directory.with_name(f".{self._name}.opening")
+        with engine_failures(f"vector index at {self._directory} can't be opened"):
+            opening.parent.mkdir(parents=True, exist_ok=True)
+            with opening.open("ab") as tries:
+                tries.write(b".")
+            try:
+                if opening.stat().st_size > KILLED:
+                    raise IndexDamaged(f"{KILLED} processes ended while they opened {self._directory}")
+                shard = self._open()
+                known = shard.info().payload_schema
+                for field, kind in schema.FIELD_INDEXES.items():
+                    if field not in known and kind in _FIELD_INDEXES:
+                        shard.update(engine.UpdateOperation.create_field_index(field, _FIELD_INDEXES[kind]))
+                # What was read of the log just now is not read again.
+                shard.flush()
+                return shard
+            finally:
+                opening.unlink()
+
+    @property
+    def _aside(self) -> Path:
+        return self._directory.with_name(f"{self._name}{ASIDE}")
+
+    def _move_aside(self, reason: str) -> None:
+        """The files wait under another name until the next start of a process that can use what is there."""
+        log.warning("index_set_aside", directory=str(self._aside), reason=reason)
+        shutil.rmtree(self._aside, ignore_errors=True)
+        if self._directory.exists():
+            self._directory.rename(self._aside)
+        self._beside.close()
+        self._beside, self._damaged = self._new_beside(), reason
+
+    @contextmanager
+    def _failures(self, what: str) -> Iterator[None]:
+        """The engine's failures as our errors; after damage nothing is read or written before the next ``prepare``."""
+        try:
+            with engine_failures(what):
+                yield
+        except IndexDamaged as error:
+            self._shard, self._damaged = None, error.message
+            raise
+
     def _cut_log(self, shard: engine.EdgeShard, points: int) -> None:
         """Have the engine write out what its log holds, once that is much: it does so by itself only when it is closed.
         Whoever opens it after a kill reads the whole log, and what was deleted is in it."""
@@ -235,7 +321,7 @@ class EdgeIndex:
     def _opened(self) -> engine.EdgeShard:
         shard = self._shard
         if shard is None:
-            state = "is closed" if self._closed else "is not open yet: call prepare() first"
+            state = "is closed" if self._closed else self._damaged or "is not open yet: call prepare() first"
             raise IndexUnavailable(f"the vector index {state}")
         return shard
 

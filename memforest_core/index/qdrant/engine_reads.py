@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import assert_never
+from pathlib import Path
+from typing import TypeVar, assert_never
 from uuid import UUID
 
 import numpy as np
 import qdrant_edge as engine
 
 from memforest_core.domain.known_ids import KNOWN_IDS
-from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.errors import IndexUnavailable
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import point_ids
@@ -21,6 +24,9 @@ from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKin
 
 PAGE = 2_000
 """Points read at once of a whole forest; each page looks through the forest's ids anew."""
+LENGTH_ERROR = 0.01
+"""By how much a stored vector may be longer or shorter than 1."""
+Content = TypeVar("Content")
 _WHAT = [schema.KIND, schema.ROOT, schema.TREE_KIND]
 
 
@@ -39,32 +45,30 @@ class EngineReads:
     def vectors(self, wanted: IndexFilter) -> Iterator[Mapping[UUID, DenseVector]]:
         """The vectors of the points of a filter without ids, by their rows, in pages; the engine keeps them at length
         1."""
-        for page in self._pages(wanted, [schema.ROW], schema.DENSE):
-            yield {_row(record): _dense(record) for record in page}
+        return self._pages(wanted, [schema.ROW], schema.DENSE, _dense)
 
     def words(self, wanted: IndexFilter) -> Iterator[Mapping[UUID, Worded]]:
         """The words of the points of a filter without ids, by their rows, in pages."""
-        for page in self._pages(wanted, [schema.ROW, *_WHAT], schema.TERMS):
-            yield {_row(record): _worded(record) for record in page}
+        return self._pages(wanted, [schema.ROW, *_WHAT], schema.TERMS, _worded)
 
     def vectors_of(self, wanted: IndexFilter, rows: Sequence[UUID]) -> dict[UUID, DenseVector]:
         """The vectors of those of these points that exist and are of the filter's kind and, if it asks for roots, some
         of its trees."""
         points = point_ids(wanted.tenant, wanted.forest_id, rows)
-        records = self._retrieved(points, _WHAT, schema.DENSE)
-        return {points[uuid_of(record.id)]: _dense(record) for record in records if _meant(record, wanted)}
+        with engine_failures("the vector index refused a read"):
+            records = self._opened().retrieve(list(points), _WHAT, [schema.DENSE])
+            return {points[uuid_of(record.id)]: _dense(record) for record in records if _meant(record, wanted)}
 
     def words_of(self, wanted: IndexFilter, rows: Sequence[UUID]) -> dict[UUID, Worded]:
         """The words of those of these points that exist."""
         points = point_ids(wanted.tenant, wanted.forest_id, rows)
-        records = self._retrieved(points, _WHAT, schema.TERMS)
-        return {points[uuid_of(record.id)]: _worded(record) for record in records}
-
-    def _retrieved(self, points: Mapping[UUID, UUID], fields: list[str], vector: str) -> list[engine.Record]:
         with engine_failures("the vector index refused a read"):
-            return self._opened().retrieve(list(points), fields, [vector])
+            records = self._opened().retrieve(list(points), _WHAT, [schema.TERMS])
+            return {points[uuid_of(record.id)]: _worded(record) for record in records}
 
-    def _pages(self, wanted: IndexFilter, fields: list[str], vector: str) -> Iterator[list[engine.Record]]:
+    def _pages(
+        self, wanted: IndexFilter, fields: list[str], vector: str, content: Callable[[engine.Record], Content]
+    ) -> Iterator[Mapping[UUID, Content]]:
         chosen, at = engine_filter(c.conditions(wanted, None)), None
         while True:
             request = engine.ScrollRequest(
@@ -72,7 +76,8 @@ class EngineReads:
             )
             with engine_failures("the vector index refused a scan"):
                 records, at = self._opened().scroll(request)
-            yield records
+                page = {_row(record): content(record) for record in records}
+            yield page
             if at is None:
                 return
 
@@ -109,26 +114,62 @@ def _worded(record: engine.Record) -> Worded:
     )
 
 
+class IndexDamaged(IndexUnavailable):
+    """The files of the embedded index can't be used as they are: it sets them aside and is filled from rows."""
+
+    code = "index_damaged"
+
+
+ASIDE = ".damaged"
+"""What the name of a directory that was set aside ends with."""
+
+_OS_ERROR = re.compile(r"os error (\d+)")
+_OF_MACHINE = frozenset(
+    {errno.EPERM, errno.EIO, errno.ENOMEM, errno.EACCES, errno.ENFILE, errno.EMFILE, errno.ENOSPC, errno.EROFS}
+)
+"""What no other directory would change."""
+
+
 @contextmanager
 def engine_failures(what: str) -> Iterator[None]:
     """Turns what the engine raises into our errors; ``what`` failed, in words for messages.
 
-    The engine raises ``Exception`` itself for everything, with no class of its own, so exactly that
-    class is taken here; its subclasses are our own errors or bugs and pass unchanged.
+    The engine raises ``Exception`` itself for everything, with no class of its own, and a panic of its own as a
+    ``BaseException``; damaged payload lacks fields or has other values. What else is raised are our own errors or bugs
+    and passes unchanged. Raises IndexDamaged, but IndexUnavailable for what the machine lacks.
     """
     try:
         yield
-    except Exception as error:
-        if type(error) is not Exception:
+    except OSError as error:
+        raise IndexUnavailable(f"{what}: {error}") from error
+    except (KeyError, ValueError) as error:
+        raise IndexDamaged(f"{what}: a stored point can't be read ({type(error).__name__})") from error
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
             raise
         text = str(error)
-        if "Incompatible config" in text or "dimension error" in text:
-            raise InvalidSettings(
-                f"{what}: it was built for another embedding model or dimension ({text}); "
-                "set the model that built it, or remove the directory and rebuild the index"
-            ) from error
-        reason = "another process has it open" if "init WAL" in text else text
-        raise IndexUnavailable(f"{what}: {reason}") from error
+        if "WouldBlock" in text:
+            raise IndexUnavailable(f"{what}: another process has it open") from error
+        number = _OS_ERROR.search(text)
+        if number is not None and int(number[1]) in _OF_MACHINE:
+            raise IndexUnavailable(f"{what}: {text}") from error
+        raise IndexDamaged(f"{what}: {text}") from error
+
+
+def read_all(directory: Path) -> int:
+    """Read the points of a shard that no process has open; how many. Raises IndexDamaged, IndexUnavailable."""
+    with engine_failures(f"{directory} can't be read: the node sets it aside and rebuilds the index when it starts"):
+        shard, points, at = engine.EdgeShard.load(str(directory)), 0, None
+        rows = engine.Filter(must_not=[engine.HasIdCondition({schema.MARK_ID})])
+        while True:
+            request = engine.ScrollRequest(offset=at, limit=PAGE, filter=rows, with_payload=True, with_vector=True)
+            records, at = shard.scroll(request)
+            if any(abs(float(np.linalg.norm(_dense(record))) - 1) > LENGTH_ERROR for record in records):
+                raise ValueError("a vector of another length")
+            points += len(records)
+            if at is None:
+                shard.close()
+                return points
 
 
 def engine_filter(wanted: Sequence[c.Condition]) -> engine.Filter:

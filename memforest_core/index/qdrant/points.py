@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -23,9 +25,13 @@ from memforest_core.index.vector_index import (
     PointKind,
     ScannedPoint,
     SparseVector,
+    VectorIndex,
 )
 
 PayloadValue = str | int | float
+
+HALF_ERROR = 2e-3
+"""By how much a number of a vector of length one may differ: half precision keeps it to 5e-4, rounded twice."""
 
 TIES = 16
 """Hits looked at beyond a limit: of those that score the same at the cut, the ids decide which are kept."""
@@ -56,6 +62,49 @@ def encode_payload(point: Point) -> dict[str, PayloadValue]:
         payload[schema.START] = start
         payload[schema.END] = end
     return payload
+
+
+def differing(
+    index: VectorIndex, stored: Iterable[tuple[Point, Mapping[str, object], object]], model: str
+) -> frozenset[UUID]:
+    """Of points of one tenant, each with the payload and the vectors by name that are stored: as the port has it."""
+    same = [(point, payload, vectors) for point, payload, vectors in stored if payload[schema.VERSION] == point.version]
+    alike: dict[IndexFilter, list[Point]] = {}
+    for each, _, _ in same:
+        tree = () if each.tree_id is None else (each.tree_id,)
+        family = () if each.tree_kind is None else (each.tree_kind,)
+        session = () if each.session_id is None else (each.session_id,)
+        filter_ = IndexFilter(each.tenant, each.forest_id, (each.kind,), each.is_root, tree, family, session)
+        alike.setdefault(filter_, []).append(each)
+    # Payload is indexed apart from its storage. With a least score these are no queries for named points alone, which
+    # are answered without a look at it.
+    queries = [
+        IndexQuery(group[0].dense, replace(each, ids=tuple(point.id for point in group)), len(group), min_score=-2.0)
+        for each, group in alike.items()
+    ]
+    found = {id_ for hits in index.search(queries) for id_ in hits.ids}
+    return frozenset(
+        point.id
+        for point, payload, vectors in same
+        if point.id not in found or _differs(point, payload, vectors, model)
+    )
+
+
+def _differs(point: Point, payload: Mapping[str, object], stored: object, model: str) -> bool:
+    """An index stores a vector at length one, in half precision, and weights in single precision."""
+    vectors: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
+    terms = vectors.get(schema.TERMS)
+    unit = as_compared(point.dense, model, len(point.dense))
+    numbers = np.array(vectors.get(schema.DENSE, ()), np.float32)
+    return (
+        payload != encode_payload(point)
+        or numbers.shape != unit.shape
+        or not np.allclose(numbers, unit, rtol=0, atol=HALF_ERROR)
+        or tuple(terms.indices if terms else ()) != point.sparse.indices
+        or not np.array_equal(
+            np.array(terms.values if terms else (), np.float32), np.array(point.sparse.values, np.float32)
+        )
+    )
 
 
 def scanned_point(payload: Mapping[str, object]) -> ScannedPoint:

@@ -26,6 +26,7 @@ from memforest_core.index.qdrant.points import (
     batches,
     can_match,
     dense_values,
+    differing,
     encode_payload,
     hits_of,
     newest,
@@ -166,6 +167,16 @@ class QdrantServerIndex:
                 return {}
             records = client.retrieve(self._name, list(map(str, rows)), with_payload=[schema.VERSION])
         return {rows[UUID(str(record.id))]: int((record.payload or {})[schema.VERSION]) for record in records}
+
+    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
+        of = {str(point_id(point.key)): point for point in points}
+        with self._calling("differing") as client:
+            records = client.retrieve(self._name, list(of), with_payload=True, with_vectors=True) if of else []
+        found = [(of[str(each.id)], each.payload or {}, each.vector) for each in records]
+        return differing(self, found, self._model)
+
+    def set_aside(self) -> None:
+        """Nothing: what differs is written again by a repair or a rebuild."""
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         wanted = _filter(c.forest_conditions(tenant, forest_id))

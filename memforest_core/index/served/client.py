@@ -23,6 +23,7 @@ T = TypeVar("T")
 _NOTHING: TypeAdapter[None] = TypeAdapter(None)
 _FOUND = TypeAdapter(list[wire.Found])
 _VERSIONS = TypeAdapter(dict[UUID, int])
+_IDS = TypeAdapter(frozenset[UUID])
 _COUNT = TypeAdapter(int)
 _PAGE = TypeAdapter(ScanPage)
 _MARK: TypeAdapter[str | None] = TypeAdapter(str | None)
@@ -81,6 +82,13 @@ class ServedIndex:
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
         return self._call(wire.Versions(index=self._name, keys=list(keys)), _VERSIONS)
+
+    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
+        parts = [self._call(wire.Differing(index=self._name, points=list(part)), _IDS) for part in batches(points)]
+        return frozenset[UUID]().union(*parts)
+
+    def set_aside(self) -> None:
+        self._call(wire.SetAside(index=self._name), _NOTHING)
 
     def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
         return self._call(wire.Count(index=self._name, tenant=tenant, forest_id=forest_id), _COUNT)

@@ -77,7 +77,7 @@ class _Request(Wire):
 
 
 class Prepare(_Request):
-    """Its owner has prepared the index before: this does nothing."""
+    """Its owner has prepared the index before: this does nothing, unless damaged files were met since."""
 
     call: Literal["prepare"] = "prepare"
 
@@ -162,6 +162,15 @@ class Versions(_Request):
     keys: list[PointKey]
 
 
+class Differing(_Request):
+    call: Literal["differing"] = "differing"
+    points: list[Point]
+
+
+class SetAside(_Request):
+    call: Literal["set_aside"] = "set_aside"
+
+
 class Count(_Request):
     call: Literal["count"] = "count"
     tenant: TenantId
@@ -184,7 +193,7 @@ class WriteMark(_Request):
     mark: str
 
 
-Request = Prepare | Upsert | Delete | Search | Versions | Count | Scan | ReadMark | WriteMark
+Request = Prepare | Upsert | Delete | Search | Versions | Differing | SetAside | Count | Scan | ReadMark | WriteMark
 REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="call")])
 
 

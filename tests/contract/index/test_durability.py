@@ -139,14 +139,17 @@ def test_a_creation_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
     index.close()
 
 
-def test_a_directory_of_another_dimension_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_directory_of_another_dimension_than_its_name_says_is_set_aside(tmp_path: Path) -> None:
     other = EdgeIndex(tmp_path, MODEL, 4)
     other.prepare()
     other.close()
     mine = EdgeIndex(tmp_path, MODEL, DIMENSION)
     (tmp_path / other.name).rename(tmp_path / mine.name)
-    with pytest.raises(InvalidSettings, match=r"another embedding model or dimension.*rebuild"):
-        mine.prepare()
+    mine.prepare()
+    mine.upsert([point()])
+    assert mine.count(ACME) == 1
+    assert (tmp_path / f"{mine.name}.damaged").is_dir()
+    mine.close()
 
 
 def test_a_collection_of_another_dimension_is_refused_with_what_to_do(

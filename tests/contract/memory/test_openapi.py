@@ -52,7 +52,6 @@ def test_every_request_is_answered_as_documented(node: Node, whose: str, kind: G
 
         @settings(
             max_examples=EXAMPLES,
-            deadline=None,
             phases=(Phase.generate,),
             suppress_health_check=list(HealthCheck),
             derandomize=True,

@@ -35,7 +35,7 @@ MOMENTS = st.datetimes(datetime(1000, 1, 2), datetime(2999, 12, 30), timezones=s
 ZONES = st.sampled_from(["UTC", "America/New_York", "Asia/Tokyo", "Pacific/Apia", "America/Sao_Paulo"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(PHRASES, MOMENTS, ZONES, st.booleans())
 def test_a_date_phrase_is_a_plausible_interval_or_unknown(
     phrase: str, said_at: datetime, zone: str, future: bool
@@ -47,13 +47,13 @@ def test_a_date_phrase_is_a_plausible_interval_or_unknown(
         assert EARLIEST <= span.start < span.end < LATEST
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PHRASES, st.sampled_from([("fr",), ("de", "en"), ("es",)]))
 def test_other_languages_do_not_raise_either(phrase: str, languages: tuple[str, ...]) -> None:
     resolve(phrase, datetime(2023, 5, 21, tzinfo=UTC), "UTC", languages)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(PHRASES)
 def test_found_phrases_stand_in_the_sentence_in_order(sentence: str) -> None:
     start = 0
@@ -61,7 +61,7 @@ def test_found_phrases_stand_in_the_sentence_in_order(sentence: str) -> None:
         start = sentence.index(phrase, start) + len(phrase)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ANY_TEXT)
 def test_sentences_are_pieces_in_order_and_lose_only_space(text: str) -> None:
     pieces = sentences(text)
@@ -72,7 +72,7 @@ def test_sentences_are_pieces_in_order_and_lose_only_space(text: str) -> None:
     assert "".join("".join(pieces).split()) == "".join(text.split())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ANY_TEXT)
 def test_cleaned_text_is_stored_as_it_is(text: str) -> None:
     cleaned = clean(text)
@@ -82,7 +82,7 @@ def test_cleaned_text_is_stored_as_it_is(text: str) -> None:
     assert clean(cleaned) == cleaned
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ANY_TEXT)
 def test_normal_forms_are_stable(text: str) -> None:
     assert terms(text) == terms(text)
@@ -98,7 +98,7 @@ def test_normal_forms_are_stable(text: str) -> None:
     assert all(weight > 0 for weight in weights)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ANY_TEXT | PHRASES)
 def test_a_text_is_found_by_asking_for_it(text: str) -> None:
     held = set(terms(text))
@@ -106,14 +106,14 @@ def test_a_text_is_found_by_asking_for_it(text: str) -> None:
     assert not held or held & frozenset().union(*variants(text))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ANY_TEXT, st.integers(0, 60))
 def test_clipped_text_is_a_beginning(text: str, limit: int) -> None:
     assert len(clipped(text, limit)) <= max(0, limit)
     assert text.startswith(clipped(text, limit))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(ANY_TEXT, max_size=12), st.integers(0, 300))
 def test_summaries_keep_to_the_budget(texts: list[str], budget: int) -> None:
     summary = summarize(texts, budget)

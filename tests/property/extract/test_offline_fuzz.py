@@ -54,7 +54,7 @@ def windows(draw: st.DrawFn) -> Window:
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(windows())
 def test_an_answer_is_valid_repeatable_and_quotes_what_was_said(window: Window) -> None:
     answer = propose(window)

@@ -199,6 +199,5 @@ TestTreeAgainstList = TreeAgainstList.TestCase
 TestTreeAgainstList.settings = settings(
     max_examples=400,
     stateful_step_count=12,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

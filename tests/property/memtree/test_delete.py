@@ -86,7 +86,7 @@ class Both:
 
 
 @given(k=st.integers(3, 9), first=st.integers(0, 150), steps=STEPS)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_any_batches_leave_the_leaves_of_the_sorted_list(k: int, first: int, steps: list[Step]) -> None:
     """Given a tree, when batches come and go, then after each it holds what the list holds, and no invariant breaks.
 
@@ -99,7 +99,7 @@ def test_any_batches_leave_the_leaves_of_the_sorted_list(k: int, first: int, ste
 
 
 @given(k=st.integers(3, 9), count=st.integers(1, 120), order=st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_leaves_may_go_one_by_one_until_none_is_left(k: int, count: int, order: random.Random) -> None:
     both = Both(k, count)
     ids = [id_ for _, id_ in both.list]
@@ -113,7 +113,7 @@ def test_leaves_may_go_one_by_one_until_none_is_left(k: int, count: int, order: 
 
 
 @given(k=st.integers(3, 9), first=st.integers(1, 150), steps=STEPS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_dirty_node_is_never_under_a_clean_one(k: int, first: int, steps: list[Step]) -> None:
     """Given a clean tree, when leaves go, then everything above a changed node is to be summarized again."""
     both = Both(k, first)

@@ -59,4 +59,4 @@ class UnitOfWork(RuleBasedStateMachine):
 
 
 TestUnitOfWork = UnitOfWork.TestCase
-TestUnitOfWork.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestUnitOfWork.settings = settings(max_examples=100, stateful_step_count=30)

@@ -116,7 +116,7 @@ _WORDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(_WORDS), max_size=14).map(" ".join) | st.text(st.characters(), max_size=200))
 def test_any_text_has_an_order_or_none(question: str) -> None:
     found = order_of(question)

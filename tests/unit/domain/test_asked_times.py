@@ -284,7 +284,7 @@ MOMENTS = st.datetimes(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(QUESTIONS, MOMENTS, st.none() | MOMENTS)
 @example("9999 decades before 2023", NOW, None)
 @example("from February to 5 May", datetime(1000, 1, 2, tzinfo=UTC), None)

@@ -175,7 +175,7 @@ def test_a_model_that_gives_every_text_one_vector_is_survived() -> None:
     assert len(result.warnings) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(samples())
 def test_any_sample_gives_valid_settings_in_order(pairs: list[ScoredPair]) -> None:
     found = derive(pairs).thresholds
@@ -184,7 +184,7 @@ def test_any_sample_gives_valid_settings_in_order(pairs: list[ScoredPair]) -> No
     assert 0.0 <= found.scene_time_bonus <= 1.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(samples(), st.floats(0.5, 1.0), st.floats(0.5, 1.0))
 def test_a_higher_target_never_lowers_the_threshold(pairs: list[ScoredPair], one: float, other: float) -> None:
     (low, met_low), (high, met_high) = (near_duplicate(pairs, target) for target in sorted((one, other)))
@@ -192,7 +192,7 @@ def test_a_higher_target_never_lowers_the_threshold(pairs: list[ScoredPair], one
     assert low <= high
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(samples(), st.floats(0.5, 1.0))
 def test_a_target_that_is_met_holds_on_the_sample(pairs: list[ScoredPair], precision: float) -> None:
     result = derive(pairs, precision)
@@ -204,7 +204,7 @@ def test_a_target_that_is_met_holds_on_the_sample(pairs: list[ScoredPair], preci
         assert result.figures.wrong == 0 or result.thresholds.near_duplicate == 1.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(COSINES, min_size=1, max_size=30), st.floats(0.0, 0.9), st.floats(0.0, 0.9))
 def test_a_higher_rate_never_raises_the_threshold(cosines: list[float], one: float, other: float) -> None:
     few, many = sorted((one, other))

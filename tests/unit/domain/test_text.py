@@ -325,7 +325,7 @@ def test_threads_stem_the_same_words_alike() -> None:
 
 def test_a_name_of_many_articles_is_read_in_one_pass() -> None:
     """Given 200,000 articles before a word, then it takes about as long as so many words do, not their square."""
-    started = time.perf_counter()
+    started = time.thread_time()
     assert normalize_name("the " * 200_000 + "sea") == "sea"
     assert normalize_name("the " * 200_000) == "the"
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10

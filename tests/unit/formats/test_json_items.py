@@ -37,7 +37,7 @@ def contents(raw: bytes, *under: str, size: int = 7) -> list[object]:
     ]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     values=st.lists(JSON, max_size=5),
     indent=st.none() | st.integers(0, 2),
@@ -53,7 +53,7 @@ def test_a_list_is_read_as_it_is_wherever_it_is_cut(
     assert list(json_items(cut(raw, cuts))) == [Value(number, one) for number, one in enumerate(values, 1)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     values=st.lists(st.dictionaries(TEXTS, JSON, max_size=3), min_size=1, max_size=4),
     cuts=st.lists(st.integers(0, 10_000), max_size=20),
@@ -63,7 +63,7 @@ def test_objects_one_a_line_are_read_alike(values: list[object], cuts: list[int]
     assert list(json_items(cut(raw, cuts))) == [Value(number, one) for number, one in enumerate(values, 1)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(values=st.lists(JSON, max_size=4), before=TEXTS, cuts=st.lists(st.integers(0, 10_000), max_size=20))
 def test_a_pages_list_is_read_alike(values: list[object], before: str, cuts: list[int]) -> None:
     """Given an export's page with plain values before its list and anything after, then its items are read."""

@@ -160,6 +160,6 @@ def test_the_right_spine_and_the_root_may_be_thin() -> None:
 def test_a_hundred_thousand_nodes_are_checked_in_seconds() -> None:
     store = TreeStore(k=8, first=leaves(87_500))
     assert len(store.nodes) > 100_000
-    started = time.perf_counter()
+    started = time.thread_time()
     store.assert_sound()
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -12,6 +13,7 @@ from memforest_core.recall.current import Current
 from memforest_core.recall.gathering import RawHits
 from memforest_core.recall.pooling import LEAST, Part, Pool
 from memforest_core.recall.question import parse_question
+from tests.support.weights import weights
 
 QUESTION = parse_question("Which camera did Ann buy in Lisbon?")
 PLACE = cast(Any, None)
@@ -39,6 +41,22 @@ def pool(*texts: str, cold: float = 0.0) -> Pool:
 def test_words_count_by_what_the_best_hit_holds(texts: list[str], share: float) -> None:
     assert len(QUESTION.wanted) == 4
     assert pool(*texts)._trusted(QUESTION, 0.5) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Which camera did Ann buy in Lisbon?", True),
+        ("What was the first camera that Ann bought?", False),
+        ("Which camera did Ann buy after Lisbon?", False),
+    ],
+)
+def test_a_question_about_order_lifts_no_turn_next_but_one(text: str, kept: bool) -> None:
+    """Given a question for one of several states in order, then a turn between two tellings of others gets nothing for
+    it; other weights stay."""
+    given = weights(next_but_one=0.7)
+    found = pool()._weights(parse_question(text), given, 0.0)
+    assert found == (given if kept else replace(given, next_but_one=0.0))
 
 
 def test_words_keep_a_part_of_their_weight() -> None:

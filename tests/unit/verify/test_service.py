@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.records import PointRow
-from memforest_core.index.vector_index import PointKey, ScannedPoint, ScanPage
+from memforest_core.index.records import PointRow, StalePoint
+from memforest_core.index.vector_index import Point, PointKey, ScannedPoint, ScanPage
+from memforest_core.models.calls import OwnText, Vectors
 from memforest_core.verify.points import PointsCheck
 from memforest_core.verify.records import Check, Found, SummaryState
 from memforest_core.verify.service import FRUITLESS_ROUNDS, KEPT, Verification
@@ -68,6 +69,16 @@ class Points:
     def renew_points(self, points: Sequence[UUID]) -> int:
         self.marked += [id_ for id_ in points if id_ in self.rows]
         return len(points)
+
+    def written_points(self, ids: Collection[UUID]) -> tuple[str, list[StalePoint]]:
+        """None: contents are compared on the real stores (tests/integration/test_index_rebuild.py)."""
+        return "a model", []
+
+    def known_vectors(self, model: str, texts: Collection[OwnText]) -> dict[OwnText, Vectors]:
+        return {}
+
+    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
+        return frozenset()
 
     def find_forest(self, owner: str) -> ForestId | None:
         return FORESTS[0] if owner == "bob" else None
@@ -130,7 +141,7 @@ def verification(store: Store) -> Verification:
 
 
 def checking(points: Points) -> PointsCheck:
-    return PointsCheck(points, points)  # type: ignore[arg-type]
+    return PointsCheck(points, points, False)  # type: ignore[arg-type]
 
 
 def test_forests_are_looked_at_in_groups_and_all_tenants_are_added_up() -> None:
