@@ -14,7 +14,7 @@ _SHOWN = "\t\u200c\u200d\u200e\u200f\u00ad"
 
 
 def block(text: str) -> str:
-    """Stored text as one item: all its lines but the first are indented, and a first one that could be a date header."""
+    """Stored text as one item: all lines but the first are indented, and a first one that could be a date header."""
     lines = text.splitlines()
     first = [INDENT + line if line.lstrip().startswith("[") else line for line in map(_visible, lines[:1])]
     return "\n".join([*first, *(INDENT + _visible(line) for line in lines[1:])])
