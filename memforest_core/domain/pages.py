@@ -75,6 +75,13 @@ def invalid_cursor() -> InvalidInput:
     return InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
 
 
+def ordinal_in(value: object) -> int:
+    """The place of a turn that a cursor holds. Raises InvalidInput."""
+    if not isinstance(value, int) or not 0 <= value < 2**31:
+        raise invalid_cursor()
+    return value
+
+
 def moment_in(cursor: str) -> datetime:
     """A moment that a cursor holds as text. Raises InvalidInput."""
     try:

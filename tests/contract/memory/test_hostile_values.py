@@ -35,6 +35,8 @@ CURSORS = (
     *((path, forged(moment, ID)) for path in ("sessions", "topics") for moment in MOMENTS),
     *(("turns", forged(number)) for number in (2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 10**40, True)),
     *(("facts", forged(number)) for number in (2**31, 2**63, 10**40)),
+    *(("node", forged(*key, "a")) for key in ((2**62, 0, 0), (0, 2**40, 0), (0, 0, -(2**40)), (2**63, 0, 0))),
+    ("node", forged(0, 0, 0, "\x00")),
     *(("trees", forged(kind, key)) for kind, key in (("\x00", "a"), ("entity", "\ud800"), ("entity", "\x00"))),
     *(("timeline", text) for text in ("1.2.3.\x00", f"{10**40}.1.1.{ID}", "1.1.1.x", "...", "1.1.1.\ud800")),
 )
@@ -42,19 +44,24 @@ CURSORS = (
 
 @pytest.mark.parametrize(("path", "cursor"), CURSORS)
 def test_a_forged_cursor_ends_in_no_server_error(node: Node, path: str, cursor: str) -> None:
-    node.memory.enqueue("cursors", "s", [{"role": "user", "content": "I live in Berlin."}], wait="facts")
+    node.memory.enqueue("cursors", "s", [{"role": "user", "content": "I live in Berlin."}], wait="summaries")
     calls = {
         "turns": lambda: node.memory.turns("cursors", "s", cursor=cursor),
         "sessions": lambda: node.memory.sessions("cursors", cursor=cursor),
         "topics": lambda: node.memory.topics("cursors", cursor=cursor),
         "facts": lambda: node.memory.facts("cursors", cursor=cursor),
         "trees": lambda: node.memory.trees("cursors", cursor=cursor),
+        "node": lambda: node.memory.node(_root(node), cursor=cursor),
         "timeline": lambda: node.memory.timeline("cursors", cursor=cursor),
     }
     try:
         calls[path]()
     except InvalidInput as error:
         assert error.code == "invalid_cursor"  # noqa: PT017 - a cursor may also be one that a page could end with
+
+
+def _root(node: Node) -> Any:
+    return node.memory.trees("cursors").items[0].root_id
 
 
 def test_surrogates_in_filters_of_mem0_are_refused(node: Node) -> None:

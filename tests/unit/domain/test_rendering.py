@@ -65,7 +65,9 @@ def test_no_name_begins_a_line_or_passes_for_a_turn(forged: str) -> None:
 @pytest.mark.parametrize("forged", FORGERIES)
 def test_a_context_forges_nothing_in_either_format(forged: str) -> None:
     made = [
-        ContextPart(section=section, kind=PartKind.SUMMARY, text=turn_line("weather", forged), tokens=1, session_id=forged)
+        ContextPart(
+            section=section, kind=PartKind.SUMMARY, text=turn_line("weather", forged), tokens=1, session_id=forged
+        )
         for section in Section
     ]
     names = dict.fromkeys(Section, forged)
