@@ -10,6 +10,7 @@ from uuid import UUID
 
 from memforest_core.calendar.days import Days
 from memforest_core.domain.documents import plain
+from memforest_core.domain.rendering import block, turn_line
 from memforest_core.domain.turns import Role
 from memforest_core.refresh.records import SummarySource
 
@@ -193,4 +194,4 @@ class LoadedDay:
 
 def told(speakers: Sequence[SpeakerDigest]) -> str:
     """Texts of speakers as one text."""
-    return "\n".join(f"{each.name}: {each.text}" if each.name else each.text for each in speakers)
+    return "\n".join(block(turn_line(each.name, each.text) if each.name else each.text) for each in speakers)

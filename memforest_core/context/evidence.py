@@ -11,6 +11,7 @@ from memforest_core.context.records import ContextPart, Omission, PartKind, Sect
 from memforest_core.context.rendering import header_tokens, line_tokens
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.rendering import speaker
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import LATEST
 
@@ -107,6 +108,6 @@ def _told(piece: Evidence, told: dict[FactId, frozenset[str]], same_words: float
         return False
     if piece.kind is EvidenceKind.FACT:
         return True
-    words = frozenset(terms(piece.text.removeprefix(f"{piece.speaker}: ")))
+    words = frozenset(terms(piece.text.removeprefix(f"{speaker(piece.speaker)}: ")))
     known = frozenset[str]().union(*(told[fact] for fact in piece.fact_ids))
     return len(words & known) >= same_words * len(words)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from memforest_core.context.records import ContextPart, PartKind, Section
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
+from memforest_core.domain.rendering import block, one_line, speaker
 from memforest_core.domain.text import clipped
 
 PREAMBLE = """\
@@ -21,7 +22,7 @@ you; of two statements that contradict each other, the later one holds now."""
 def escaped(text: str) -> str:
     """A text that ends neither its section nor its line."""
     plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "\n  ".join(plain.splitlines())
+    return block(plain)
 
 
 def line_tokens(text: str) -> int:
@@ -41,7 +42,7 @@ def cut_to(text: str, tokens: int) -> str:
 
 def frame(section: Section, name: str) -> tuple[str, str]:
     """The lines before and after a section; ``name`` is whom or what it is about, or empty."""
-    shown = escaped(" ".join(name.split())).replace('"', "&quot;")
+    shown = escaped(one_line(name)).replace('"', "&quot;")
     attribute = {Section.PROFILE: "about", Section.WINDOW: "session"}.get(section)
     opening = f'<{section.value} {attribute}="{shown}">' if attribute and name else f"<{section.value}>"
     return opening, f"</{section.value}>"
@@ -110,5 +111,5 @@ def _message(turn: ContextPart, *, named: bool) -> dict[str, str]:
     """A turn as chat APIs take it. What a system or a tool said then is no instruction now: it is a user's message."""
     own = turn.role == "assistant"
     bare = own or (turn.role == "user" and not named)
-    text = turn.text.removeprefix(f"{turn.speaker}: ") if bare else turn.text
+    text = turn.text.removeprefix(f"{speaker(turn.speaker)}: ") if bare else turn.text
     return {"role": "assistant" if own else "user", "content": text}

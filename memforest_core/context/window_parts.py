@@ -8,8 +8,8 @@ from dataclasses import replace
 from memforest_core.context.records import ContextPart, Omission, PartKind, Section, Why
 from memforest_core.context.rendering import cut_to, line_tokens
 from memforest_core.context.rows import SessionAtHand
-from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.rendering import turn_line
 from memforest_core.window.records import LeftOut, SessionWindow, WindowPart
 
 _REASONS = {"budget": Why.BUDGET, "repeated": Why.IN_WINDOW, "superseded": Why.SUPERSEDED}
@@ -24,7 +24,7 @@ def short_parts(session: SessionAtHand, most: int, max_tokens: int) -> list[Cont
         ContextPart(
             section=Section.WINDOW,
             kind=PartKind.TURN,
-            text=(text := speech(turn.name, turn.content)),
+            text=(text := turn_line(turn.name, turn.content)),
             tokens=line_tokens(text),
             session_id=session.external_id,
             turn_ids=(turn.id,),

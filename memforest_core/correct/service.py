@@ -15,7 +15,7 @@ from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder, OwnText
@@ -95,7 +95,7 @@ class Correction:
         seconds, naive ones in the owner's zone. Raises InvalidInput, NotFound, ForestFrozen, ModelUnavailable and
         ModelRejected (the new sentence has to be embedded), StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         if erase and self.erase is None:
             raise InvalidInput("Facts can't be deleted here: correct it without erase.", code="no_eraser")
         with correcting(self.engine, tenant) as rows:
@@ -131,7 +131,7 @@ class Correction:
 
         Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         with correcting(self.engine, tenant) as rows:
             _lock(rows, known(rows.find_forest(checked_name(owner, "owner")), owner))
             forest, stored = _found(rows, owner, fact)
@@ -151,7 +151,7 @@ class Correction:
 
         Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
         """
-        actor, session = checked_name(actor, "actor"), checked_name(session, "session")
+        actor, session = checked_actor(actor), checked_name(session, "session")
         turn = None if turn is None else checked_name(turn, "turn")
         with correcting(self.engine, tenant) as rows:
             forest = known(rows.find_forest(checked_name(owner, "owner")), owner)

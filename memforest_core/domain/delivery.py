@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from memforest_core.domain.rendering import block, one_line
 from memforest_core.domain.times import LATEST, TimeSpan
 
 CHARS_PER_TOKEN = 4
@@ -44,7 +45,7 @@ Group = tuple[str, str, str]
 
 def header(piece: Deliverable, *, several: bool = False) -> str:
     """The line above the pieces of one session and day; where there are those of ``several`` memories, whose."""
-    return f"[{piece.whose}, {piece.time_label}]" if several else f"[{piece.time_label}]"
+    return f"[{one_line(piece.whose)}, {piece.time_label}]" if several else f"[{piece.time_label}]"
 
 
 def of_several(pieces: Iterable[Deliverable]) -> bool:
@@ -60,7 +61,7 @@ def fitting(pieces: Iterable[Piece], max_chars: int, *, several: bool = False) -
     left = max_chars
     for piece in pieces:
         group = _group(piece)
-        cost = len(piece.text) + 1
+        cost = len(block(piece.text)) + 1
         if group not in groups:
             cost += len(header(piece, several=several)) + 1
         if cost <= left:
@@ -81,7 +82,7 @@ def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None, *, sev
     lines: list[str] = []
     for group in ordered:
         lines.append(header(group[0], several=several))
-        lines.extend(piece.text for piece in sorted(group, key=lambda piece: piece.ordinal))
+        lines.extend(block(piece.text) for piece in sorted(group, key=lambda piece: piece.ordinal))
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import binascii
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -58,17 +58,36 @@ def from_cursor(cursor: str, *kinds: type) -> list[object]:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, ValueError, TypeError):
         values = None
-    if not isinstance(values, list) or [type(value) for value in values] != list(kinds):
-        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
+    if not isinstance(values, list) or [type(value) for value in values] != list(kinds) or not all(map(_fits, values)):
+        raise invalid_cursor()
     return values
+
+
+def _fits(value: object) -> bool:
+    """Whether the database can hold a value."""
+    if isinstance(value, str):
+        return "\x00" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
+def invalid_cursor() -> InvalidInput:
+    """What is said of a cursor that no page ended with."""
+    return InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
+
+
+def ordinal_in(value: object) -> int:
+    """The place of a turn that a cursor holds. Raises InvalidInput."""
+    if not isinstance(value, int) or not 0 <= value < 2**31:
+        raise invalid_cursor()
+    return value
 
 
 def moment_in(cursor: str) -> datetime:
     """A moment that a cursor holds as text. Raises InvalidInput."""
     try:
-        return datetime.fromisoformat(cursor)
-    except ValueError:
-        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
+        return datetime.fromisoformat(cursor).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise invalid_cursor() from None
 
 
 def checked_id(text: str, name: str) -> UUID:

@@ -131,6 +131,14 @@ def checked_name(value: object, what: str) -> str:
     return value
 
 
+def checked_actor(value: object) -> str:
+    """Who acts, as the audit and its listings name them: a name on one line."""
+    name = checked_name(value, "actor")
+    if not name.isprintable():
+        raise InvalidInput("actor must have no line breaks and no control characters.", code="invalid_name")
+    return name
+
+
 def checked_channel(value: object) -> str:
     """Where a session takes place, as a caller names it: a non-empty string of at most 200 characters."""
     name = checked_name(value, "channel")

@@ -87,6 +87,7 @@ def node(visit: Visit) -> Outcome:
     """The page of the tree that a node is in."""
     owner, wanted = visit.owner("trees"), visit.needed("node")
     found = visit.memory.services.reading.node(visit.caller.tenant, wanted, limit=1)
+    visit.memory.services.inspection.tree_overview(visit.caller.tenant, owner, found.tree_id)
     return Moved(href("/tree", owner=owner, tree=found.tree_id, node=wanted))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import urlsplit, urlunsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest_core.async_calls import Threads
@@ -54,7 +55,12 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer with a problem."""
-        if scope["type"] != "http" or not self._guarded(scope["path"]):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        guarded = self._guarded(scope["path"])
+        send = _headed(send, private=guarded)
+        if not guarded:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -95,6 +101,22 @@ class Gate:
                 retry_after=wait_s,
             )
         return caller
+
+
+def _headed(send: Send, *, private: bool) -> Send:
+    """``send`` for answers that no cache stores, if they are ``private``, and whose redirects name no scheme and host:
+    behind a proxy these are not what the client knows."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message.setdefault("headers", []))
+            if private:
+                headers["Cache-Control"] = "no-store"
+            if (to := urlsplit(headers.get("location", ""))).netloc:
+                headers["Location"] = urlunsplit(("", "", to.path, to.query, ""))
+        await send(message)
+
+    return sent
 
 
 class _Body:

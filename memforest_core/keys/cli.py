@@ -36,13 +36,18 @@ def create(
     requests_per_minute: Annotated[
         int | None, typer.Option(min=1, help="Its own limit instead of the server's.", show_default=False)
     ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends, such as 2027-01-31 (ISO 8601, UTC).", show_default=False)
+    ] = None,
     tenant: TenantOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key and print its secret, which is shown this once."""
     with _keys(data, tenant) as (keys, own):
-        made = keys.create(own, name, scope=scope, owners=owners, requests_per_minute=requests_per_minute)
+        made = keys.create(
+            own, name, scope=scope, owners=owners, requests_per_minute=requests_per_minute, expires=expires
+        )
     if as_json:
         print_json(made)
         return
@@ -59,7 +64,8 @@ def list_(tenant: TenantOption = None, data: DataOption = None, as_json: JsonOpt
     if as_json:
         print_json({"tenant": own, "keys": found})
         return
-    table = plain_table("key", "name", "scope", "owners", "a minute", "made", "last used", "revoked", whole=("key",))
+    titles = ("key", "name", "scope", "owners", "a minute", "made", "last used", "expires", "revoked")
+    table = plain_table(*titles, whole=("key",))
     for key in found:
         table.add_row(
             str(key.id),
@@ -67,7 +73,7 @@ def list_(tenant: TenantOption = None, data: DataOption = None, as_json: JsonOpt
             key.scope,
             printable(key.owners or "all"),
             "" if key.requests_per_minute is None else str(key.requests_per_minute),
-            *map(minute, (key.created_at, key.last_used_at, key.revoked_at)),
+            *map(minute, (key.created_at, key.last_used_at, key.expires_at, key.revoked_at)),
         )
     console().print(table)
 

@@ -27,6 +27,8 @@ class Key:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     """To the minute."""
+    expires_at: datetime | None = None
+    """From then on it is refused; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

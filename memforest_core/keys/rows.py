@@ -34,6 +34,7 @@ class KeyRows(TenantRows):
             "scope": key.scope.value,
             "owners": key.owners,
             "requests_per_minute": key.requests_per_minute,
+            "expires_at": key.expires_at,
         }
         return _key(self._db.execute(sa.insert(m.ApiKey).values(values).returning(*_SHOWN)).one())
 
@@ -80,6 +81,7 @@ _SHOWN = (
     m.ApiKey.created_at,
     m.ApiKey.revoked_at,
     m.ApiKey.last_used_at,
+    m.ApiKey.expires_at,
 )
 
 
@@ -93,6 +95,7 @@ def _key(row: sa.Row[*tuple[Any, ...]]) -> Key:
         created_at=row.created_at.astimezone(UTC),
         revoked_at=_utc(row.revoked_at),
         last_used_at=_utc(row.last_used_at),
+        expires_at=_utc(row.expires_at),
     )
 
 

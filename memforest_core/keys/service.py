@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import checked_id
 from memforest_core.domain.routes import Scope
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.forks import renewed_in_child
 from memforest_core.keys.records import Caller, Key, NewKey
@@ -50,17 +51,21 @@ class Keys:
         scope: str = Scope.WRITE,
         owners: str | None = None,
         requests_per_minute: int | None = None,
+        expires: datetime | str | None = None,
     ) -> NewKey:
         """Make a key for a tenant; its secret is in the answer and nowhere else.
 
         ``name`` says what it is for, ``scope`` is "read", "write" or "admin", ``owners`` a pattern such as ``user-*``
-        that the owners it may reach match, ``requests_per_minute`` its own limit. Raises InvalidInput,
-        StoreUnavailable.
+        that the owners it may reach match, ``requests_per_minute`` its own limit; from
+        ``expires`` on (UTC unless it says so) it is refused. Raises InvalidInput, StoreUnavailable.
         """
         if scope not in list(Scope):
             raise InvalidInput(f"Set scope to {', '.join(Scope)}, not {scope!r:.40}.", code="invalid_scope")
         if requests_per_minute is not None and not 1 <= requests_per_minute <= MAX_RATE:
             raise InvalidInput(f"Set requests_per_minute from 1 to {MAX_RATE:,}.", code="invalid_requests_per_minute")
+        until = None if expires is None else parse_timestamp(expires, ZoneInfo("UTC"), "expires")
+        if until is not None and until <= datetime.now(UTC):
+            raise InvalidInput("Set expires to a time to come.", code="invalid_expires")
         key = Key(
             id=uuid4(),
             name=checked_name(name, "name"),
@@ -68,6 +73,7 @@ class Keys:
             owners=None if owners is None else checked_name(owners, "owners"),
             requests_per_minute=requests_per_minute,
             created_at=datetime.now(UTC),
+            expires_at=until,
         )
         secret = self._begins + secrets.token_urlsafe(SECRET_BYTES)
         with KeyRows.opened(self._engine, tenant) as rows:

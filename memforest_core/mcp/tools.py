@@ -16,6 +16,7 @@ from pydantic import Field
 from memforest_core import __version__
 from memforest_core.aio import AsyncMemForest
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.rendering import block, one_line, turn_line
 from memforest_core.domain.routes import Scope
 from memforest_core.errors import InvalidInput, MemForestError
 from memforest_core.keys.records import Caller
@@ -128,7 +129,7 @@ class Tools:
             asker.owner_of(owner), question, since=since or None, until=until or None, max_tokens=max_tokens
         )
         told = found.text(max_tokens) or "Nothing was said about that."
-        return "\n".join([told, *(f"({sentence})" for sentence in found.degraded)])
+        return "\n".join([told, *(f"({one_line(sentence)})" for sentence in found.degraded)])
 
     async def context(
         self,
@@ -183,9 +184,9 @@ class Tools:
         scope = Scope.READ if dry_run else Scope.WRITE
         meant = asker.owner_of(owner, scope)
         found = await asker.memory.forget(meant, words, dry_run, actor="mcp", wait=not dry_run, timeout_s=FORGET_S)
-        facts = "\n".join(f"- {fact.text}" for fact in found.facts)
+        facts = "\n".join(f"- {one_line(fact.text)}" for fact in found.facts)
         if not found.facts:
-            near = "\n".join(f"- {fact.text}" for fact in found.others)
+            near = "\n".join(f"- {one_line(fact.text)}" for fact in found.others)
             return f"Nothing is meant for certain.\n{near and 'Near it are:'}\n{near}".strip()
         return f"{'Would be' if dry_run else 'Is'} forgotten:\n{facts}"
 
@@ -198,7 +199,7 @@ class Tools:
         """The conversations that are stored, the newest first."""
         asker = self._asking(call)
         page = await asker.memory.sessions(asker.owner_of(owner), limit=limit)
-        lines = (f"{one.started_at:%Y-%m-%d %H:%M}  {one.id}  ({one.turns} turns)" for one in page.items)
+        lines = (f"{one.started_at:%Y-%m-%d %H:%M}  {one_line(one.id)}  ({one.turns} turns)" for one in page.items)
         return _within(lines, MAX_TOKENS) or "No conversation is stored yet."
 
 
@@ -207,14 +208,15 @@ def _add_resources(server: MCPServer[Any], asking: Asking) -> None:
         """A stored conversation, turn by turn."""
         asker = asking(call)
         page = await asker.memory.turns(asker.owner_of(owner), session_id, limit=PAGE)
-        lines = (f"[{turn.occurred_at:%Y-%m-%d %H:%M}] {turn.name or turn.role}: {turn.content}" for turn in page.items)
-        return _within(lines, MOST_TOKENS)
+        said = ((turn.occurred_at, block(turn_line(turn.name or turn.role, turn.content))) for turn in page.items)
+        return _within((f"[{at:%Y-%m-%d %H:%M}] {line}" for at, line in said), MOST_TOKENS)
 
     async def trees(owner: str, call: Call[Any, Any]) -> str:
         """The trees of an owner: what each is about, and the summary of its root."""
         asker = asking(call)
         page = await asker.memory.trees(asker.owner_of(owner), limit=PAGE)
-        return _within((f"{tree.kind} {tree.title or tree.label}: {tree.summary}" for tree in page.items), MOST_TOKENS)
+        lines = (f"{tree.kind} {turn_line(tree.title or tree.label, tree.summary)}" for tree in page.items)
+        return _within(map(block, lines), MOST_TOKENS)
 
     server.resource("memforest://{owner}/sessions/{session_id}", mime_type="text/plain")(_told(session, ResourceError))
     server.resource("memforest://{owner}/trees", mime_type="text/plain")(_told(trees, ResourceError))
@@ -242,7 +244,8 @@ def _told(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., A
 
 def _state(state: TimelineState) -> str:
     holds = "now" if state.current else "before"
-    return f"{state.time_label} ({holds}): {state.subject}, {state.attribute or 'event'}: {state.value or state.text}"
+    told = f"{state.subject}, {state.attribute or 'event'}: {state.value or state.text}"
+    return f"{state.time_label} ({holds}): {one_line(told)}"
 
 
 def _within(lines: Iterable[str], max_tokens: int) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
-from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
+from memforest_core.domain.pages import Page, checked_limit, from_cursor, moment_in, to_cursor
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.models.calls import Step
@@ -187,10 +187,7 @@ def _wanted(
 def _place(cursor: str) -> tuple[datetime, int]:
     """The time and the id of the call that a page ended with. Raises InvalidInput."""
     at, number = from_cursor(cursor, str, int)
-    try:
-        return datetime.fromisoformat(str(at)).astimezone(UTC), int(str(number))
-    except (ValueError, OverflowError):
-        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
+    return moment_in(str(at)), int(str(number))
 
 
 def summed(parts: Sequence[Spent]) -> Spent:

@@ -14,6 +14,7 @@ from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.rendering import block, one_line
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
@@ -111,7 +112,7 @@ class Describer:
         known = self._known(tenant, owner, about)
         if known is None:
             return Profile(about or owner, "", Made.RULES, (), (), owner_known=False)
-        listed = tuple(ProfileSentence(f"- {state.text}", state.fact_ids) for state in known.states)
+        listed = tuple(ProfileSentence(block(f"- {state.text}"), state.fact_ids) for state in known.states)
         plain = Profile(
             about=known.person.name,
             text="\n".join(line.text for line in listed),
@@ -242,5 +243,5 @@ def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: i
 
 
 def _told(plain: Profile, sentences: tuple[ProfileSentence, ...], *, cached: bool = False) -> Profile:
-    text = " ".join(sentence.text for sentence in sentences)
+    text = " ".join(one_line(sentence.text) for sentence in sentences)
     return replace(plain, text=text, made=Made.MODEL, sentences=sentences, cached=cached)

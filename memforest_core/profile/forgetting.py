@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.text import clipped
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.erase.service import Erasure
 from memforest_core.errors import ContentFault, InvalidInput, NotFound
 from memforest_core.profile.asking import Asking
@@ -91,7 +91,7 @@ class Forgetter:
         return self.with_receipts(tenant, forgotten)
 
     def _forget(self, tenant: TenantId, owner: str, words: str, dry_run: bool, turns: Turns, actor: str) -> Forgetting:
-        owner, actor = checked_name(owner, "owner"), checked_name(actor, "actor")
+        owner, actor = checked_name(owner, "owner"), checked_actor(actor)
         if turns not in get_args(Turns):
             raise InvalidInput(f"Set turns to alone, all or none, not {turns!r:.40}.", code="invalid_turns")
         if not isinstance(words, str) or not words.strip() or len(words) > MAX_WORDS_CHARS:
@@ -127,7 +127,7 @@ class Forgetter:
 
         Raises NotFound for an owner without a memory, InvalidInput, ForestFrozen, StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         with ProfileRows.opened(self.engine, tenant) as rows:
             forest = known(rows.forest(checked_name(owner, "owner")), owner)
             ids = {*facts, *(old for old, _, _ in rows.corrected_to(forest.id, facts))}

@@ -8,7 +8,16 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import NodeId, SessionId, TenantId
-from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, page_of, to_cursor
+from memforest_core.domain.pages import (
+    Page,
+    checked_id,
+    checked_limit,
+    from_cursor,
+    moment_in,
+    ordinal_in,
+    page_of,
+    to_cursor,
+)
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
@@ -78,7 +87,7 @@ class ReadingService:
         limit = checked_limit(limit) if last is None else checked_limit(last, name="last")
         after = -1
         if cursor is not None:
-            (after,) = from_cursor(cursor, int)  # type: ignore[assignment]
+            after = ordinal_in(from_cursor(cursor, int)[0])
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
                 return Page((), owner_known=False)

@@ -9,9 +9,9 @@ from datetime import datetime, tzinfo
 from functools import cached_property
 from uuid import UUID
 
-from memforest_core.domain.cells import speech
 from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, PathNode, day_label, with_corrections
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId
+from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Voted, same_words
 from memforest_core.domain.text import terms
@@ -103,10 +103,10 @@ class Resolver:
             span = fact.time if fact.time.known else _instant(fact.mentioned_at, head.dated)
             text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
         elif cell.char_start is not None:
-            text = speech(head.name, content[cell.char_start : cell.char_end])
+            text = turn_line(head.name, content[cell.char_start : cell.char_end])
             span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.CELL
         else:
-            text = speech(head.name, content)
+            text = turn_line(head.name, content)
             span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
         right = [] if item.fact is not None else self._right(one, facts)
         if right:
@@ -298,7 +298,7 @@ class Resolver:
             if key not in texts or (self.said_until is not None and head.occurred_at > self.said_until):
                 continue
             span = _instant(head.occurred_at, head.dated)
-            text = speech(head.name, texts[key])
+            text = turn_line(head.name, texts[key])
             found[key] = self._piece(text, span, EvidenceKind.TURN, head, [head])
         return found
 

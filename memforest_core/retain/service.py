@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.operations import OperationKind
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_actor
 from memforest_core.erase.clearing import ForestEraser
 from memforest_core.errors import NotFound
 from memforest_core.index.collection_rows import CollectionStore
@@ -65,7 +65,7 @@ class Retention:
             window_max_age_days=window_max_age_days,
             order=order,
         )
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
         with retaining(self._engine, tenant) as rows:
             rows.put_policy(forest, limits)
@@ -78,7 +78,7 @@ class Retention:
 
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
         with retaining(self._engine, tenant) as rows:
             cleared = rows.drop_policy(forest)

@@ -153,6 +153,7 @@ class ApiKey(OfTenant, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     revoked_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
+    expires_at: Mapped[datetime | None]
 
 
 class WebhookEndpoint(OfTenant, Base):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId, TreeId
-from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, page_of
+from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, ordinal_in, page_of
 from memforest_core.domain.tags import checked_tags
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
@@ -90,7 +90,7 @@ class TopicService:
         limit, after = checked_limit(limit), None
         if cursor is not None:
             moment, session, ordinal = from_cursor(cursor, str, str, int)
-            after = HistoryPlace(moment_in(str(moment)), checked_id(str(session), "cursor"), int(str(ordinal)))
+            after = HistoryPlace(moment_in(str(moment)), checked_id(str(session), "cursor"), ordinal_in(ordinal))
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
             told = topic_of(row, self.settings.topics)

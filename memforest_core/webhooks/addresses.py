@@ -10,8 +10,8 @@ from memforest_core.errors import InvalidInput
 MAX_URL = 2_048
 _EMBEDDING = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))
 """Where the last 32 bits are an IPv4 address: NAT64 (RFC 6052), and what was to be IPv4-compatible (RFC 4291)."""
-_ASSIGNED = IPv4Network("192.0.0.0/24")
-"""For protocols of the IETF (RFC 6890); versions of Python differ in whether it is public."""
+_NOT_PUBLIC = (IPv4Network("192.0.0.0/24"), IPv6Network("fec0::/10"), IPv6Network("3fff::/20"))
+"""IETF protocols, site-local addresses, documentation: versions of Python differ in whether these are public."""
 
 
 def is_public(address: str) -> bool:
@@ -24,7 +24,9 @@ def is_public(address: str) -> bool:
         inner = _embedded(parsed)
         if inner is not None:
             return is_public(str(inner))
-    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved and parsed not in _ASSIGNED
+    if any(parsed in network for network in _NOT_PUBLIC):
+        return False
+    return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
 
 
 def _embedded(address: IPv6Address) -> IPv4Address | None:

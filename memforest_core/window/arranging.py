@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memforest_core.domain.cells import speech
+from memforest_core.domain.rendering import turn_line
 from memforest_core.refresh.records import SummarySource
 from memforest_core.window.records import KeptSummary, Loaded, PartKind, TreeSummary, WindowPart
 
@@ -97,7 +97,7 @@ def _turns(loaded: Loaded, ordinals: Iterable[int]) -> list[WindowPart]:
     return [
         WindowPart(
             kind=PartKind.TURN,
-            text=speech(turn.name, turn.content),
+            text=turn_line(turn.name, turn.content),
             session_id=loaded.head.external_id,
             turn_ids=(turn.id,),
             first=at,

@@ -11,6 +11,7 @@ from uuid import UUID
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId
+from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import Turn
 from memforest_core.refresh.records import SummarySource
 
@@ -67,7 +68,7 @@ class WindowPart:
     @property
     def tokens(self) -> int:
         """Estimated tokens of the text with its line end."""
-        return estimated_tokens(self.text + "\n")
+        return estimated_tokens(block(self.text) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class SessionWindow:
     @property
     def text(self) -> str:
         """All parts as one text, a line each."""
-        return "\n".join(part.text for part in self.parts)
+        return "\n".join(block(part.text) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The window as JSON values, by the names of the fields, with ``tokens``."""

@@ -12,8 +12,8 @@ from uuid import UUID, uuid4, uuid5
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId, session_id
+from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.turns import Turn
 from memforest_core.models.calls import CallRecord
 from memforest_core.refresh.records import SummarySource
@@ -211,7 +211,7 @@ class WindowRows(ForestRows):
         """A window's items with what they refer to, the one that was used last first."""
         return [
             HeldItem(
-                text=row.text if row.fact_id is not None else speech(row.name, row.content),
+                text=row.text if row.fact_id is not None else turn_line(row.name, row.content),
                 session_id=row.said_in,
                 turn_ids=tuple(row.turn_ids),
                 ordinal=row.ordinal,

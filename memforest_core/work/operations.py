@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.messages import Queue
 from memforest_core.store.owners import known
@@ -92,7 +92,7 @@ class Operations:
         Cancelling again is the same. Raises InvalidInput for what is done or can't be taken back any more, NotFound,
         StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         with self._store.transaction(tenant) as rows:
             found = rows.locked(task)
             if found is None or found.kind not in OPERATIONS:
@@ -198,7 +198,7 @@ def request(
     by default to its one; a dry run touches none. Raises InvalidInput for an actor without a name, ForestChanged, and
     what ``refuse`` raises for a neighbour.
     """
-    actor = checked_name(actor, "actor")
+    actor = checked_actor(actor)
     asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
     if asked.get(DRY_RUN):
         touches = {}

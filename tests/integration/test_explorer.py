@@ -315,6 +315,13 @@ def test_a_key_of_some_owners_reaches_no_other(site: Site, stack: Stack) -> None
     assert {answer.status_code for answer in refused} <= {403, 404, 400}
 
 
+def test_a_node_is_shown_under_its_own_owner_only(calm: Site, admin: httpx.Client) -> None:
+    node = calm.stack.memory.trees("bob").items[0].root_id
+    answers = [admin.get(href("/node", owner=owner, node=node)) for owner in ("bob", "carol")]
+
+    assert [answer.status_code for answer in answers] == [303, 404]
+
+
 def test_a_key_of_another_tenant_sees_nothing_of_this_one(calm: Site) -> None:
     stack = calm.stack
     key = Keys(stack.services.engine).create(TenantId("other"), "looker", scope="admin").secret

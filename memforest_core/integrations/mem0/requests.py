@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
+from memforest_core.domain.turns import TurnLimits, checked_metadata, checked_name
 from memforest_core.errors import InvalidInput
 
 MOST = 1_000
@@ -72,7 +73,9 @@ def place_of(fields: Mapping[str, Any], owner: str | None) -> Place:
     if found is None:
         raise InvalidInput("Give user_id or agent_id: whose memory is meant?", code="owner_missing")
     session = ids.pop("run_id", None)
-    return Place(found, session, metadata | ids)
+    if session is not None:
+        checked_name(session, "run_id")
+    return Place(checked_name(found, "user_id"), session, checked_metadata(metadata | ids, "filters", TurnLimits()))
 
 
 def turns_of(fields: Mapping[str, Any], place: Place, event: str) -> list[TurnInput]:

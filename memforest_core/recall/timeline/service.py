@@ -11,6 +11,7 @@ from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.holding import Mention, Position, Role, StoredState
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.pages import invalid_cursor
 from memforest_core.domain.state_names import canonical, spellings
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
@@ -244,4 +245,4 @@ def _position(cursor: str) -> Position:
         time, ordinal, item, fact = cursor.split(".")
         return int(time), int(ordinal), int(item), fact
     except (ValueError, AttributeError):
-        raise InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor") from None
+        raise invalid_cursor() from None

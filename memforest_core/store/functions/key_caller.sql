@@ -11,7 +11,8 @@ BEGIN
     PERFORM set_config('memforest.across', 'on', true);
     RETURN QUERY SELECT k.tenant_id, k.key_id, k.name, k.scope, k.owners, k.requests_per_minute
                    FROM api_key k
-                  WHERE k.secret_hash = hash AND k.revoked_at IS NULL AND (own IS NULL OR k.tenant_id = ANY(own));
+                  WHERE k.secret_hash = hash AND k.revoked_at IS NULL
+                    AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp()) AND (own IS NULL OR k.tenant_id = ANY(own));
     PERFORM set_config('memforest.across', '', true);
 END $$;
 

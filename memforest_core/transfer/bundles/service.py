@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
@@ -53,7 +53,7 @@ class Bundles:
         was killed is started again by the next one. Raises InvalidInput for a name that is taken or can't be written,
         NotFound, StoreUnavailable.
         """
-        owner, actor = checked_name(owner, "owner"), checked_name(actor, "actor")
+        owner, actor = checked_name(owner, "owner"), checked_actor(actor)
         options = {"with_vectors": int(vectors), "with_summaries": int(summaries)}
         if dry_run:
             with ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
@@ -119,7 +119,7 @@ class Bundles:
         damaged, of another format or of another embedding model, and for an owner who has a memory already;
         ImportTakenOver; ModelUnavailable and its kin; StoreUnavailable.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         with reading(path) as reader, id_table() as ids:
             owner = checked_name(owner if owner is not None else reader.head.forest.owner, "owner")
             accepted_model(reader, self._parts.embedder, not vectors)

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
-from memforest_core.domain.turns import checked_name
+from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.reduce.rules import ruled
@@ -89,7 +89,7 @@ class Merging:
         same task. Raises InvalidInput, NotFound, StoreUnavailable, and ForestFrozen while one of them is part of
         another merge.
         """
-        actor = checked_name(actor, "actor")
+        actor = checked_actor(actor)
         with MergeRows.opened(self._engine, tenant) as rows:
             asked = self._resolved(rows, sources, into, keep_sources)
             arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(asked.sources)}

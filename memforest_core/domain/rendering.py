@@ -1,0 +1,43 @@
+"""The one way in which stored text becomes part of a longer text: it begins no line of its own, and steers nothing.
+
+A line at the margin is a statement of the rendering: a date, a speaker, a tag. So all lines of a content but its first
+are indented, names are one line, and control characters and invisible ones that reorder or hide text are left out.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+INDENT = "  "
+_SHOWN = "\t\u200c\u200d\u200e\u200f\u00ad"
+"""Control and format characters that stay: living scripts and emoji are written with them."""
+
+
+def block(text: str) -> str:
+    """Stored text as one item: all lines but the first are indented, and a first one that could be a date header."""
+    lines = text.splitlines()
+    first = [INDENT + line if line.lstrip().startswith("[") else line for line in map(_visible, lines[:1])]
+    return "\n".join([*first, *(INDENT + _visible(line) for line in lines[1:])])
+
+
+def one_line(text: str) -> str:
+    """A name or another short text on one line."""
+    return _visible(" ".join(text.split()))
+
+
+def speaker(name: str) -> str:
+    """The name before a turn's words; one that could pass for a turn itself is quoted."""
+    shown = one_line(name)
+    return f'"{shown}"' if ": " in shown or shown.startswith("[") else shown
+
+
+def turn_line(name: str, content: str) -> str:
+    """A turn's words behind its speaker; the words are as they were said until the whole is rendered as a block."""
+    return f"{speaker(name)}: {content}"
+
+
+def _visible(line: str) -> str:
+    if line.isascii() and line.isprintable():
+        return line
+    shown = (char for char in line if char in _SHOWN or unicodedata.category(char) not in {"Cc", "Cf", "Cs"})
+    return "".join(shown)
