@@ -7,8 +7,8 @@ from alembic import op
 
 from memforest_core.store.functions import install
 
-revision = "0033"
-down_revision = "0025"
+revision = "0027"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 
