@@ -174,10 +174,11 @@ class ExtractRows(VectorRows):
             },
         )
         of_cell = told.c.cell_id == m.Cell.cell_id
+        n = result.left_out
         ended = self._end(
             window,
-            None,
-            None,
+            "not_of_window" if n else None,
+            f"{n} items of the model's answer were not about these turns and were left out." if n else None,
             state=WorkState.DONE,
             placed=False,
             extracted_at=sa.func.clock_timestamp(),

@@ -14,7 +14,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.erase.service import Erasure
 from memforest_core.errors import ContentFault, InvalidInput, NotFound
 from memforest_core.profile.asking import Asking
-from memforest_core.profile.finding import Finder
+from memforest_core.profile.finding import Finder, Found
 from memforest_core.profile.records import Forgetting, FoundFact, Made, SaidIn, Turns
 from memforest_core.profile.rows import ProfileRows, Saying
 from memforest_core.settings import ProfileSettings
@@ -102,7 +102,7 @@ class Forgetter:
         if forest is None:
             return Forgetting((), (), (), (), made, dry_run, owner_known=False)
         found = self.finder.find(tenant, forest, words, self.settings.forget_candidates)
-        chosen, degraded = self._chosen(tenant, forest, words, found.facts)
+        chosen, degraded = self._chosen(tenant, forest, words, found)
         with ProfileRows.opened(self.engine, tenant) as rows:
             chosen = _with_corrected(rows, forest, chosen)
             ids = {fact.id for fact in chosen}
@@ -139,11 +139,15 @@ class Forgetter:
         return replace(forgotten, receipts=tuple(self.erasure.receipt(tenant, each) for each in forgotten.operations))
 
     def _chosen(
-        self, tenant: TenantId, forest: ForestRef, words: str, facts: Sequence[FoundFact]
+        self, tenant: TenantId, forest: ForestRef, words: str, found: Found
     ) -> tuple[tuple[FoundFact, ...], tuple[str, ...]]:
-        """The facts that are meant, and a sentence when the model could not choose."""
+        """The facts that are meant, and a sentence when the words or the model's answer leave that open."""
+        facts = found.facts
         if not self.asking.possible:
-            return tuple(fact for fact in facts if fact.similarity >= self.settings.forget_similarity), ()
+            if found.ambiguous:
+                return (), ("The words fit several facts, so nothing is forgotten: name one of others, or say all.",)
+            least = self.settings.forget_similarity
+            return tuple(fact for fact in facts if fact.id in found.sure and fact.similarity >= least), ()
         if not facts:
             return (), ()
         document = {
@@ -158,7 +162,12 @@ class Forgetter:
             unknown = [number for number in answer.facts if not 1 <= number <= len(facts)]
             if unknown:
                 raise ContentFault(f'"facts" names {unknown[0]}, which was not shown: use the numbers of the facts')
-            return tuple(facts[number - 1] for number in dict.fromkeys(answer.facts))
+            chosen = tuple(facts[number - 1] for number in dict.fromkeys(answer.facts))
+            stray = [fact for fact in chosen if fact.id not in found.likely]
+            if stray:
+                number = facts.index(stray[0]) + 1
+                raise ContentFault(f'"facts" names {number}, which does not say what the words say: leave it out')
+            return chosen
 
         chosen, why = self.asking.asked(tenant, forest.id, _SYSTEM, document, ChoiceAnswer, check, "choice")
         return ((), (f"Nothing was chosen, so nothing is forgotten: {why}.",)) if chosen is None else (chosen, ())
