@@ -17,6 +17,8 @@ _DATE = re.compile(
 )
 """What a model writes for "last week"."""
 _WORD = re.compile(r"[^\W_]+")
+_CODE = re.compile(r"\b[a-z]+\d\w*", re.IGNORECASE | re.ASCII)
+"""An identifier: nobody paraphrases one."""
 _ROLES = "user assistant speaker"
 _BEGINNING = 4
 
@@ -29,9 +31,17 @@ class Shown:
         self._names = _by_beginning([*names, _ROLES])
 
     def has(self, sentence: str, value: str = "") -> bool:
-        """Whether enough of the sentence's words are in the texts; also where it has none of its own."""
+        """Whether enough of the sentence's words are in the texts, and all its identifiers and names in its value.
+
+        Also where it has no words of its own.
+        """
         plain = _DATE.sub(" ", sentence)
         names = " ".join(word for word in _WORD.findall(plain)[1:] if word[0].isupper() or word[0].isdigit())
+        of_value = " ".join(word for word in _WORD.findall(value) if word[0].isupper())
+        if not all(term in self._said.get(term[:_BEGINNING], ()) for term in terms(" ".join(_CODE.findall(plain)))):
+            return False
+        if not all(_among(term, self._said) or _among(term, self._names) for term in terms(of_value)):
+            return False
         strong = {*terms(names), *terms(_DATE.sub(" ", value))}
         own = {term: 2 if term in strong else 1 for term in terms(plain) if not _among(term, self._names)}
         found = sum(weight for term, weight in own.items() if _among(term, self._said))

@@ -52,7 +52,9 @@ def grounded(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer
     names = {window.owner, *(turn.speaker for turn in turns)}
     shown = Shown([turn.text for turn in turns], names)
     items = [each for each in answer.items if shown.has(each.text, each.value) or _is_quoted(each, window)]
-    cells = {cell: Shown([turn.text for turn in turns if turn.cell == cell], names) for cell in range(1, window.cells + 1)}
+    cells = {
+        cell: Shown([turn.text for turn in turns if turn.cell == cell], names) for cell in range(1, window.cells + 1)
+    }
     summaries = [each for each in answer.summaries if each.cell in cells and cells[each.cell].has(each.text)]
     strange = len(answer.items) - len(items)
     if 2 * strange > len(answer.items):

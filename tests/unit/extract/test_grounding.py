@@ -59,7 +59,7 @@ def test_of_one_windows_honest_items_nearly_none_is_grounded_in_another() -> Non
 def test_most_of_an_answer_being_foreign_is_a_fault_that_names_the_remedy() -> None:
     answer = ExtractionAnswer(items=[item_of(text) for text in WINDOWS[6]["honest"]])
 
-    with pytest.raises(ContentFault, match='7 of 7 items are not about the turns to extract from.*"quote"'):
+    with pytest.raises(ContentFault, match=r'7 of 7 items are not about the turns to extract from.*"quote"'):
         grounded(answer, window_of(WINDOWS[0]))
 
 
@@ -70,3 +70,11 @@ def test_a_summary_of_another_window_goes_and_is_counted() -> None:
     answer, left_out = grounded(ExtractionAnswer(items=[], summaries=[own, other]), window_of(WINDOWS[0]))
 
     assert (answer.summaries, left_out) == ([own], 1)
+
+
+def test_a_similar_sentence_with_another_identifier_or_another_name_as_value_is_of_another_window() -> None:
+    case = {"turns": [["Bob", "I bought mwa4w5 for 8 dollars in Delhi."]]}
+
+    assert kept(window_of(case), item_of({"text": "Bob bought mwa4w5 for 8 dollars in Delhi.", "value": "mwa4w5"}))
+    assert not kept(window_of(case), item_of("Bob bought mwa4w4 for 8 dollars in Delhi."))
+    assert not kept(window_of(case), item_of({"text": "Bob bought it for 8 dollars in Cairo.", "value": "Cairo"}))
