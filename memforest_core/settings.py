@@ -678,8 +678,8 @@ class ProfileSettings(Group):
     forget_candidates: int = Field(default=20, ge=1, le=100)
     """Facts that the words of a request to forget are compared with, and the most that it erases."""
     forget_similarity: float = Field(default=0.6, ge=0, le=1)
-    """Without a model a fact is forgotten from this similarity to the words on: the larger of the cosine and of the
-    share of their terms that it has; 1 for a state that they ask for ("where I work")."""
+    """Without a model a fact that says what the words say is forgotten from this similarity to them on: the larger of
+    the cosine and of the share of their terms that it has; 1 for a state that they ask for ("where I work")."""
 
 
 class ContextSettings(Group):

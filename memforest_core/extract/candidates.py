@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from memforest_core.domain.dates import resolve
 from memforest_core.domain.facts import Candidate, Modality, Origin, Statement
+from memforest_core.domain.grounding import Shown
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.mentions import without_ids
 from memforest_core.domain.people import called
@@ -19,6 +20,8 @@ from memforest_core.extract.answer import MAX_SHORT_CHARS, SELF_QUOTED_CHARS, Ex
 MAX_VERBATIM_CHARS = 2_000
 REWORDED = 2 / 3
 """Share of a quote's terms in its turns from which it is taken for reworded, not invented."""
+QUOTED_TERMS = 3
+"""A quote of so many terms ties an item to its turns, in whatever language its text is."""
 SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
 
 
@@ -36,6 +39,36 @@ def check_sources(answer: ExtractionAnswer, window: Window) -> None:
             raise ContentFault(
                 f"items[{position}].turns names turn {strangers[0]}; the turns to extract from are {known}"
             )
+
+
+def grounded(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer, int]:
+    """The answer without items and summaries that are not about this window, and how many those were.
+
+    Such an item is an invention, or belongs to another call. The turns must be there: see ``check_sources``.
+
+    Raises ContentFault when that is most of an answer: the model is shown the sentence.
+    """
+    turns = (*window.context, *window.turns)
+    names = {window.owner, *(turn.speaker for turn in turns)}
+    shown = Shown([turn.text for turn in turns], names)
+    items = [each for each in answer.items if shown.has(each.text, each.value) or _is_quoted(each, window)]
+    cells = {
+        cell: Shown([turn.text for turn in turns if turn.cell == cell], names) for cell in range(1, window.cells + 1)
+    }
+    summaries = [each for each in answer.summaries if each.cell in cells and cells[each.cell].has(each.text)]
+    strange = len(answer.items) - len(items)
+    if 2 * strange > len(answer.items):
+        raise ContentFault(
+            f"{strange} of {len(answer.items)} items are not about the turns to extract from: say only what these turns"
+            ' say, in their language, and copy a "quote" of some words for each item'
+        )
+    left_out = strange + len(answer.summaries) - len(summaries)
+    return answer.model_copy(update={"items": items, "summaries": summaries}), left_out
+
+
+def _is_quoted(item: Item, window: Window) -> bool:
+    quote = clean(item.quote)
+    return len(terms(quote)) >= QUOTED_TERMS and any(_quoted(quote, clean(turn.text)) for turn in window.turns)
 
 
 def completed(answer: ExtractionAnswer, window: Window) -> ExtractionAnswer:

@@ -13,7 +13,7 @@ from memforest_core.domain.text import clean
 from memforest_core.domain.windows import Window
 from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import ExtractionAnswer
-from memforest_core.extract.candidates import check_sources, completed
+from memforest_core.extract.candidates import check_sources, completed, grounded
 from memforest_core.extract.offline import propose
 from memforest_core.extract.prompt import SYSTEM, input_hash, render_window, schema, system_for
 from memforest_core.models.answers import repaired
@@ -25,10 +25,11 @@ OFFLINE_MODEL = "offline-1"
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A usable answer, and whether it had to be repaired."""
+    """A usable answer, whether it had to be repaired, and how many of its items and summaries were left out."""
 
     answer: ExtractionAnswer
     repaired: bool
+    left_out: int = 0
 
 
 class Proposer(Protocol):
@@ -83,15 +84,17 @@ class ModelProposer:
             Message("user", render_window(window, attributes)),
         )
 
-        def read(text: str) -> ExtractionAnswer:
+        def read(text: str) -> tuple[ExtractionAnswer, int]:
             answer = parse_answer(text)
             check_sources(answer, window)
-            return completed(answer, window)
+            own, left_out = grounded(answer, window)
+            return completed(own, window), left_out
 
         # The suggested attributes change from one try to the next.
         name = input_hash(window, self.model, self.system).hex()
         request = ChatRequest(Step.EXTRACT, messages, self._schema, "extraction", input=name)
-        return Proposal(*repaired(self._chat, request, read, calls, self._repairs + 1))
+        (answer, left_out), again = repaired(self._chat, request, read, calls, self._repairs + 1)
+        return Proposal(answer, again, left_out)
 
 
 def parse_answer(text: str) -> ExtractionAnswer:

@@ -79,3 +79,5 @@ class WindowResult:
     vectors: Mapping[str, Vectors]
     input_hash: bytes | None = None
     answer: Mapping[str, object] | None = None
+    left_out: int = 0
+    """Items and summaries of the answer that are not about the window."""

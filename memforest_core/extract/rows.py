@@ -178,7 +178,7 @@ class ExtractRows(VectorRows):
     ) -> bool:
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
 
-        ``fault``: code and text of the error for which it was given up; with them it is a dead letter too.
+        ``fault``: code and text of the error for which it was given up (a dead letter too), or of what was left out.
 
         Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
         already are moved aside, to items below zero, until the reducer has taken them out.
@@ -197,6 +197,9 @@ class ExtractRows(VectorRows):
             },
         )
         of_cell = told.c.cell_id == m.Cell.cell_id
+        if result.left_out:
+            left_out = f"Items of the model's answer that were not about these turns, left out: {result.left_out}."
+            fault = "not_of_window", left_out
         ended = self._end(
             window,
             *fault,

@@ -234,16 +234,16 @@ class ExtractionService:
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
-            answer, outcome = ExtractionAnswer.model_validate(cached), Outcome.OK
+            answer, outcome, left_out = ExtractionAnswer.model_validate(cached), Outcome.OK, 0
         else:
             proposal = self._proposer.propose(window, calls, attributes)
-            answer = proposal.answer
-            outcome = Outcome.REPAIRED if proposal.repaired else Outcome.OK
+            answer, left_out = proposal.answer, proposal.left_out
+            outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
         come()
         candidates = to_candidates(answer, window, cells)
         summaries = {summary.cell: summary.text for summary in answer.summaries}
         known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
-        result = self._result(cells, candidates, summaries, outcome, calls, known)
+        result = replace(self._result(cells, candidates, summaries, outcome, calls, known), left_out=left_out)
         if cached is not None or not self._cached:
             return result
         key = input_hash(window, self._proposer.model, self._proposer.system)

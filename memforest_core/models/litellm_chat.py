@@ -11,6 +11,7 @@ from typing import Any
 from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
 from memforest_core.forks import renewed_in_child
 from memforest_core.models.accounting import record_of
+from memforest_core.models.answer_limits import BASE_BYTES, TOKEN_BYTES, limited
 from memforest_core.models.call_loop import call_loop
 from memforest_core.models.calls import ChatReply, ChatRequest, Step
 from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses_format
@@ -117,8 +118,8 @@ def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Cor
         "response_format": response_format(request, rung),
     }
     given = {name: value for name, value in arguments.items() if value is not None}
-    started: Coroutine[Any, Any, Any] = litellm_module().acompletion(**given)
-    return started
+    most = BASE_BYTES + TOKEN_BYTES * given["max_tokens"]
+    return limited(partial(litellm_module().acompletion, **given), most)
 
 
 def _target(settings: StepSettings) -> Target:
@@ -133,4 +134,8 @@ def _refusal(response: Any, target: Target) -> ContentRefused | None:
 
 
 def _text(response: Any) -> str:
-    return (response.choices[0].message.content or "") if response.choices else ""
+    """The text of an answer; of one in parts that of its parts."""
+    content = response.choices[0].message.content if response.choices else ""
+    if isinstance(content, list):
+        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""

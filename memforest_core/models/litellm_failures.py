@@ -17,10 +17,11 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
+from memforest_core.models.answer_limits import AnswerRefused
 from memforest_core.models.litellm_runtime import litellm_module
 
 MAX_RETRY_AFTER_S = 3600.0
-_PERMANENT_CAUSES = (ImportError, UnicodeError)
+_PERMANENT_CAUSES = (ImportError, UnicodeError, AnswerRefused)
 """litellm wraps these as lost connections: a provider package is missing, a text is not Unicode."""
 
 
@@ -82,7 +83,7 @@ def failure(error: BaseException, target: Target) -> MemForestError:
         )
     permanent = next((x for x in _chain(error) if isinstance(x, _PERMANENT_CAUSES)), None)
     if permanent is not None:
-        return ModelRejected(f"litellm cannot call {target}: {names}.")
+        return _permanent(permanent, target, names)
     if isinstance(error, litellm.NotFoundError):
         return ModelRejected(
             f"{target} is not known there (404): change {target.settings}__MODEL, or {target.settings}__API_BASE when"
@@ -93,6 +94,11 @@ def failure(error: BaseException, target: Target) -> MemForestError:
     if isinstance(error, litellm.APIError | litellm.APIConnectionError | OSError) or status:
         return ModelUnavailable(f"The model {target} cannot be used now ({names}).", retry_after=wait)
     return ModelRejected(f"The call of {target} failed in litellm ({names}).")
+
+
+def _permanent(cause: BaseException, target: Target, names: str) -> ModelRejected:
+    refused = isinstance(cause, AnswerRefused)
+    return ModelRejected(f"The model {target} {cause}." if refused else f"litellm cannot call {target}: {names}.")
 
 
 def refuses_format(error: BaseException) -> bool:

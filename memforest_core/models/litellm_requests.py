@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from memforest_core.forks import renewed_in_child
+from memforest_core.models.answer_limits import BASE_BYTES, ROW_BYTES, limited
 from memforest_core.models.call_loop import Finished, call_loop
 from memforest_core.models.litellm_failures import Target, missing_key
 from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
@@ -26,8 +27,8 @@ class LitellmRequests:
         self._slots = threading.BoundedSemaphore(CONCURRENCY)
         self._has_key = False
 
-    def run(self, function: str, **arguments: object) -> tuple[Finished[Any], float]:
-        """How a call of this coroutine function of litellm ended, and its milliseconds.
+    def run(self, function: str, rows: int, **arguments: object) -> tuple[Finished[Any], float]:
+        """How a call of this coroutine function of litellm ended, and its milliseconds; ``rows`` bounds its answer.
 
         Raises ModelAuthFailed when the model needs a key and none is set, ModelUnavailable when no slot became free.
         """
@@ -48,5 +49,6 @@ class LitellmRequests:
         given = {name: value for name, value in (common | arguments).items() if value is not None}
         with slot_of(self._slots, target.timeout_s, f"All {self._what} requests to {target}"):
             started = time.perf_counter()
-            done = call_loop().run(partial(getattr(litellm, function), **given), target.timeout_s)
+            call = partial(getattr(litellm, function), **given)
+            done = call_loop().run(partial(limited, call, BASE_BYTES + ROW_BYTES * rows), target.timeout_s)
             return done, (time.perf_counter() - started) * 1000.0

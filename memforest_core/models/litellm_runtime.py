@@ -6,10 +6,14 @@ import importlib
 import logging
 import os
 import threading
+import warnings
 from functools import cache
 from typing import Any
 
+import httpx
+
 from memforest_core.forks import abandon, in_child
+from memforest_core.models.answer_limits import bounded
 
 _KEYLESS = "none"
 _import_lock = threading.Lock()
@@ -39,6 +43,12 @@ def _load() -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     for name in ("openai", "httpx", "httpcore", "aiohttp"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    # Its text has the values of the answer, and Python prints it.
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings")
+    transport: Any = importlib.import_module("litellm.llms.custom_httpx.aiohttp_transport").LiteLLMAiohttpTransport
+    plain: Any = httpx.AsyncHTTPTransport
+    for each in (transport, plain):
+        each.handle_async_request = bounded(each.handle_async_request)
     # Of 21 MB, and only read to make the text that stands beside it.
     litellm.utils.json_data = None
     # Imported by the first call otherwise, which would be half a second slower.

@@ -9,8 +9,10 @@ from uuid import UUID
 
 from memforest_core.domain.asked_now import asked_now
 from memforest_core.domain.date_words import MONTH, WEEKDAY
+from memforest_core.domain.grounding import alike
 from memforest_core.domain.holding import StoredState
-from memforest_core.domain.ids import TenantId
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.languages import language_of
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.state_names import single_valued
@@ -36,6 +38,11 @@ _QUESTION = re.compile(r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|wh
 _DATE = re.compile(rf"(?:{MONTH}|{WEEKDAY})", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
 _FIRST_PERSON = ENGLISH.first_person.words
+_ALL = re.compile(r"\b(?:all|every|everything)\b", re.IGNORECASE)
+_GENERIC = frozenset(
+    terms("be have own get live move work study like love enjoy hate prefer want go visit see know call name buy")
+)
+"""Verbs that another verb can stand for: where a model chooses, the other words decide."""
 _IDLE = {*_FIRST_PERSON, "i'm", "i've", "i'd", "i'll"}
 
 
@@ -44,6 +51,12 @@ class Found:
     """The facts that words may mean, the nearest first."""
 
     facts: tuple[FoundFact, ...]
+    sure: frozenset[FactId]
+    """Those that say all that the words say, or are the state that they ask for: chosen without a model."""
+    likely: frozenset[FactId]
+    """Those that say all but perhaps its verb: a model may choose among them."""
+    ambiguous: bool
+    """What is sure is not one thing: two people's, or two values of what may have several."""
     degraded: tuple[str, ...] = ()
 
 
@@ -63,6 +76,10 @@ class Meant:
     """Names of the states that they ask for."""
     bare: bool
     """They are a question of one term ("where I work"): a fact that has it need not be what they mean."""
+    first_person: bool
+    """They say I or my: a fact about somebody else has to be named."""
+    told: frozenset[str]
+    """Names of the states that they tell or ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +112,15 @@ class Finder:
             meant = replace(meant, bare=True)
         scored = [FoundFact(each.id, each.statement.text, _similarity(each, meant, states, vector)) for each in near]
         best = sorted(scored, key=lambda fact: -fact.similarity)
-        return Found(tuple(best[:most]), tuple(dict.fromkeys(degraded)))
+        likely = [each for each in near if each.id in states or _says(each, meant, _GENERIC)]
+        sure = [each for each in likely if each.id in states or (not meant.bare and _says(each, meant, frozenset()))]
+        return Found(
+            tuple(best[:most]),
+            frozenset(each.id for each in sure),
+            frozenset(each.id for each in likely),
+            not _ALL.search(words) and _are_several(sure),
+            tuple(dict.fromkeys(degraded)),
+        )
 
     def _vector(self, words: str, degraded: list[str]) -> Vectors | None:
         try:
@@ -117,12 +142,14 @@ def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, st
     own = frozenset(terms(words))
     return Meant(
         text=words,
-        terms=own - spoken or own,
+        terms=own - spoken,
         names=frozenset(term for word in _capitalized(words) for term in terms(word)),
         people=about,
         others=_keys(others) - about,
         attributes=asked_now(f"{words} now") if _ASKS.match(words.strip()) else frozenset(),
         bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
+        first_person=_first_person(words),
+        told=asked_now(f"{words} now"),
     )
 
 
@@ -147,6 +174,36 @@ def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: V
     shared = len(meant.terms & has) / len(meant.terms) if meant.terms and not meant.bare else 0.0
     cosine = float(vector @ fact.vector) if vector is not None and fact.vector is not None else 0.0
     return round(min(1.0, max(shared, cosine, 0.0)), 4)
+
+
+def _says(fact: NearFact, meant: Meant, ignored: frozenset[str]) -> bool:
+    """Whether a fact says what the words say: all of them but names and ``ignored``, of which one at least; or the
+    attribute and the value. A name alone is no match: every fact about somebody has it."""
+    said = fact.statement
+    has = frozenset(terms(f"{said.subject} {said.text}"))
+    begin = (said.text.partition(" said: ")[2] or said.text).partition(" ")[0]
+    named = frozenset(terms(" ".join((said.subject, begin, *said.entities))))
+    if language_of(said.text) != "german":
+        named |= {term for word in _capitalized(said.text) for term in terms(word)}
+    about = fact.subject_key in meant.people or not named.isdisjoint(terms(meant.text))
+    if fact.subject_key in meant.others or not meant.names <= has or (meant.first_person and not about):
+        return False
+    value = frozenset(terms(said.value))
+    if value and said.attribute in meant.told and value <= frozenset(terms(meant.text)):
+        return True
+    content = {term for term in meant.terms - meant.names if not any(alike(term, name) for name in named)}
+    needed = content - ignored
+    valued = bool(content) and not meant.names <= frozenset(terms(f"{said.subject} {begin}"))
+    return bool(needed or valued) and all(any(alike(term, each) for each in has) for term in needed)
+
+
+def _are_several(facts: Collection[NearFact]) -> bool:
+    """Whether facts are about several people, or tell several values of an attribute that may have them."""
+    values: dict[str, set[str]] = {}
+    for each in facts:
+        if each.statement.attribute and not single_valued(each.statement.attribute):
+            values.setdefault(each.statement.attribute, set()).add(normalize_name(each.statement.value))
+    return len({each.subject_key for each in facts}) > 1 or any(len(each) > 1 for each in values.values())
 
 
 def _first_person(words: str) -> bool:

@@ -14,7 +14,7 @@ from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.erase.service import Erasure
 from memforest_core.errors import ContentFault, InvalidInput, NotFound
 from memforest_core.profile.asking import Asking
-from memforest_core.profile.finding import Finder
+from memforest_core.profile.finding import Finder, Found
 from memforest_core.profile.records import Forgetting, FoundFact, Made, SaidIn, Turns
 from memforest_core.profile.rows import ProfileRows, Saying
 from memforest_core.settings import ProfileSettings
@@ -75,12 +75,13 @@ class Forgetter:
     ) -> Steps[Forgetting]:
         """Delete the facts that ``words`` name ("where I work", "that I like jazz"); says what was found and goes.
 
-        With a chat model one call chooses among the facts that are found; without, those that are as near to the words
-        as the setting profile.forget_similarity. ``turns`` says what becomes of the turns that say the facts: "alone"
-        deletes those that say nothing else, "all" also those that say other things, "none" keeps them; ``left`` of the
-        result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks, for the audit. Returns
-        when the deletions are asked for; with ``wait`` when they are done, at most ``timeout_s`` seconds later, with
-        their receipts. A model that is away, or names what it was not shown, chooses nothing, and ``degraded`` says so.
+        With a chat model one call chooses among the facts that are found; without, those that say all that the words
+        say. Words that fit several things choose none. ``turns`` says what becomes of the turns that say the facts:
+        "alone" deletes those that say nothing else, "all" also those that say other things, "none" keeps them;
+        ``left`` of the result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks,
+        for the audit. Returns when the deletions are asked for; with ``wait`` when they are done, at most
+        ``timeout_s`` seconds later, with their receipts. A model that is away, or names what it was not shown,
+        chooses nothing, and ``degraded`` says so.
         Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
         """
         forgotten = self._forget(tenant, owner, words, dry_run, turns, actor)
@@ -102,7 +103,7 @@ class Forgetter:
         if forest is None:
             return Forgetting((), (), (), (), made, dry_run, owner_known=False)
         found = self.finder.find(tenant, forest, words, self.settings.forget_candidates)
-        chosen, degraded = self._chosen(tenant, forest, words, found.facts)
+        chosen, degraded = self._chosen(tenant, forest, words, found)
         with ProfileRows.opened(self.engine, tenant) as rows:
             chosen = _with_corrected(rows, forest, chosen)
             ids = {fact.id for fact in chosen}
@@ -139,11 +140,15 @@ class Forgetter:
         return replace(forgotten, receipts=tuple(self.erasure.receipt(tenant, each) for each in forgotten.operations))
 
     def _chosen(
-        self, tenant: TenantId, forest: ForestRef, words: str, facts: Sequence[FoundFact]
+        self, tenant: TenantId, forest: ForestRef, words: str, found: Found
     ) -> tuple[tuple[FoundFact, ...], tuple[str, ...]]:
-        """The facts that are meant, and a sentence when the model could not choose."""
+        """The facts that are meant, and a sentence when the words or the model's answer leave that open."""
+        facts = found.facts
         if not self.asking.possible:
-            return tuple(fact for fact in facts if fact.similarity >= self.settings.forget_similarity), ()
+            if found.ambiguous:
+                return (), ("The words fit several facts, so nothing is forgotten: name one of others, or say all.",)
+            least = self.settings.forget_similarity
+            return tuple(fact for fact in facts if fact.id in found.sure and fact.similarity >= least), ()
         if not facts:
             return (), ()
         document = {
@@ -158,7 +163,12 @@ class Forgetter:
             unknown = [number for number in answer.facts if not 1 <= number <= len(facts)]
             if unknown:
                 raise ContentFault(f'"facts" names {unknown[0]}, which was not shown: use the numbers of the facts')
-            return tuple(facts[number - 1] for number in dict.fromkeys(answer.facts))
+            chosen = tuple(facts[number - 1] for number in dict.fromkeys(answer.facts))
+            stray = [fact for fact in chosen if fact.id not in found.likely]
+            if stray:
+                number = facts.index(stray[0]) + 1
+                raise ContentFault(f'"facts" names {number}, which does not say what the words say: leave it out')
+            return chosen
 
         chosen, why = self.asking.asked(tenant, forest.id, _SYSTEM, document, ChoiceAnswer, check, "choice")
         return ((), (f"Nothing was chosen, so nothing is forgotten: {why}.",)) if chosen is None else (chosen, ())

@@ -111,7 +111,7 @@ class Forgetting:
     left: tuple[SaidIn, ...]
     """Turns that say a forgotten fact too and are kept: their words still tell it."""
     made: Made
-    """Who chose the facts: the model, or the threshold ``profile.forget_similarity``."""
+    """Who chose the facts: the model, or rules."""
     dry_run: bool
     operations: tuple[TaskId, ...] = ()
     """The deletions that were asked for, in their order."""

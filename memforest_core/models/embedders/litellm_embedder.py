@@ -73,7 +73,7 @@ class LitellmEmbedder:
 
     def _request(self, texts: Sequence[str]) -> Embedded:
         # Many servers know no base64, which is what the OpenAI client asks for by itself.
-        done, latency_ms = self._requests.run("aembedding", input=list(texts), encoding_format="float")
+        done, latency_ms = self._requests.run("aembedding", len(texts), input=list(texts), encoding_format="float")
         ended = done.value if done.error is None else failure(done.error, self._target)
         vectors = ended if isinstance(ended, MemForestError) else self._vectors(ended, len(texts))
         if isinstance(vectors, MemForestError):
@@ -83,17 +83,21 @@ class LitellmEmbedder:
 
     def _vectors(self, response: Any, count: int) -> Vectors | ModelRejected:
         """The rows in the order of the texts, by the index that each carries."""
-        items = [item if isinstance(item, dict) else item.model_dump() for item in response.data]
-        rows = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
-        if sorted(rows) != list(range(count)):
+        try:
+            items = [item if isinstance(item, dict) else item.model_dump() for item in response.data]
+            given = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
+            rows = {place: np.asarray(row, dtype=np.float32) for place, row in given.items()}
+            lengths = {len(row) for row in rows.values()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return ModelRejected(f"{self._target} answered with what are no vectors.")
+        if rows.keys() != set(range(count)):
             return ModelRejected(f"{self._target} answered with {len(items)} vectors for {count} texts.")
-        lengths = {len(row) for row in rows.values()}
         expected = self._dimension or max(lengths)
         if lengths != {expected}:
             return ModelRejected(
                 f"{self._target} answered with vectors of {sorted(lengths)} numbers where {expected} were expected."
             )
-        raw = np.asarray([rows[place] for place in range(count)], dtype=np.float32)
+        raw = np.stack([rows[place] for place in range(count)])
         norms = np.linalg.norm(raw, axis=1, keepdims=True)
         if not np.isfinite(raw).all() or not (norms > 0).all():
             return ModelRejected(f"{self._target} answered with a vector that has no direction.")

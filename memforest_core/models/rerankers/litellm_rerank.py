@@ -39,7 +39,7 @@ class LitellmReranker:
         # Some providers give only the best few unless told how many.
         count = len(texts)
         done, latency_ms = self._requests.run(
-            "arerank", query=question, documents=list(texts), top_n=count, return_documents=False
+            "arerank", count, query=question, documents=list(texts), top_n=count, return_documents=False
         )
         if done.error is not None:
             error = failure(done.error, self._target)
@@ -55,14 +55,19 @@ class LitellmReranker:
 
 def _tokens(response: Any) -> int:
     """What the provider counted, 0 where it says nothing (many count searches)."""
-    counted: Mapping[str, Any] = (response.meta or {}).get("tokens") or {}
-    return int(counted.get("input_tokens") or 0)
+    meta = response.meta if isinstance(response.meta, dict) else {}
+    counted = meta.get("tokens")
+    number = counted.get("input_tokens") if isinstance(counted, dict) else 0
+    return number if isinstance(number, int) else 0
 
 
 def _scores(response: Any, count: int, target: Target) -> list[float] | ModelRejected:
     """The scores by the index that each carries, or what is wrong with the answer."""
     results: Sequence[Mapping[str, Any]] = response.results or []
-    scores: dict[object, object] = {result.get("index"): result.get("relevance_score") for result in results}
+    try:
+        scores: dict[object, object] = {result.get("index"): result.get("relevance_score") for result in results}
+    except (AttributeError, TypeError):
+        return ModelRejected(f"{target} answered with what are no scores.")
     if len(results) != count or scores.keys() != set(range(count)):
         return ModelRejected(f"{target} answered with {len(results)} scores for {count} texts.")
     ordered = [scores[place] for place in range(count)]

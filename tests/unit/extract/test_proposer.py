@@ -14,7 +14,10 @@ from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Mess
 from tests.support.builders import window, window_turn
 
 GOOD = json.dumps(
-    {"items": [{"text": "Bob lives in Davis.", "turns": [1]}], "summaries": [{"cell": 1, "text": "Home."}]}
+    {
+        "items": [{"text": "Bob lives in Davis.", "turns": [1]}],
+        "summaries": [{"cell": 1, "text": "Bob's home is Davis."}],
+    }
 )
 
 
@@ -48,7 +51,7 @@ def test_a_good_answer_takes_one_call() -> None:
     proposal, calls = propose(chat)
 
     assert [item.text for item in proposal.answer.items] == ["Bob lives in Davis."]
-    assert proposal.answer.summaries[0].text == "Home."
+    assert proposal.answer.summaries[0].text == "Bob's home is Davis."
     assert not proposal.repaired
     assert len(calls) == 1
     [request] = chat.requests
@@ -59,7 +62,7 @@ def test_a_good_answer_takes_one_call() -> None:
 
 def test_every_call_begins_with_the_same_bytes() -> None:
     """Given different windows, then what varies comes last, where a provider's prefix cache allows it."""
-    chat = ScriptedChat(GOOD, GOOD)
+    chat = ScriptedChat(GOOD, json.dumps({"items": [], "summaries": []}))
     proposer = ModelProposer(chat, 0)
 
     proposer.propose(window(), [])
