@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -60,15 +61,16 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
     app = _with_operations(FastAPI(**_HEAD, lifespan=running), memories)
     problems.register(app)
     callers = Callers(memory.services.engine)
-    most = settings.server.requests_per_minute
+    own = settings.server
+    others = {PREFIX + BUNDLE: own.max_bundle_mb * MEBIBYTE, PREFIX + streams.BULK.path: math.inf}
+    limits = Limits(int(own.max_body_mb * MEBIBYTE), own.requests_per_minute, own.streams_per_key, others)
     app.add_middleware(
         Gate,
         callers=callers,
         rates=rates,
-        limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), most),
+        limits=limits,
         threads=threads,
         guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
-        unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
     if registry is not None:
         app.add_middleware(Counted, registry=registry)
@@ -78,7 +80,7 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
         await threads.run(check_ready, memory.services.engine)
 
     _add_health(app, check)
-    app.router.routes.extend(Explorer(memory, threads, callers, rates, most).routes)
+    app.router.routes.extend(Explorer(memory, threads, callers, rates, limits.requests_per_minute).routes)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 
