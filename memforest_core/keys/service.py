@@ -117,9 +117,11 @@ class Callers:
 
     def find(self, secret: str) -> Caller | None:
         """Whose secret it is; None for an unknown or revoked one. Raises StoreUnavailable."""
-        if not secret.startswith(PREFIX):
-            return None
-        digest, now = hashed(secret), self._clock()
+        return self.find_hashed(hashed(secret)) if secret.startswith(PREFIX) else None
+
+    def find_hashed(self, digest: bytes) -> Caller | None:
+        """Whose secret has this hash; None for an unknown or revoked one. Raises StoreUnavailable."""
+        now = self._clock()
         with self._lock:
             held = self._held.get(digest)
             if held is not None and held.until > now:
