@@ -65,10 +65,10 @@ class Logins:
         """The hash of the key of a login at this host; None for none that is valid. Raises BrokerUnavailable."""
         try:
             name = _name(token)
-            found: str | None = self._own.get(name) if self._redis is None else await self._redis.get(name)
+            found = self._own.get(name) if self._redis is None else await self._redis.get(name)
         except RedisError:
             raise _unavailable() from None
-        key_hash, _, own = (found or "").partition(" ")
+        key_hash, _, own = str(found or "").partition(" ")
         return bytes.fromhex(key_hash) if key_hash and own == host else None
 
     async def end(self, token: str) -> None:

@@ -24,8 +24,11 @@ from memforest_core.http.polling import SharedPoll
 from memforest_core.http.serving import HttpServer, listen
 from memforest_core.http.streams import LINE_BYTES, _lines
 from memforest_core.settings import load_settings
+from memforest_core.transfer.bundles.schema import APPLICATION_ID
 from tests.contract.memory.conftest import Node
 
+BEGINNING = b"SQLite format 3\x00" + b"\x00" * 52 + APPLICATION_ID.to_bytes(4, "big")
+"""Of a bundle."""
 TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"}
 
 
@@ -178,7 +181,11 @@ def test_a_stream_counts_each_session_against_the_rate(node: Node) -> None:
 @contextmanager
 def revocable(node: Node) -> Iterator[tuple[str, Callable[[], None]]]:
     made = node.keys.create(node.memory.tenant, "gone", scope="admin")
-    yield made.secret, lambda: node.keys.revoke(node.memory.tenant, made.key.id) and None
+
+    def revoke() -> None:
+        node.keys.revoke(node.memory.tenant, made.key.id)
+
+    yield made.secret, revoke
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions/stream", "/v1/bundle", "/v1/recall"])
@@ -187,7 +194,7 @@ def test_a_revoked_key_ends_its_uploads(node: Node, path: str) -> None:
     began, stop = threading.Event(), threading.Event()
 
     def body() -> Iterator[bytes]:
-        yield b"SQLite format 3\x00" if path.endswith("bundle") else b" "
+        yield BEGINNING if path.endswith("bundle") else b" "
         while not stop.wait(0.05):
             began.set()
             yield b" " * 64
@@ -231,8 +238,8 @@ def test_a_key_has_so_many_streams_open(node: Node) -> None:
         told[2].read()
         assert told[2].json()["code"] == "too_many_streams"
         told[0].close()
-        again = httpx.codes.TOO_MANY_REQUESTS
-        while again == httpx.codes.TOO_MANY_REQUESTS:
+        again = 429
+        while again == 429:
             with httpx.stream("GET", url, headers=mine, timeout=60) as tried:
                 again = tried.status_code
     assert again == 200
@@ -256,3 +263,29 @@ def test_streams_of_one_session_share_one_poll() -> None:
             return [each.latest for each in polled]
 
     assert asyncio.run(run()) == [reads] * 50
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"{" * 200, b"SQLite format 3\x00" + b"\x00" * 200], ids=["text", "other-sqlite"]
+)
+def test_what_is_no_bundle_is_refused_by_its_first_bytes(node: Node, beginning: bytes) -> None:
+    """Given an upload that never ends, when its first bytes are no bundle's, then it is refused at once."""
+    head = (
+        f"POST /v1/bundle?owner=x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {node.key()}\r\nContent-Length: 9999\r\n"
+    )
+    with closing(connected(node.address)) as client:
+        client.sendall(head.encode() + b"\r\n" + beginning)
+        told = client.recv(65_536)
+    assert told.startswith(b"HTTP/1.1 400 ")
+    assert b"not_a_bundle" in told
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_bundle_has_a_greatest_size(node: Node, announced: bool) -> None:
+    parts = [BEGINNING, *[b"x" * 65_536] * 40]
+    headers = {"Authorization": f"Bearer {node.key()}"}
+    with serving(node, max_bundle_mb=1) as address:
+        answer = httpx.post(
+            f"{address}/v1/bundle", content=b"".join(parts) if announced else iter(parts), headers=headers, timeout=60
+        )
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_long")
