@@ -135,9 +135,7 @@ class Explorer:
             if caller is None:
                 return _to_login(request)
             return await self.threads.run(self._made, caller, request, page, form)
-        except Refused as error:
-            return _failed(error.problem, caller)
-        except MemForestError as error:
+        except (Refused, MemForestError) as error:
             return _failed(problem_of(error), caller)
 
     def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:

@@ -130,10 +130,7 @@ class Gate:
                 scope[ADMISSION] = admission
             most = self._limits.others.get(scope["path"], self._limits.body_bytes)
             body = _Body(receive, send, headers, most, admission)
-        except Refused as error:
-            await answer(error.problem)(scope, receive, send)
-            return
-        except MemForestError as error:
+        except (Refused, MemForestError) as error:
             await answer(problem_of(error))(scope, receive, send)
             return
         await self._app(scope, body.receive, body.send)
@@ -168,10 +165,7 @@ class _Body:
             return await self._receive()
         try:
             return await self._next()
-        except Refused as error:
-            self._refused = error.problem
-            raise
-        except MemForestError as error:
+        except (Refused, MemForestError) as error:
             self._refused = problem_of(error)
             raise
 

@@ -181,7 +181,7 @@ async def _bulk(
             except ValidationError as error:
                 answered.problem = invalid(error.errors())
             except Refused as error:
-                answered.problem = error.problem
+                answered.problem = problem_of(error)
             else:
                 await admission.count()
                 try:
@@ -195,8 +195,7 @@ async def _bulk(
             yield _line(answered)
     except (Refused, MemForestError) as error:
         # What follows would fail alike: the caller sends it again later.
-        problem = error.problem if isinstance(error, Refused) else problem_of(error)
-        yield _line(Line(line=number, problem=problem))
+        yield _line(Line(line=number, problem=problem_of(error)))
 
 
 def _arguments(line: bytes, model: type[BaseModel]) -> dict[str, Any]:
@@ -263,8 +262,7 @@ def _events(
                     await admission.caller()
                     found = polled.now()
                 except (Refused, MemForestError) as error:
-                    problem = error.problem if isinstance(error, Refused) else problem_of(error)
-                    yield _event("problem", problem.model_dump_json(exclude_none=True).encode())
+                    yield _event("problem", problem_of(error).model_dump_json(exclude_none=True).encode())
                     return
 
     return StreamingResponse(events(), media_type=EVENTS, headers={"Cache-Control": "no-store"})
