@@ -424,7 +424,16 @@ class ServerSettings(Group):
     threads: int = Field(default=32, ge=1, le=1_024)
     """Calls at once in each process; waiting clients hold none."""
     max_body_mb: float = Field(default=16.0, gt=0)
-    """Of one request; streams of sessions and imports may be longer."""
+    """Of one request; streams of sessions may be longer."""
+    max_bundle_mb: float = Field(default=4_096.0, gt=0)
+    """Of a bundle that is imported over HTTP."""
+    max_connections: int = Field(default=1_000, ge=2)
+    """Of one process; one address gets half of them, unless ``proxy`` is set."""
+    streams_per_key: int = Field(default=100, ge=1)
+    """Streams of events and of sessions that one key has open at once in each process."""
+    proxy: str = ""
+    """Addresses or networks of the proxies before this server, with commas between; ``*`` for all. Their
+    ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed, nobody else's."""
     requests_per_minute: int = Field(default=6_000, ge=1)
     """Of one key over all processes, unless the key has a limit of its own."""
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)

@@ -20,13 +20,22 @@ from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
 from memforest_core.explorer import asking, costs, dead, facts, operations, overview, owner, policies, session, trees
-from memforest_core.explorer.login import COOKIE, HEADERS, forget, next_page, own_form, remember
+from memforest_core.explorer.login import (
+    HEADERS,
+    Logins,
+    cookie_of,
+    forget,
+    host_of,
+    next_page,
+    own_form,
+    remember,
+)
 from memforest_core.explorer.rendering import rendered
 from memforest_core.explorer.visits import Moved, Outcome, Page, Shown, Visit, href
 from memforest_core.http.problems import Problem, Refused, problem_of
 from memforest_core.http.rates import Rates
 from memforest_core.keys.records import Caller
-from memforest_core.keys.service import Callers
+from memforest_core.keys.service import Callers, hashed
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -86,6 +95,7 @@ class Explorer:
     threads: Threads
     callers: Callers
     rates: Rates
+    logins: Logins
     requests_per_minute: int
 
     @property
@@ -125,9 +135,7 @@ class Explorer:
             if caller is None:
                 return _to_login(request)
             return await self.threads.run(self._made, caller, request, page, form)
-        except Refused as error:
-            return _failed(error.problem, caller)
-        except MemForestError as error:
+        except (Refused, MemForestError) as error:
             return _failed(problem_of(error), caller)
 
     def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:
@@ -138,9 +146,10 @@ class Explorer:
         return _sent(page(visit), visit)
 
     async def _caller(self, request: Request) -> Caller | None:
-        """Whose key the browser has; None without one that holds. Raises Refused, StoreUnavailable."""
-        secret = request.cookies.get(COOKIE, "")
-        caller = await self.threads.run(self.callers.find, secret) if secret else None
+        """With whose key the browser is logged in; None without a valid one. Raises Refused, StoreUnavailable."""
+        token = request.cookies.get(cookie_of(request), "")
+        key_hash = await self.logins.key_hash(token, host_of(request)) if token else None
+        caller = await self.threads.run(self.callers.find_hashed, key_hash) if key_hash else None
         if caller is None:
             return None
         wait_s = await self.rates.admit(caller.key_id, caller.requests_per_minute or self.requests_per_minute)
@@ -159,20 +168,25 @@ class Explorer:
         secret, wanted = form.get("key", "").strip(), form.get("next", "/")
         try:
             found = await self.threads.run(self.callers.find, secret) if len(secret) <= MAX_SECRET_CHARS else None
+            if found is None:
+                return _login(wanted, "No key that holds is written so. A revoked key does not hold either.")
+            token = await self.logins.begin(hashed(secret), host_of(request))
         except MemForestError as error:
             return _failed(problem_of(error), None)
-        if found is None:
-            return _login(wanted, "No key that holds is written so. A revoked key does not hold either.")
         response = _moved(next_page(wanted))
-        remember(response, request, secret)
+        remember(response, request, token)
         return response
 
     async def _log_out(self, request: Request) -> Response:
         form = await _form(request)
         if isinstance(form, Refused):
             return _failed(form.problem, None)
+        try:
+            await self.logins.end(request.cookies.get(cookie_of(request), ""))
+        except MemForestError as error:
+            return _failed(problem_of(error), None)
         response = _moved("/login")
-        forget(response)
+        forget(response, request)
         return response
 
 
@@ -182,11 +196,14 @@ async def _form(request: Request) -> dict[str, str] | Refused:
         sentence = "This form was not sent by a page of this server: open the page here and try again."
         return Refused(HTTPStatus.FORBIDDEN, "foreign_form", sentence)
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_FORM_BYTES:
-            sentence = f"Send at most {MAX_FORM_BYTES:,} bytes in one form."
-            return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_long", sentence)
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM_BYTES:
+                sentence = f"Send at most {MAX_FORM_BYTES:,} bytes in one form."
+                return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_long", sentence)
+    except Refused as error:  # it came too slowly
+        return error
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:

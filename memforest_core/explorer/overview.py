@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from memforest_core.domain.pages import Page
 from memforest_core.explorer.drawing import shares
 from memforest_core.explorer.visits import Moved, Outcome, Shown, Visit, href
-from memforest_core.keys.records import Caller
 from memforest_core.observe.records import CostBy, CostFilter, Spent, SpentOn
 from memforest_core.reading.records import StoredOwner
 
@@ -58,17 +57,11 @@ def _owners(visit: Visit, prefix: str, cursor: str | None, limit: int) -> Page[S
     reading, caller = visit.memory.services.reading, visit.caller
     if caller.owners is None:
         return reading.owners(caller.tenant, prefix=prefix, limit=limit, cursor=cursor)
-    start = _beginning(caller)
+    start = caller.owners_begin
     if not (start.startswith(prefix) or prefix.startswith(start)):
         return Page(())
     found = reading.owners(caller.tenant, prefix=max(start, prefix, key=len), limit=READ_AT_ONCE, cursor=cursor)
     return Page(tuple(each for each in found.items if caller.may_ask_of(each.owner)), found.cursor)
-
-
-def _beginning(caller: Caller) -> str:
-    """What all owners that a pattern matches begin with."""
-    pattern = caller.owners or ""
-    return pattern[: min((pattern.find(sign) for sign in "*?[" if sign in pattern), default=len(pattern))]
 
 
 def _hours(since: datetime, rows: tuple[SpentOn, ...]) -> list[tuple[str, Spent]]:

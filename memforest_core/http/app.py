@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from memforest_core import __version__
 from memforest_core.api import MemForest
 from memforest_core.async_calls import Threads
 from memforest_core.explorer.app import Explorer
+from memforest_core.explorer.login import Logins
 from memforest_core.http import agents, bundles, endpoints, mem0, problems, streams
 from memforest_core.http.counting import Counted
 from memforest_core.http.gate import Gate, Limits
@@ -48,27 +50,30 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
     threads = Threads(settings.server.threads)
     memories = endpoints.Memories(memory, threads)
     tools, tool_routes = agents.make_endpoint(memories)
-    rates = Rates(client_address(settings.broker.url.get_secret_value()))
+    redis = client_address(settings.broker.url.get_secret_value())
+    rates, logins = Rates(redis), Logins(redis)
 
     @asynccontextmanager
     async def running(_app: FastAPI) -> AsyncIterator[None]:
         async with tools.session_manager.run():
             yield
         await rates.close()
+        await logins.close()
         await threads.close(lambda: None)
 
     app = _with_operations(FastAPI(**_HEAD, lifespan=running), memories)
     problems.register(app)
     callers = Callers(memory.services.engine)
-    most = settings.server.requests_per_minute
+    own = settings.server
+    others = {PREFIX + BUNDLE: own.max_bundle_mb * MEBIBYTE, PREFIX + streams.BULK.path: math.inf}
+    limits = Limits(int(own.max_body_mb * MEBIBYTE), own.requests_per_minute, own.streams_per_key, others)
     app.add_middleware(
         Gate,
         callers=callers,
         rates=rates,
-        limits=Limits(int(settings.server.max_body_mb * MEBIBYTE), most),
+        limits=limits,
         threads=threads,
         guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
-        unbounded=frozenset({PREFIX + BUNDLE, PREFIX + streams.BULK.path}),
     )
     if registry is not None:
         app.add_middleware(Counted, registry=registry)
@@ -78,7 +83,7 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
         await threads.run(check_ready, memory.services.engine)
 
     _add_health(app, check)
-    app.router.routes.extend(Explorer(memory, threads, callers, rates, most).routes)
+    app.router.routes.extend(Explorer(memory, threads, callers, rates, logins, limits.requests_per_minute).routes)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

@@ -17,6 +17,7 @@ from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.http.endpoints import JSON, Memories, caller_of, check_owners, check_scope
 from memforest_core.http.problems import RESPONSES
 from memforest_core.remote.routes import BUNDLE, COUNTS
+from memforest_core.transfer.bundles.reader import HEAD_BYTES, check_beginning
 from memforest_core.work.records import Numbers
 
 MEDIA_TYPE = "application/octet-stream"
@@ -90,7 +91,12 @@ def register(router: APIRouter, memories: Memories) -> None:
         with tempfile.TemporaryDirectory(prefix="memforest-import-") as place:
             path = Path(place) / "bundle"
             with path.open("wb") as file:
+                head = b""
                 async for chunk in request.stream():
+                    if len(head) < HEAD_BYTES and chunk:
+                        head += chunk[:HEAD_BYTES]
+                        if len(head) >= HEAD_BYTES:
+                            check_beginning(head)
                     await memory.threads.run(file.write, chunk)
             return await memory.lifecycle.import_(
                 path, owner, vectors=vectors, actor=_named(caller.name, actor), dry_run=dry_run

@@ -17,8 +17,6 @@ from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError
 if TYPE_CHECKING:
     import socket
 
-    from memforest_core.settings import Settings
-
 WATCH_S = 1.0
 
 
@@ -33,6 +31,13 @@ def serve(
     processes: Annotated[
         int, typer.Option(min=1, max=64, help="Processes that answer; one that dies is restarted.")
     ] = 1,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="Addresses of the proxies whose X-Forwarded headers are believed; the setting server.proxy.",
+            show_default=False,
+        ),
+    ] = None,
     data: DataOption = None,
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and serve nothing.")] = False,
     as_json: JsonOption = False,
@@ -64,12 +69,12 @@ def serve(
     listening = listen(own.host if host is None else host, own.port if port is None else port)
     _announce(address_of(listening), processes, as_json)
     if processes == 1:
-        _serve(listening, data)
+        _serve(listening, data, proxy)
     else:
-        _serve_in(processes, listening, settings)
+        _serve_in(processes, listening, proxy)
 
 
-def _serve(listening: socket.socket, data: Path | None, place: int = 0) -> None:
+def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place: int = 0) -> None:
     """Answer in this process until it is told to stop; its metrics are ``place`` ports after the setting's."""
     from memforest_core.cli.opening import opened_memory
     from memforest_core.http.serving import HttpServer
@@ -86,14 +91,14 @@ def _serve(listening: socket.socket, data: Path | None, place: int = 0) -> None:
             at = port + place if port else 0
             undo.enter_context(serve_metrics(telemetry, backlog, settings.observe.metrics_host, at))
             registry = telemetry.registry
-        server = HttpServer(memory, listening, registry)
+        server = HttpServer(memory, listening, registry, proxy)
         server.start()
         while server.running and not stop.wait(WATCH_S):
             pass
         server.stop()
 
 
-def _serve_in(processes: int, listening: socket.socket, settings: Settings) -> None:
+def _serve_in(processes: int, listening: socket.socket, proxy: str | None) -> None:
     """Answer in several processes on one socket."""
     from memforest_core.http.serving import STOP_S
     from memforest_workers.supervisor import Supervisor
@@ -102,7 +107,7 @@ def _serve_in(processes: int, listening: socket.socket, settings: Settings) -> N
         import structlog
 
         try:
-            _serve(listening, None, place)
+            _serve(listening, None, proxy, place)
         except MemForestError as error:
             structlog.get_logger(__name__).error("server_not_started", code=error.code, reason=error.message)
             return exit_code(error)

@@ -19,7 +19,7 @@ from memforest_core.async_calls import Threads
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Route, Verb
 from memforest_core.handles import Operation
-from memforest_core.http.gate import CALLER
+from memforest_core.http.gate import ADMISSION, CALLER, Admission
 from memforest_core.http.problems import RESPONSES, OwnerUnknown, Refused
 from memforest_core.http.wire import ACTOR, body_model, parameters, returned, told
 from memforest_core.keys.records import Caller
@@ -52,6 +52,12 @@ def caller_of(request: Request) -> Caller:
     """Who sends a request that passed the gate."""
     caller: Caller = request.scope[CALLER]
     return caller
+
+
+def admission_of(request: Request) -> Admission:
+    """The admission of a request that passed the gate."""
+    admission: Admission = request.scope[ADMISSION]
+    return admission
 
 
 def method_of(route: Route) -> Callable[..., Any]:

@@ -1,10 +1,13 @@
-"""What each request passes before anything of it is read: its key, its rate, and the size of its body."""
+"""What each request passes before anything of it is read: its key, its rate, the size and the pace of its body."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest_core.async_calls import Threads
 from memforest_core.errors import MemForestError
-from memforest_core.http.problems import Refused, answer, problem_of
+from memforest_core.http.problems import Problem, Refused, answer, problem_of
 from memforest_core.http.rates import Rates
 from memforest_core.keys.records import Caller
 from memforest_core.keys.service import Callers
@@ -23,16 +26,81 @@ KINDS = ("bearer", "token")
 """What a key is sent as; clients of mem0 send ``Token``."""
 
 
+T = TypeVar("T")
+
+ADMISSION = "memforest.admission"
+"""Where a request's scope has the admission of its key."""
+CHECK_S = 0.5
+"""What runs on for a key is ended so long after this process knows of its revocation."""
+SLACK_S = 20.0
+"""A body may fall so far behind its pace while the app waits for it."""
+BYTES_A_SECOND = 1_024
+"""The pace of a body."""
+STREAM_SLACK_S = 60.0
+"""A stream of sessions may be silent for so long; it has no pace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may be."""
+    """What requests may be."""
 
     body_bytes: int
     requests_per_minute: int
+    streams_per_key: int
+    others: Mapping[str, float]
+    """Bytes of bodies of paths that have a limit of their own; infinite for streams."""
+
+
+class Admission:
+    """The key of one request, for as long as the request takes."""
+
+    def __init__(self, secret: str, callers: Callers, rates: Rates, limits: Limits, threads: Threads) -> None:
+        self._secret = secret
+        self._callers = callers
+        self._rates = rates
+        self._threads = threads
+        self.limits = limits
+
+    async def caller(self) -> Caller:
+        """Whose key it is. Raises Refused for a key that is not valid (any more), StoreUnavailable."""
+        caller = self._callers.known(self._secret)
+        if caller is None and self._secret:
+            caller = await self._threads.run(self._callers.find, self._secret)
+        if caller is None:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "unauthorized",
+                "Send a key that is not revoked as Authorization: Bearer KEY; memforest keys create makes one.",
+            )
+        return caller
+
+    async def count(self) -> Caller:
+        """Count one request of the key. Raises Refused when it has used up its rate, and as ``caller`` does."""
+        caller = await self.caller()
+        wait_s = await self._rates.admit(caller.key_id, caller.requests_per_minute or self.limits.requests_per_minute)
+        if wait_s > 0:
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "rate_limited",
+                "This key has sent its requests of this minute.",
+                retry_after=wait_s,
+            )
+        return caller
+
+    async def during(self, awaited: Awaitable[T]) -> T:
+        """A result that may take long. Cancels it and raises Refused when the key is revoked meanwhile."""
+        task = asyncio.ensure_future(awaited)
+        try:
+            while not (await asyncio.wait({task}, timeout=CHECK_S))[0]:
+                await self.caller()
+            await self.caller()
+            return await task
+        finally:
+            task.cancel()
 
 
 class Gate:
-    """ASGI middleware over what needs a key."""
+    """ASGI middleware over all requests; those of guarded paths need a key."""
 
     def __init__(
         self,
@@ -42,65 +110,33 @@ class Gate:
         limits: Limits,
         threads: Threads,
         guarded: Callable[[str], bool],
-        unbounded: frozenset[str],
     ) -> None:
-        """``guarded`` says of a path whether it needs a key; bodies of ``unbounded`` paths may have any length."""
+        """``guarded`` says of a path whether it needs a key."""
         self._app = app
-        self._callers = callers
-        self._rates = rates
+        self._parts = (callers, rates, limits, threads)
         self._limits = limits
-        self._threads = threads
         self._guarded = guarded
-        self._unbounded = unbounded
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer with a problem."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers, admission = Headers(scope=scope), None
         guarded = self._guarded(scope["path"])
         send = _headed(send, private=guarded)
-        if not guarded:
-            await self._app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
         try:
-            caller = await self._admitted(headers)
-            body = None if scope["path"] in self._unbounded else _Body(receive, send, headers, self._limits.body_bytes)
-        except Refused as error:
-            await answer(error.problem)(scope, receive, send)
-            return
-        except MemForestError as error:
+            if guarded:
+                kind, _, secret = headers.get("authorization", "").partition(" ")
+                admission = Admission(secret.strip() if kind.lower() in KINDS else "", *self._parts)
+                scope[CALLER] = await admission.count()
+                scope[ADMISSION] = admission
+            most = self._limits.others.get(scope["path"], self._limits.body_bytes)
+            body = _Body(receive, send, headers, most, admission)
+        except (Refused, MemForestError) as error:
             await answer(problem_of(error))(scope, receive, send)
             return
-        scope[CALLER] = caller
-        if body is None:
-            await self._app(scope, receive, send)
-        else:
-            await self._app(scope, body.receive, body.send)
-
-    async def _admitted(self, headers: Headers) -> Caller:
-        """Who sends a request with these headers. Raises Refused, StoreUnavailable."""
-        kind, _, secret = headers.get("authorization", "").partition(" ")
-        secret = secret.strip() if kind.lower() in KINDS else ""
-        caller = self._callers.known(secret)
-        if caller is None and secret:
-            caller = await self._threads.run(self._callers.find, secret)
-        if caller is None:
-            raise Refused(
-                HTTPStatus.UNAUTHORIZED,
-                "unauthorized",
-                "Send a key that is not revoked as Authorization: Bearer KEY; memforest keys create makes one.",
-            )
-        wait_s = await self._rates.admit(caller.key_id, caller.requests_per_minute or self._limits.requests_per_minute)
-        if wait_s > 0:
-            raise Refused(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "rate_limited",
-                "This key has sent its requests of this minute.",
-                retry_after=wait_s,
-            )
-        return caller
+        await self._app(scope, body.receive, body.send)
 
 
 def _headed(send: Send, *, private: bool) -> Send:
@@ -120,9 +156,14 @@ def _headed(send: Send, *, private: bool) -> Send:
 
 
 class _Body:
-    """The body of one request, of at most ``most`` bytes; a longer one is answered, whatever reads it makes of that."""
+    """The body of one request: its bytes and its pace are bounded, and it ends with its key.
 
-    def __init__(self, receive: Receive, send: Send, headers: Headers, most: int) -> None:
+    A body that breaks a bound is answered, whatever reads it makes of that.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, headers: Headers, most: float, admission: Admission | None
+    ) -> None:
         """Raises Refused at once for a length that is announced."""
         announced = headers.get("content-length", "0")
         if not announced.isdigit() or int(announced) > most:
@@ -130,27 +171,55 @@ class _Body:
         self._receive = receive
         self._send = send
         self._most = most
+        self._admission = admission
         self._got = 0
-        self._answered = False
+        self._whole = False
+        self._slack_s = self._most_slack_s = STREAM_SLACK_S if most == math.inf else SLACK_S
+        self._pace = 1 if most == math.inf else BYTES_A_SECOND
+        self._refused: Problem | None = None
+        self._started = False
 
     async def receive(self) -> Message:
-        message = await self._receive()
-        self._got += len(message.get("body", b""))
+        if self._whole:
+            return await self._receive()
+        try:
+            return await self._next()
+        except (Refused, MemForestError) as error:
+            self._refused = problem_of(error)
+            raise
+
+    async def _next(self) -> Message:
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        coming = self._receive()
+        try:
+            async with asyncio.timeout(self._slack_s):
+                message = await (coming if self._admission is None else self._admission.during(coming))
+        except TimeoutError:
+            raise Refused(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "request_too_slow",
+                f"Send at least {self._pace:,} bytes a second, and pause for less than {self._most_slack_s:.0f} s.",
+            ) from None
+        got = len(message.get("body", b""))
+        self._got += got
+        self._slack_s = min(self._most_slack_s, self._slack_s - (loop.time() - asked) + got / self._pace)
+        self._whole = not message.get("more_body", False)
         if self._got > self._most:
             raise _too_long(self._most)
         return message
 
     async def send(self, message: Message) -> None:
-        if self._got <= self._most:
+        if self._refused is None or self._started:
+            self._started = True
             await self._send(message)
-        elif not self._answered:
-            self._answered = True
-            await answer(_too_long(self._most).problem)({"type": "http"}, self._receive, self._send)
+        elif message["type"] == "http.response.start":
+            await answer(self._refused)({"type": "http"}, self._receive, self._send)
 
 
-def _too_long(most: int) -> Refused:
+def _too_long(most: float) -> Refused:
     return Refused(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "body_too_long",
-        f"Send at most {most:,} bytes in one request, or split it.",
+        f"Send at most {most:,.0f} bytes in one request, or split it.",
     )

@@ -137,8 +137,10 @@ def status_of(error: MemForestError) -> HTTPStatus:
             return HTTPStatus.BAD_REQUEST
 
 
-def problem_of(error: MemForestError) -> Problem:
-    """An error of the library as a problem."""
+def problem_of(error: MemForestError | Refused) -> Problem:
+    """An error of the library, or of the server itself, as a problem."""
+    if isinstance(error, Refused):
+        return error.problem
     status = status_of(error)
     retry_after = getattr(error, "retry_after", None)
     if retry_after is None and status is HTTPStatus.SERVICE_UNAVAILABLE:
@@ -168,12 +170,9 @@ def register(app: FastAPI) -> None:
     """Answer every error of this app with a problem."""
 
     @app.exception_handler(MemForestError)
-    async def library(_request: Request, error: MemForestError) -> Response:
-        return answer(problem_of(error))
-
     @app.exception_handler(Refused)
-    async def refused(_request: Request, error: Refused) -> Response:
-        return answer(error.problem)
+    async def expected(_request: Request, error: MemForestError | Refused) -> Response:
+        return answer(problem_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_request: Request, error: RequestValidationError) -> Response:

@@ -17,6 +17,13 @@ MOST_KEYS = 10_000
 """Keys that a process counts by itself while Redis is away."""
 
 
+def open_redis(address: str) -> Redis:
+    """A client for asyncio that fails within seconds; it connects on first use."""
+    return Redis.from_url(
+        address, decode_responses=True, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, protocol=2
+    )
+
+
 class Rates:
     """Counts requests in Redis by a sliding window: of the minute before counts the share that is still inside.
 
@@ -25,11 +32,7 @@ class Rates:
 
     def __init__(self, address: str | None, clock: Callable[[], float] = time.time) -> None:
         """``address`` is that of Redis; None: this process counts for itself."""
-        self._redis: Redis | None = None
-        if address is not None:
-            self._redis = Redis.from_url(
-                address, decode_responses=True, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, protocol=2
-            )
+        self._redis = None if address is None else open_redis(address)
         self._resting_until = 0.0
         self._clock = clock
         self._own: dict[UUID, tuple[int, int, int]] = {}

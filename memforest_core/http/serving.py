@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from memforest_core.api import MemForest
 from memforest_core.errors import InvalidSettings
 from memforest_core.http.app import make_app
+from memforest_core.http.connections import bounded
 
 STOP_S = 10
 """Requests under way get so many seconds when the server stops; waiting clients ask again elsewhere."""
@@ -46,8 +47,16 @@ def address_of(listening: socket.socket) -> str:
 class HttpServer:
     """Serves a memory on a socket; it closes neither before ``stop``."""
 
-    def __init__(self, memory: MemForest, listening: socket.socket, registry: CollectorRegistry | None = None) -> None:
-        """Requests are counted in the ``registry``, if there is one."""
+    def __init__(
+        self,
+        memory: MemForest,
+        listening: socket.socket,
+        registry: CollectorRegistry | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        """Requests are counted in the ``registry``, if there is one. ``proxy`` is used instead of server.proxy."""
+        own = memory.settings.server
+        proxy = own.proxy if proxy is None else proxy
         self.address = address_of(listening)
         self._socket = listening
         config = uvicorn.Config(
@@ -57,6 +66,10 @@ class HttpServer:
             server_header=False,
             timeout_graceful_shutdown=STOP_S,
             lifespan="on",
+            http=bounded(own.max_connections, per_address=not proxy),
+            ws="none",
+            proxy_headers=bool(proxy),
+            forwarded_allow_ips=proxy,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(

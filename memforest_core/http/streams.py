@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -18,8 +20,18 @@ from starlette.types import Scope as ASGIScope
 from memforest_core.aio import AsyncMemForest
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
-from memforest_core.http.endpoints import Memories, called_on, caller_of, check_owners, check_scope, method_of
-from memforest_core.http.problems import RESPONSES, Problem, Refused, invalid, problem_of
+from memforest_core.http.endpoints import (
+    Memories,
+    admission_of,
+    called_on,
+    caller_of,
+    check_owners,
+    check_scope,
+    method_of,
+)
+from memforest_core.http.gate import Admission
+from memforest_core.http.polling import POLL_S, Polled, SharedPoll
+from memforest_core.http.problems import RESPONSES, Problem, Refused, answer, invalid, problem_of
 from memforest_core.http.wire import body_model, parameters, told
 from memforest_core.keys.records import Caller
 from memforest_core.remote.records import Stored
@@ -33,7 +45,6 @@ OF_SESSION = Route("session_events", Verb.GET, "/sessions/events", Scope.READ)
 OF_OPERATION = Route("operation_events", Verb.GET, "/operations/{operation}/events", Scope.READ, owners=())
 LINE_BYTES = 16 << 20
 """One session of a stream has at most so many bytes."""
-LOOK_S = 0.5
 ALIVE_S = 15.0
 """A comment is sent after so long without an event: proxies close silent connections."""
 ROOM_S = 60.0
@@ -54,6 +65,7 @@ def register(router: APIRouter, memories: Memories) -> None:
     """Serve all three."""
     enqueue = ROUTES["enqueue"]
     session = body_model("enqueue", parameters(method_of(enqueue)), {})
+    poll, open_streams = SharedPoll(), Counter[UUID]()
 
     @router.post(
         BULK.path,
@@ -69,7 +81,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         caller = caller_of(request)
         check_scope(caller, BULK)
         memory = memories.of(caller.tenant)
-        return _Answers(_bulk(request, caller, memory, session))
+        return _Bounded(_Answers(_bulk(request, caller, memory, session)), open_streams, request)
 
     @router.get(
         OF_SESSION.path,
@@ -86,7 +98,9 @@ def register(router: APIRouter, memories: Memories) -> None:
         check_owners(caller, OF_SESSION, {"owner": owner})
         memory = memories.of(caller.tenant)
         first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
-        return _events(lambda: memory.status(owner, session_id), first, lambda found: found.ready, timeout_s)
+        watching = poll.watching((caller.tenant, owner, session_id), lambda: memory.status(owner, session_id), first)
+        sent = _events(watching, admission_of(request), lambda found: found.ready, timeout_s)
+        return _Bounded(sent, open_streams, request)
 
     @router.get(
         OF_OPERATION.path,
@@ -104,7 +118,33 @@ def register(router: APIRouter, memories: Memories) -> None:
         lifecycle = memories.of(caller.tenant).lifecycle
         task = TaskId(operation)
         first: OperationTask = await lifecycle.operation(task)
-        return _events(lambda: lifecycle.operation(task), first, lambda found: found.finished, timeout_s)
+        watching = poll.watching((caller.tenant, task), lambda: lifecycle.operation(task), first)
+        sent = _events(watching, admission_of(request), lambda found: found.finished, timeout_s)
+        return _Bounded(sent, open_streams, request)
+
+
+class _Bounded(Response):
+    """A stream, unless its key has as many open as it may."""
+
+    def __init__(self, stream: Response, open_streams: Counter[UUID], request: Request) -> None:
+        super().__init__()
+        self._stream = stream
+        self._open = open_streams
+        self._key = caller_of(request).key_id
+        self._most = admission_of(request).limits.streams_per_key
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        if self._open[self._key] >= self._most:
+            sentence = f"This key has {self._most} streams open, which is its limit: end one of them first."
+            too_many = Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many_streams", sentence, retry_after=POLL_S)
+            await answer(too_many.problem)(scope, receive, send)
+            return
+        self._open[self._key] += 1
+        try:
+            await self._stream(scope, receive, send)
+        finally:
+            self._open[self._key] -= 1
+            self._open += Counter()  # drops keys that have none
 
 
 class _Answers(Response):
@@ -128,81 +168,108 @@ async def _bulk(
     request: Request, caller: Caller, memory: AsyncMemForest, model: type[BaseModel]
 ) -> AsyncIterator[bytes]:
     """One answer a line."""
-    number = 0
-    async for line in _lines(request):
-        number += 1
-        if not line.strip():
-            continue
-        answer = Line(line=number)
-        try:
-            if len(line) > LINE_BYTES:
-                raise Refused(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    "line_too_long",
-                    f"Send at most {LINE_BYTES} bytes a line: give this session by several requests.",
-                )
-            given = model.model_validate_json(line)
-            arguments = {name: getattr(given, name) for name in given.model_fields_set}
-            check_owners(caller, BULK, arguments)
-            arguments.setdefault("backfill", True)
-            arguments.setdefault("room_timeout_s", ROOM_S)
-            answer.stored = told(await called_on(memory, ROUTES["enqueue"])(**arguments))
-        except ValidationError as error:
-            answer.problem = invalid(error.errors())
-        except Refused as error:
-            answer.problem = error.problem
-        except MemForestError as error:
-            answer.problem = problem_of(error)
-            yield _line(answer)
-            if isinstance(error, QuotaExceeded) or not isinstance(error, CallerError):
-                return  # what follows would fail alike: the caller sends it again later
-            continue
-        yield _line(answer)
+    admission, number = admission_of(request), 0
+    try:
+        async for line in _lines(request):
+            number += 1
+            if not line.strip():
+                continue
+            answered = Line(line=number)
+            try:
+                arguments = _arguments(line, model)
+                check_owners(caller, BULK, arguments)
+            except ValidationError as error:
+                answered.problem = invalid(error.errors())
+            except Refused as error:
+                answered.problem = problem_of(error)
+            else:
+                await admission.count()
+                try:
+                    # A line waits for room: the key may be revoked meanwhile.
+                    stored = await admission.during(called_on(memory, ROUTES["enqueue"])(**arguments))
+                    answered.stored = told(stored)
+                except CallerError as error:
+                    if isinstance(error, QuotaExceeded):
+                        raise
+                    answered.problem = problem_of(error)
+            yield _line(answered)
+    except (Refused, MemForestError) as error:
+        # What follows would fail alike: the caller sends it again later.
+        yield _line(Line(line=number, problem=problem_of(error)))
 
 
-def _line(answer: Line) -> bytes:
-    return answer.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
+def _arguments(line: bytes, model: type[BaseModel]) -> dict[str, Any]:
+    """The arguments of a line's session. Raises Refused, ValidationError."""
+    if len(line) > LINE_BYTES:
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "line_too_long",
+            f"Send at most {LINE_BYTES} bytes a line: give this session by several requests.",
+        )
+    given = model.model_validate_json(line)
+    arguments = {name: getattr(given, name) for name in given.model_fields_set}
+    return {"backfill": True, "room_timeout_s": ROOM_S, **arguments}
+
+
+def _line(answered: Line) -> bytes:
+    return answered.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
 
 
 async def _lines(request: Request) -> AsyncIterator[bytes]:
     """The lines of a body as they come; one that is too long is cut, and the last."""
-    rest = b""
+    rest = bytearray()
     async for chunk in request.stream():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
+        *ended, last = chunk.split(b"\n")
+        for part in ended:
+            rest += part
+            yield bytes(rest)
+            rest.clear()
+        rest += last
         if len(rest) > LINE_BYTES:
-            yield rest
-            return
+            break
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
-def _events(look: Callable[[], Awaitable[Any]], first: Any, ended: Callable[[Any], bool], timeout_s: float) -> Response:
-    """Each change as an event ``progress``, the last one as ``end``; ``timeout`` when the time is over."""
-    adapter = TypeAdapter(type(first))
+def _events(
+    watching: AbstractContextManager[Polled], admission: Admission, ended: Callable[[Any], bool], timeout_s: float
+) -> Response:
+    """Each change as an event ``progress``, the last one as ``end``; ``timeout`` when the time is over.
+
+    A key that is revoked ends the stream with a ``problem``.
+    """
 
     async def events() -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        ends, spoke, shown, found = loop.time() + timeout_s, loop.time(), b"", first
-        while True:
-            data = adapter.dump_json(found)
-            if ended(found):
-                yield _event("end", data)
-                return
-            if data != shown:
-                yield _event("progress", data)
-                shown, spoke = data, loop.time()
-            elif loop.time() - spoke > ALIVE_S:
-                yield b": still waiting\n\n"
-                spoke = loop.time()
-            if loop.time() >= ends:
-                yield _event("timeout", json.dumps({}).encode())
-                return
-            await asyncio.sleep(LOOK_S)
-            found = await look()
+        ends, spoke, shown = loop.time() + timeout_s, loop.time(), None
+        with watching as polled:
+            found = polled.latest
+            while True:
+                if ended(found):
+                    yield _event("end", _data(found))
+                    return
+                if found != shown:
+                    yield _event("progress", _data(found))
+                    shown, spoke = found, loop.time()
+                elif loop.time() - spoke > ALIVE_S:
+                    yield b": still waiting\n\n"
+                    spoke = loop.time()
+                if loop.time() >= ends:
+                    yield _event("timeout", json.dumps({}).encode())
+                    return
+                await asyncio.sleep(POLL_S)
+                try:
+                    await admission.caller()
+                    found = polled.now()
+                except (Refused, MemForestError) as error:
+                    yield _event("problem", problem_of(error).model_dump_json(exclude_none=True).encode())
+                    return
 
     return StreamingResponse(events(), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+def _data(found: Any) -> bytes:
+    return TypeAdapter(type(found)).dump_json(found)
 
 
 def _event(name: str, data: bytes) -> bytes:

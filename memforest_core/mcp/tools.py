@@ -183,7 +183,8 @@ class Tools:
         asker = self._asking(call)
         scope = Scope.READ if dry_run else Scope.WRITE
         meant = asker.owner_of(owner, scope)
-        found = await asker.memory.forget(meant, words, dry_run, actor="mcp", wait=not dry_run, timeout_s=FORGET_S)
+        actor = "mcp" if asker.caller is None else f"{asker.caller.name}: mcp"
+        found = await asker.memory.forget(meant, words, dry_run, actor=actor, wait=not dry_run, timeout_s=FORGET_S)
         facts = "\n".join(f"- {one_line(fact.text)}" for fact in found.facts)
         if not found.facts:
             near = "\n".join(f"- {one_line(fact.text)}" for fact in found.others)

@@ -17,7 +17,7 @@ from benchmarks.support.sayings import said
 from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import TenantId
 from memforest_core.explorer.app import PAGES
-from memforest_core.explorer.login import COOKIE, HEADERS
+from memforest_core.explorer.login import HEADERS
 from memforest_core.explorer.visits import href
 from memforest_core.extract.rows import ExtractRows
 from memforest_core.http.serving import HttpServer, listen
@@ -66,8 +66,10 @@ class Site:
 
     def visitor(self, key: str | None) -> httpx.Client:
         """A browser that has this key, and follows no redirect by itself."""
-        cookies = {} if key is None else {COOKIE: key}
-        return self.clients.enter_context(httpx.Client(base_url=self.address, cookies=cookies, timeout=60.0))
+        client = self.clients.enter_context(httpx.Client(base_url=self.address, timeout=60.0))
+        if key is not None:
+            assert client.post("/login", data={"key": key}, headers=OWN).status_code == 303
+        return client
 
     @property
     def admin(self) -> httpx.Client:
@@ -75,8 +77,8 @@ class Site:
 
 
 @contextmanager
-def serving(stack: Stack) -> Iterator[Site]:
-    server = HttpServer(stack.memory, listen("127.0.0.1", 0))
+def serving(stack: Stack, proxy: str = "") -> Iterator[Site]:
+    server = HttpServer(stack.memory, listen("127.0.0.1", 0), proxy=proxy)
     server.start()
     try:
         with ExitStack() as clients:
@@ -154,11 +156,43 @@ def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(calm: S
     assert key not in shown.text
 
 
-def test_over_tls_the_key_goes_over_tls_only(calm: Site) -> None:
-    behind_a_proxy = {**OWN, "X-Forwarded-Proto": "https"}
-    answer = calm.visitor(None).post("/login", data={"key": calm.secret()}, headers=behind_a_proxy)
+def cookie(answer: httpx.Response) -> tuple[str, set[str]]:
+    first, *rest = answer.headers["set-cookie"].split("; ")
+    return first, set(rest)
 
-    assert "Secure" in answer.headers["set-cookie"].split("; ")
+
+def test_the_cookie_of_a_login_is_not_the_key(calm: Site) -> None:
+    """Given a login, then the cookie neither is the key nor works as one, nor at another host, nor after the end."""
+    key = calm.secret()
+    client = calm.visitor(None)
+    sent, _ = cookie(client.post("/login", data={"key": key}, headers=OWN))
+    token = sent.partition("=")[2]
+
+    def seen(**headers: str) -> bool:
+        answer = httpx.get(f"{calm.address}/owners", headers={"Cookie": sent, **headers})
+        return answer.status_code == 200
+
+    assert key not in sent
+    assert httpx.get(f"{calm.address}/v1/quota", headers={"Authorization": f"Bearer {token}"}).status_code == 401
+    assert seen()
+    assert not seen(Host="evil.example")
+    assert not seen(Cookie=f"{sent.partition('=')[0]}={key}")
+    client.post("/logout", headers=OWN)
+    assert not seen()
+
+
+def test_over_tls_the_cookie_goes_over_tls_only(calm: Site) -> None:
+    """Given a proxy that speaks TLS, then the cookie is a __Host- cookie; a header of anybody else changes nothing."""
+    over_tls = {**OWN, "X-Forwarded-Proto": "https"}
+    with serving(calm.stack, proxy="127.0.0.1") as behind:
+        sent, has = cookie(behind.visitor(None).post("/login", data={"key": calm.secret()}, headers=over_tls))
+        assert sent.startswith("__Host-")
+        assert {"Secure", "Path=/", "HttpOnly"} <= has
+        assert not any(part.startswith("Domain") for part in has)
+        shown = httpx.get(f"{behind.address}/owners", headers={"Cookie": sent, "X-Forwarded-Proto": "https"})
+        assert shown.status_code == 200
+    _, has = cookie(calm.visitor(None).post("/login", data={"key": calm.secret()}, headers=over_tls))
+    assert "Secure" not in has
 
 
 def test_every_page_that_is_linked_can_be_seen_and_holds_to_the_policy(calm: Site) -> None:

@@ -19,12 +19,20 @@ from memforest_core.transfer.bundles.records import FORMAT, LATER, TABLES, Bundl
 from memforest_core.transfer.bundles.schema import APPLICATION_ID, SCHEMA, create, digest_of
 
 MAGIC = b"SQLite format 3\x00"
+HEAD_BYTES = 72
+"""Of a file of SQLite, up to its application id."""
 LARGEST_VALUE = 64 << 20
 """Bytes of one value or row, far above what an honest bundle has."""
 MAX_META = 1 << 20
 
 _HEAD = TypeAdapter(BundleHead)
 _PRAGMAS = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
+
+
+def check_beginning(head: bytes) -> None:
+    """Raise InvalidInput unless a file that begins so may be a bundle; the first ``HEAD_BYTES`` tell."""
+    if head[: len(MAGIC)] != MAGIC or head[68:72] != APPLICATION_ID.to_bytes(4, "big"):
+        raise InvalidInput("This file is no bundle of MemForest.", code="not_a_bundle")
 
 
 class BundleReader:

@@ -29,7 +29,7 @@ def client(node: Node) -> httpx.Client:
     return httpx.Client(base_url=node.address, headers={"Authorization": f"Bearer {node.key()}"}, timeout=60)
 
 
-ID = str(uuid4())
+ID = "5f2b7c1e-8a4d-4c3b-9e6f-1a2b3c4d5e6f"
 MOMENTS = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-01-01T00:00:00", "x", "\x00", "\ud800")
 CURSORS = (
     *((path, forged(moment, ID)) for path in ("sessions", "topics") for moment in MOMENTS),

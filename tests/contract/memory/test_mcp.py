@@ -123,3 +123,17 @@ def test_results_fit_their_budget(node: Node) -> None:
         assert 0 < len(text_of(found)) <= 4 * 100
 
     over_http(node, node.key(), use)
+
+
+def test_a_deletion_by_an_agent_names_its_key_in_the_audit(node: Node) -> None:
+    owner = f"agent-{uuid4()}"
+
+    async def use(client: Client) -> None:
+        await client.call_tool("remember", {"text": "I moved to Lisbon in May 2026.", "owner": owner})
+        node.memory.flush(owner)
+        told = await client.call_tool("forget", {"words": "that I moved to Lisbon", "dry_run": False, "owner": owner})
+        assert "forgotten" in text_of(told)
+
+    over_http(node, node.key(), use)
+    actors = {entry.actor for entry in node.memory.lifecycle.audit(owner, action="erase")}
+    assert actors == {"test: mcp"}
