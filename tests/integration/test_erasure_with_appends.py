@@ -41,27 +41,27 @@ MORE: dict[str, Any] = {"role": "user", "name": "Bob", "content": "I bought a bl
 
 
 @pytest.fixture
-def told(pipeline: Stack) -> Stack:
+def filled(pipeline: Stack) -> Stack:
     tell(pipeline)
     pipeline.drive()
     return pipeline
 
 
-def add_one(told: Stack, transaction: sa.Connection | None = None) -> None:
-    told.memory.client.append("bob", "garage", MORE, transaction=transaction)
+def add_one(filled: Stack, transaction: sa.Connection | None = None) -> None:
+    filled.memory.client.append("bob", "garage", MORE, transaction=transaction)
 
 
-def add_three(told: Stack, transaction: sa.Connection | None = None) -> None:
-    told.memory.client.enqueue("bob", "garage", [*GARAGE, MORE, MORE, MORE], transaction=transaction)
+def add_three(filled: Stack, transaction: sa.Connection | None = None) -> None:
+    filled.memory.client.enqueue("bob", "garage", [*GARAGE, MORE, MORE, MORE], transaction=transaction)
 
 
 @contextmanager
-def waiting(told: Stack, called: Callable[[], object], others: int = 0) -> Iterator[None]:
+def waiting(filled: Stack, called: Callable[[], object], others: int = 0) -> Iterator[None]:
     """A call in another thread that has come to wait for a lock, as ``others`` do; it is over at the end of the block."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(called)
         deadline = time.monotonic() + 60
-        while one(told, LOCKED) <= others:
+        while one(filled, LOCKED) <= others:
             assert time.monotonic() < deadline and not running.done()
             time.sleep(0.01)
         yield
@@ -69,124 +69,124 @@ def waiting(told: Stack, called: Callable[[], object], others: int = 0) -> Itera
 
 
 @pytest.mark.parametrize("add", [add_one, add_three])
-def test_what_commits_while_its_session_is_deleted_goes_with_it(told: Stack, add: Callable[..., None]) -> None:
+def test_what_commits_while_its_session_is_deleted_goes_with_it(filled: Stack, add: Callable[..., None]) -> None:
     """Given: a caller's own transaction has extended a session. When: its deletion begins, then the caller commits.
     Then: the whole session is gone, and the receipt is clean."""
-    task = asked(told, session="garage")
-    with told.services.engine.connect() as connection, connection.begin() as transaction:
-        add(told, connection)
-        with waiting(told, lambda: work(told)):
+    task = asked(filled, session="garage")
+    with filled.services.engine.connect() as connection, connection.begin() as transaction:
+        add(filled, connection)
+        with waiting(filled, lambda: work(filled)):
             transaction.commit()
 
-    assert receipt(told, task).clean
-    assert_nowhere(told, "zorblax", "gramophone")
+    assert receipt(filled, task).clean
+    assert_nowhere(filled, "zorblax", "gramophone")
     with pytest.raises(NotFound):
-        told.memory.status("bob", "garage")
-    assert_whole(told)
+        filled.memory.status("bob", "garage")
+    assert_whole(filled)
 
 
 @pytest.mark.parametrize("call", ["append", "enqueue"])
-def test_a_turn_that_waits_for_a_deletion_begins_the_session_again(told: Stack, call: str) -> None:
+def test_a_turn_that_waits_for_a_deletion_begins_the_session_again(filled: Stack, call: str) -> None:
     """Given: the deletion of a session is under way and waits for a cell. When: a turn comes to wait for the session.
     Then: it is the first of a new session under that id."""
-    task = asked(told, session="party")
+    task = asked(filled, session="party")
     calls = {
-        "append": lambda: told.memory.client.append("bob", "party", MORE),
-        "enqueue": lambda: told.memory.client.enqueue("bob", "party", [*PARTY, MORE]),
+        "append": lambda: filled.memory.client.append("bob", "party", MORE),
+        "enqueue": lambda: filled.memory.client.enqueue("bob", "party", [*PARTY, MORE]),
     }
-    engine = told.owner_engine()
+    engine = filled.owner_engine()
     with ExitStack() as over, engine.connect() as other, other.begin() as transaction:
         other.execute(sa.text("SET LOCAL memforest.across = 'on'"))
         other.execute(sa.text("SELECT 1 FROM memforest.cell WHERE text LIKE '%clocks%' FOR UPDATE"))
-        over.enter_context(waiting(told, lambda: work(told)))
-        over.enter_context(waiting(told, calls[call], others=1))
+        over.enter_context(waiting(filled, lambda: work(filled)))
+        over.enter_context(waiting(filled, calls[call], others=1))
         transaction.rollback()
     engine.dispose()
 
-    assert receipt(told, task).clean
-    said_now = [turn.content for turn in told.memory.turns("bob", "party").items]
+    assert receipt(filled, task).clean
+    said_now = [turn.content for turn in filled.memory.turns("bob", "party").items]
     assert said_now == [MORE["content"]] if call == "append" else len(said_now) == len(PARTY) + 1
-    assert_whole(told)
+    assert_whole(filled)
 
 
-def test_a_session_begun_again_under_its_id_is_not_counted_as_left(told: Stack) -> None:
+def test_a_session_begun_again_under_its_id_is_not_counted_as_left(filled: Stack) -> None:
     """Given: all rows of a session are deleted, and its points are still to go. When: a turn comes under that id.
     Then: the receipt of the deletion is clean, and the turn is there."""
-    task, step = held(told, session="garage"), told.services.lifecycle.erasing.step
+    task, step = held(filled, session="garage"), filled.services.lifecycle.erasing.step
     progress: Numbers = {}
     while progress.get(PHASE) != "index":
-        progress = step(told.tenant, task, progress) or {}
-    add_one(told)
-    told.execute("UPDATE memforest.maintenance SET available_at = now()")
-    work(told)
+        progress = step(filled.tenant, task, progress) or {}
+    add_one(filled)
+    filled.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(filled)
 
-    assert receipt(told, task.id).clean
-    assert [turn.content for turn in told.memory.turns("bob", "garage").items] == [MORE["content"]]
-    assert_whole(told)
+    assert receipt(filled, task.id).clean
+    assert [turn.content for turn in filled.memory.turns("bob", "garage").items] == [MORE["content"]]
+    assert_whole(filled)
 
 
-def test_words_said_while_a_speakers_words_are_deleted_go_too(told: Stack) -> None:
+def test_words_said_while_a_speakers_words_are_deleted_go_too(filled: Stack) -> None:
     """Given: a deletion has found no words of a speaker any more. When: the speaker says something before the search
     for what is left. Then: that goes too, and the receipt is clean."""
-    task, step = held(told, speaker="ysolde"), told.services.lifecycle.erasing.step
+    task, step = held(filled, speaker="ysolde"), filled.services.lifecycle.erasing.step
     progress: Numbers = {}
     while progress.get(PHASE) != "scan":
-        progress = step(told.tenant, task, progress) or {}
-    told.memory.client.enqueue("bob", "later", said("I sold my drimble boat again.", name="Ysolde"))
-    told.execute("UPDATE memforest.maintenance SET available_at = now()")
-    work(told)
+        progress = step(filled.tenant, task, progress) or {}
+    filled.memory.client.enqueue("bob", "later", said("I sold my drimble boat again.", name="Ysolde"))
+    filled.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(filled)
 
-    assert receipt(told, task.id).clean
-    assert_nowhere(told, "drimble")
-    assert_whole(told)
+    assert receipt(filled, task.id).clean
+    assert_nowhere(filled, "drimble")
+    assert_whole(filled)
 
 
-def test_a_fact_that_is_deleted_meanwhile_is_not_said_to_be_pinned(told: Stack) -> None:
+def test_a_fact_that_is_deleted_meanwhile_is_not_said_to_be_pinned(filled: Stack) -> None:
     """Given: a pin has come to wait for the deletion of its fact. Then: it says that there is no such fact."""
-    fact = fact_saying(told, "copper kettles")
-    with told.services.engine.connect() as connection, connection.begin() as transaction:
-        connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": told.tenant})
+    fact = fact_saying(filled, "copper kettles")
+    with filled.services.engine.connect() as connection, connection.begin() as transaction:
+        connection.execute(sa.text("SELECT set_config('memforest.tenant', :t, true)"), {"t": filled.tenant})
         connection.execute(sa.text("SELECT 1 FROM memforest.forest WHERE owner = 'bob' FOR NO KEY UPDATE"))
         connection.execute(sa.text("DELETE FROM memforest.occurrence WHERE fact_id = :f"), {"f": fact})
         connection.execute(sa.text("DELETE FROM memforest.fact WHERE fact_id = :f"), {"f": fact})
-        with pytest.raises(NotFound), waiting(told, lambda: told.memory.lifecycle.pin("bob", fact, actor="test")):
+        with pytest.raises(NotFound), waiting(filled, lambda: filled.memory.lifecycle.pin("bob", fact, actor="test")):
             transaction.commit()
 
 
-def test_a_deletion_leaves_other_sessions_to_their_callers(told: Stack) -> None:
+def test_a_deletion_leaves_other_sessions_to_their_callers(filled: Stack) -> None:
     """Given: a caller's own transaction has extended another session. Then: a deletion does not wait for it."""
-    with told.services.engine.connect() as connection, connection.begin() as transaction:
-        told.memory.client.append("bob", "party", MORE, transaction=connection)
-        erase(told, session="garage")
+    with filled.services.engine.connect() as connection, connection.begin() as transaction:
+        filled.memory.client.append("bob", "party", MORE, transaction=connection)
+        erase(filled, session="garage")
         transaction.commit()
-    assert_whole(told)
+    assert_whole(filled)
 
 
 def test_verify_completes_a_deletion_that_left_the_end_of_its_session(
-    told: Stack, monkeypatch: pytest.MonkeyPatch
+    filled: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given: turns that came while a session was deleted stayed without those before them. When: verify repairs. Then:
     they are deleted too, with a receipt, and the session can be sent again."""
-    task = held(told, session="garage")
+    task = held(filled, session="garage")
     scope = scope_of(task)
     assert scope.session is not None
-    with erasing(told.services.engine, told.tenant) as rows:
+    with erasing(filled.services.engine, filled.tenant) as rows:
         first = rows.targets.last_turns(scope.session, 100)
-    add_one(told)
+    add_one(filled)
     monkeypatch.setattr(TargetRows, "last_turns", lambda *_: first)
-    told.execute("UPDATE memforest.maintenance SET available_at = now()")
-    work(told)
+    filled.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(filled)
     monkeypatch.undo()
-    verification = open_verification(told.services.engine, told.services.index, told.services.settings)
+    verification = open_verification(filled.services.engine, filled.services.index, filled.services.settings)
     assert verification.run().results[Check.TURNS].kinds == {"deleted_in_part": 1}
 
     with ThreadPoolExecutor(1) as pool:
         repaired = pool.submit(verification.run, None, None, True)
         while not repaired.done():
-            work(told)
+            work(filled)
         assert repaired.result().violations == 0
-    completed = told.memory.lifecycle.operations()[0]
-    assert completed.actor == "verify" and receipt(told, completed.id).clean
-    assert_nowhere(told, "gramophone")
-    told.memory.client.enqueue("bob", "garage", GARAGE)
-    assert_whole(told)
+    completed = filled.memory.lifecycle.operations()[0]
+    assert completed.actor == "verify" and receipt(filled, completed.id).clean
+    assert_nowhere(filled, "gramophone")
+    filled.memory.client.enqueue("bob", "garage", GARAGE)
+    assert_whole(filled)

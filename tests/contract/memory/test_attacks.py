@@ -119,10 +119,10 @@ def test_a_body_that_stops_coming_ends_the_request(node: Node, monkeypatch: pyte
     )
     with closing(connected(node.address)) as client:
         client.sendall(head.encode())
-        told = answered(client)
+        received = answered(client)
 
-    assert b"Send at least" in told
-    assert told.startswith(b"HTTP/1.1 200 " if path.endswith("stream") else b"HTTP/1.1 408 ")
+    assert b"Send at least" in received
+    assert received.startswith(b"HTTP/1.1 200 " if path.endswith("stream") else b"HTTP/1.1 408 ")
 
 
 def test_when_connections_run_out_the_one_that_waits_longest_for_its_head_is_closed(node: Node) -> None:
@@ -171,11 +171,13 @@ def test_a_stream_counts_each_session_against_the_rate(node: Node) -> None:
     key = {"Authorization": f"Bearer {node.key(requests_per_minute=4)}"}
     owner = f"rate-{uuid4()}"
     sent = [json.dumps({"owner": owner, "session_id": f"s{n}", "turns": [TURN]}) for n in range(10)]
-    told = lines_of(httpx.post(f"{node.address}/v1/sessions/stream", content="\n".join(sent), headers=key, timeout=60))
+    received = lines_of(
+        httpx.post(f"{node.address}/v1/sessions/stream", content="\n".join(sent), headers=key, timeout=60)
+    )
 
-    assert len(told) <= 5
-    assert told[-1]["problem"]["code"] == "rate_limited"
-    assert len(node.memory.sessions(owner).items) == len(told) - 1
+    assert len(received) <= 5
+    assert received[-1]["problem"]["code"] == "rate_limited"
+    assert len(node.memory.sessions(owner).items) == len(received) - 1
 
 
 @contextmanager
@@ -205,10 +207,10 @@ def test_a_revoked_key_ends_its_uploads(node: Node, path: str) -> None:
         try:
             assert began.wait(60)
             revoke()
-            told = sent.result(60)
+            received = sent.result(60)
         finally:
             stop.set()
-    problem = lines_of(told)[-1]["problem"] if path.endswith("stream") else told.json()
+    problem = lines_of(received)[-1]["problem"] if path.endswith("stream") else received.json()
     assert problem["code"] == "unauthorized"
 
 
@@ -217,8 +219,8 @@ def test_a_revoked_key_ends_its_events(node: Node) -> None:
     node.memory.append(owner, "s", {"role": "user", "content": "Held back."})
     with revocable(node) as (secret, revoke):
         address = f"{node.address}/v1/sessions/events?owner={owner}&session_id=s"
-        with httpx.stream("GET", address, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as told:
-            blocks = told.iter_text()
+        with httpx.stream("GET", address, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as received:
+            blocks = received.iter_text()
             assert next(blocks).startswith("event: progress")
             revoke()
             rest = "".join(blocks)
@@ -232,12 +234,12 @@ def test_a_key_has_so_many_streams_open(node: Node) -> None:
     with serving(node, streams_per_key=2) as address, ExitStack() as opened:
         url = f"{address}/v1/sessions/events?owner={owner}&session_id=s"
         mine, others = ({"Authorization": f"Bearer {node.key()}"} for _ in range(2))
-        told = [opened.enter_context(httpx.stream("GET", url, headers=mine, timeout=60)) for _ in range(3)]
+        received = [opened.enter_context(httpx.stream("GET", url, headers=mine, timeout=60)) for _ in range(3)]
         other = opened.enter_context(httpx.stream("GET", url, headers=others, timeout=60))
-        assert [each.status_code for each in (*told, other)] == [200, 200, 429, 200]
-        told[2].read()
-        assert told[2].json()["code"] == "too_many_streams"
-        told[0].close()
+        assert [each.status_code for each in (*received, other)] == [200, 200, 429, 200]
+        received[2].read()
+        assert received[2].json()["code"] == "too_many_streams"
+        received[0].close()
         again = 429
         while again == 429:
             with httpx.stream("GET", url, headers=mine, timeout=60) as tried:
@@ -275,9 +277,9 @@ def test_what_is_no_bundle_is_refused_by_its_first_bytes(node: Node, beginning: 
     )
     with closing(connected(node.address)) as client:
         client.sendall(head.encode() + b"\r\n" + beginning)
-        told = client.recv(65_536)
-    assert told.startswith(b"HTTP/1.1 400 ")
-    assert b"not_a_bundle" in told
+        received = client.recv(65_536)
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert b"not_a_bundle" in received
 
 
 @pytest.mark.parametrize("announced", [True, False])
