@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from memforest_core.api import MemForest
 from memforest_core.async_calls import THREADS, Face, Threads, apart, awaiting, on_thread
@@ -17,6 +17,9 @@ from memforest_core.lifecycle import AsyncLifecycle
 from memforest_core.settings import Settings
 from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
+
+if TYPE_CHECKING:
+    from memforest_core.embedded.node import EmbeddedNode
 
 
 class AsyncDeadLetters(Face[DeadLetters]):
@@ -78,6 +81,11 @@ class AsyncMemForest(Face[MemForest]):
     def services(self) -> Services:
         """As ``MemForest.services``."""
         return self.sync.services
+
+    @property
+    def embedded_node(self) -> EmbeddedNode | None:
+        """As ``MemForest.embedded_node``."""
+        return self.sync.embedded_node
 
     @property
     def client(self) -> MemForestClient:

@@ -19,6 +19,7 @@ NEVER_LEAVE = {
     "WriterAtWork": "the task's own",
     "ServerNotStarted": "for whoever starts single servers",
     "SourceMismatch": "recall ends it in a sentence of ``degraded``",
+    "IndexDamaged": "callers meet it as an IndexUnavailable",
     "PortRefused": "for the command line",
     "BackupUnusable": "for the command line",
 }

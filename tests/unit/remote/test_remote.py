@@ -22,7 +22,7 @@ from memforest_core.remote.client import RemoteDeadLetters, RemoteLifecycle, Rem
 from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
-IN_A_PROCESS = {"connect", "embedded", "for_tenant", "services", "settings"}
+IN_A_PROCESS = {"connect", "embedded", "embedded_node", "for_tenant", "services", "settings"}
 FACES = [
     (MemForest, RemoteMemForest),
     (MemForest, AsyncRemoteMemForest),
