@@ -100,11 +100,7 @@ class Copy:
         """Start the index server; its address."""
         answer = self.files / "index.url"
         self._server = self._fork(Part("index", self._url, self._broker, str(self.files), answer=str(answer)))
-        deadline = time.monotonic() + STARTED_S
-        while not answer.exists():
-            if time.monotonic() > deadline:
-                raise Broken("The index server did not start.")
-            time.sleep(POLL_S)
+        _until_written(answer, self._server, "The index server")
         self._index = answer.read_text()
         answer.unlink()
         return self._index
@@ -149,6 +145,15 @@ class Copy:
         return self._zygote.start(SEVERAL, PART.dump_json(part).decode())
 
 
+def _until_written(path: Path, process: Forked, what: str) -> None:
+    """Wait for the file by which a process reports that it has started. Raises Broken."""
+    deadline = time.monotonic() + STARTED_S
+    while not path.exists():
+        if process.ended or time.monotonic() > deadline:
+            raise Broken(f"{what} did not start.")
+        time.sleep(POLL_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
     """A process under way."""
@@ -168,11 +173,7 @@ class Started:
 
     def begun(self) -> None:
         """Wait until a writer has sent its first turn. Raises Broken."""
-        deadline = time.monotonic() + STARTED_S
-        while not self.answer.with_suffix(BEGUN).exists():
-            if self.process.ended or time.monotonic() > deadline:
-                raise Broken(f"{self.part.role} of {self.part.operations} did not begin.")
-            time.sleep(POLL_S)
+        _until_written(self.answer.with_suffix(BEGUN), self.process, f"Writing, {self.part.operations},")
 
     def end(self) -> Told:
         """What a process tells that nobody kills. Raises Broken."""
@@ -218,10 +219,7 @@ class PairArena(Arena):
                 copy.stop(signal.SIGKILL)
 
     def ends(self, pair: Pair, grown: Prepared) -> Ends:
-        """Run a pair one after the other, in both orders; an operation by itself, if a writer is the other one.
-
-        Raises Broken.
-        """
+        """Run a pair one after the other, in both orders, or an operation without its writer. Raises Broken."""
         before = self.prepared(grown, [name for name in pair if name not in WRITERS])
         states: dict[tuple[str, ...], State] = {}
         events: dict[str, int] = {}

@@ -29,9 +29,9 @@ BEGUN = ".begun"
 QUIET_S = 0.2
 """How long the cell of an appended turn stays open."""
 THREADS = 3
-FEWEST, MOST = 4, 25
+FEWEST, MOST = 4, 20
 """Turns that each thread appends before the operation ends; one more follows."""
-PAUSE_S = 0.15
+PAUSE_S = 0.5
 """The longest pause of a thread between two turns."""
 LATE_S = 0.6
 """The longest delay of a late commit, counted from when the operation was requested or waits for the transaction."""
@@ -42,12 +42,7 @@ SessionOf = tuple[str, str]
 """A session's name and its owner."""
 
 _IMPORTED = ("kyoto", "bob-copy")
-_EARLIER = {
-    ("kyoto", BOB): KYOTO,
-    ("kyoto", PHONE): KYOTO[:2],
-    ("flight", PHONE): PHONE_KYOTO,
-    _IMPORTED: KYOTO,
-}
+_EARLIER = {("kyoto", BOB): KYOTO, ("kyoto", PHONE): KYOTO[:2], ("flight", PHONE): PHONE_KYOTO, _IMPORTED: KYOTO}
 """The turns of each session that is extended. The owner of the last one exists only after the import."""
 _EXTENDED: dict[str, list[SessionOf]] = {
     "merge-live": [("kyoto", BOB), ("kyoto", PHONE), ("flight", PHONE)],
