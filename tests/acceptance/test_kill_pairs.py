@@ -55,9 +55,7 @@ def test_two_at_once_end_as_one_after_the_other(place: PairArena, grown: Prepare
         assert (outcome.differing, outcome.unclean) == ([], []), outcome
 
 
-@pytest.mark.parametrize(
-    "pair", [("erase-session", "late"), ("import", "late"), ("rematerialize", "appends")], ids="+".join
-)
+@pytest.mark.parametrize("pair", [("erase-session", "appends"), ("import", "late")], ids="+".join)
 def test_an_operation_loses_no_turn_that_a_writer_adds(place: PairArena, grown: Prepared, pair: Pair) -> None:
     ends = place.ends(pair, grown)
     assert ends.unclean == []
