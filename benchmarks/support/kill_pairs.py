@@ -21,7 +21,7 @@ from benchmarks.support.hashed_words import HashedWords
 from benchmarks.support.kill_beside import INDEX_TIMEOUT_S, PART, TOLD, Part, Told
 from benchmarks.support.kill_operations import BESIDE
 from benchmarks.support.kill_points import Arena, Broken, Prepared, copy_sparse
-from benchmarks.support.kill_writers import BEGUN, WRITERS, extended_by, wrong_turns
+from benchmarks.support.kill_writers import BEGUN, OVER, WRITERS, extended_by, wrong_turns
 from benchmarks.support.kill_zygote import SEVERAL, Forked, Zygote
 from benchmarks.support.stack import database_settings, stack
 from memforest_core.domain.operations import Answer, Role, answer
@@ -262,6 +262,7 @@ class PairArena(Arena):
                 told = copy.start("beside", [name], at=point.at).told()
                 if killed := told is None:
                     told = copy.start("beside", [name]).end()
+                writer.answer.with_suffix(OVER).touch()
                 extended = writer.end()
                 copy.start("beside").end()
                 end = copy.start("look", [name]).end()

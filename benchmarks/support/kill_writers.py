@@ -24,16 +24,16 @@ from memforest_core.errors import QuotaExceeded, RetryableError
 
 WRITERS = APPENDS, LATE = "appends", "late"
 """Threads that append to one session; a caller's own transaction that extends it and commits late."""
-BEGUN = ".begun"
-"""The file by which a writer reports that it has sent its first turn."""
+BEGUN, OVER = ".begun", ".over"
+"""Files by which a writer reports that it has sent its first turn, and hears that the operation is over."""
 QUIET_S = 0.2
 """How long the cell of an appended turn stays open."""
 THREADS = 3
 FEWEST, MOST = 4, 20
-"""Turns that each thread appends before the operation ends; one more follows."""
+"""Turns that each thread appends before the operation ends; one more follows after that."""
 PAUSE_S = 0.5
 """The longest pause of a thread between two turns."""
-LATE_S = 0.6
+LATE_S = 3.0
 """The longest delay of a late commit, counted from when the operation was requested or waits for the transaction."""
 POLL_S = 0.01
 TRIES = 6_000
@@ -91,11 +91,13 @@ class Writer:
         accepted: list[str] = []
         last = False
         while not last:
-            last = len(accepted) >= MOST or (len(accepted) >= FEWEST and self._has("done", "refused"))
-            id_ = f"item{thread}x{len(accepted)}"
-            self._until_accepted(partial(self._client.append, owner, name, extra_turn(id_)))
-            accepted.append(id_)
-            self._begun.touch()
+            over = self._has("done", "refused") or self._begun.with_suffix(OVER).exists()
+            last = over and len(accepted) >= FEWEST
+            if last or len(accepted) < MOST:
+                id_ = f"item{thread}x{len(accepted)}"
+                self._until_accepted(partial(self._client.append, owner, name, extra_turn(id_)))
+                accepted.append(id_)
+                self._begun.touch()
             time.sleep(pauses.random() * PAUSE_S)
         return accepted
 
