@@ -56,7 +56,7 @@ chaos: setup  ## break everything on purpose while sessions flow; nothing may be
 
 POINTS ?= 50
 PAIR_POINTS ?= 20
-kills: setup  ## kill -9 every operation, alone and in pairs, and stop workers beyond their leases: each ends as if nobody had
+kills: setup  ## kill -9 every operation, alone, in pairs and during writes, and stop workers beyond their leases: each ends as if nobody had
 	$(BIN)/python -m benchmarks.chaos.operations --json --points $(POINTS)
 	$(BIN)/python -m benchmarks.chaos.pairs --json --points $(PAIR_POINTS)
 	$(BIN)/python -m benchmarks.chaos.zombies --json --points $(PAIR_POINTS)

@@ -24,6 +24,7 @@ from benchmarks.support.hashed_words import HashedWords
 from benchmarks.support.kill_child import ONE_STEP_S, QUEUES, UNDONE
 from benchmarks.support.kill_operations import ASKING, BESIDE
 from benchmarks.support.kill_tape import Tape, record_engine, recorded_index
+from benchmarks.support.kill_writers import BEGUN, QUIET_S, Writer
 from benchmarks.support.qdrant_http import QdrantHttp
 from benchmarks.support.stack import settings_for
 from memforest_core.api import MemForest
@@ -83,8 +84,8 @@ class Part:
 
     role: str
     """"index": serve it; "prepare": what operations need; "serial": ask, work to rest, the next; "beside": ask, and
-    work beside others; "accept": enqueue a session and leave it; "after": work to rest, then as "beside"; "look":
-    say what it has come to."""
+    work beside others; "accept": enqueue a session and leave it; "after": work to rest, then as "beside"; "write": add
+    turns to a session during an operation; "look": say what it has come to."""
     url: str
     """Of the copy's database, as the service's role."""
     broker: str
@@ -103,6 +104,10 @@ class Part:
     """It is stopped there, and goes on when it is told to."""
     stage: str = ""
     """Only events of this stage of the pipeline count; of all when empty."""
+    session: tuple[str, str] = ("", "")
+    """The session that a writer extends, and its owner."""
+    seed: str = ""
+    """Of the pauses of a writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,8 @@ class Told:
     at_once: bool = False
     """Whether both asked for one and the same task."""
     unclean: list[str] = field(default_factory=list)
+    accepted: list[list[str]] = field(default_factory=list)
+    """Ids of the turns that were accepted, in the order of their commits: of each thread, or of one transaction."""
 
 
 PART = TypeAdapter(Part)
@@ -136,6 +143,7 @@ def part_settings(part: Part) -> Settings:
         index={"kind": "qdrant", "url": part.index, "timeout_s": INDEX_TIMEOUT_S},
         worker={"heartbeat_s": HEARTBEAT_S, "dead_after_s": DEAD_AFTER_S, "reconcile_s": 0.5, "poll_s": 0.25},
         refresh={"quiet_s": 0.0},
+        accept={"quiet_s": QUIET_S},
     )
 
 
@@ -318,6 +326,14 @@ def _accept(process: Process) -> Told:
     return Told()
 
 
+def _write(process: Process) -> Told:
+    """Add turns while another process works on an operation."""
+    part, services = process.part, process.services
+    [kind], [asker] = part.operations, part.askers
+    writer = Writer(services, part.session, asker, part.seed, Path(part.answer).with_suffix(BEGUN))
+    return Told(accepted=writer.write(kind), heard=dict(writer.heard))
+
+
 def _after(process: Process) -> Told:
     """Work to rest, then ask, and work to rest again."""
     process.rest()
@@ -381,6 +397,7 @@ _ROLES: dict[str, Callable[[Process], Told]] = {
     "serial": _serial,
     "beside": _beside,
     "after": _after,
+    "write": _write,
     "look": _look,
 }
 

@@ -6,11 +6,12 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from benchmarks.support.hashed_words import HashedWords
 from benchmarks.support.kill_beside import INDEX_TIMEOUT_S, PART, TOLD, Part, Told
 from benchmarks.support.kill_operations import BESIDE
 from benchmarks.support.kill_points import Arena, Broken, Prepared, copy_sparse
+from benchmarks.support.kill_writers import BEGUN, OVER, WRITERS, extended_by, wrong_turns
 from benchmarks.support.kill_zygote import SEVERAL, Forked, Zygote
 from benchmarks.support.stack import database_settings, stack
 from memforest_core.domain.operations import Answer, Role, answer
@@ -27,6 +29,8 @@ from memforest_core.domain.operations import Answer, Role, answer
 KINDS = ("erase-session", "erase-owner", "correct", "merge-live", "export", "import", "rematerialize", "retain")
 """Of each kind of operation one, of deletions two."""
 PAIRS = tuple(combinations_with_replacement(KINDS, 2))
+WRITTEN = tuple(product(KINDS, WRITERS))
+"""Each kind of operation, and a writer during it."""
 ASKERS = ("first", "second")
 STARTED_S = 30.0
 POLL_S = 0.01
@@ -96,11 +100,7 @@ class Copy:
         """Start the index server; its address."""
         answer = self.files / "index.url"
         self._server = self._fork(Part("index", self._url, self._broker, str(self.files), answer=str(answer)))
-        deadline = time.monotonic() + STARTED_S
-        while not answer.exists():
-            if time.monotonic() > deadline:
-                raise Broken("The index server did not start.")
-            time.sleep(POLL_S)
+        _until_written(answer, self._server, "The index server")
         self._index = answer.read_text()
         answer.unlink()
         return self._index
@@ -119,6 +119,8 @@ class Copy:
         at: int | None = None,
         stopped: bool = False,
         stage: str = "",
+        session: tuple[str, str] = ("", ""),
+        seed: str = "",
     ) -> Started:
         """A process that plays a role."""
         answer = self.files / f"{role}-{uuid4().hex}.json"
@@ -134,11 +136,22 @@ class Copy:
             at,
             stopped,
             stage,
+            session,
+            seed,
         )
         return Started(part, self._fork(part), answer)
 
     def _fork(self, part: Part) -> Forked:
         return self._zygote.start(SEVERAL, PART.dump_json(part).decode())
+
+
+def _until_written(path: Path, process: Forked, what: str) -> None:
+    """Wait for the file by which a process reports that it has started. Raises Broken."""
+    deadline = time.monotonic() + STARTED_S
+    while not path.exists():
+        if process.ended or time.monotonic() > deadline:
+            raise Broken(f"{what} did not start.")
+        time.sleep(POLL_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +170,10 @@ class Started:
         if code != 0:
             raise Broken(f"{self.part.role} of {self.part.operations}, at {self.part.at}: exit code {code}")
         return TOLD.validate_json(self.answer.read_bytes())
+
+    def begun(self) -> None:
+        """Wait until a writer has sent its first turn. Raises Broken."""
+        _until_written(self.answer.with_suffix(BEGUN), self.process, f"Writing, {self.part.operations},")
 
     def end(self) -> Told:
         """What a process tells that nobody kills. Raises Broken."""
@@ -202,13 +219,15 @@ class PairArena(Arena):
                 copy.stop(signal.SIGKILL)
 
     def ends(self, pair: Pair, grown: Prepared) -> Ends:
-        """Run a pair one after the other, in both orders. Raises Broken."""
-        before = self.prepared(grown, pair)
+        """Run a pair one after the other, in both orders, or an operation without its writer. Raises Broken."""
+        before = self.prepared(grown, [name for name in pair if name not in WRITERS])
         states: dict[tuple[str, ...], State] = {}
         events: dict[str, int] = {}
         unclean: list[str] = []
         orders: list[tuple[str, ...]] = [ASKERS, ASKERS[::-1]]
-        if pair[0] == pair[1]:
+        if pair in WRITTEN:
+            orders = [ASKERS[:1]]
+        elif pair[0] == pair[1]:
             # The same request while one waits or runs is the same task.
             orders.append(ASKERS[:1])
         elif Answer.REFUSED in (answer(*_roles(pair)), answer(*_roles(pair)[::-1])):
@@ -226,7 +245,44 @@ class PairArena(Arena):
     def pairs(self, ends: Ends, points: Sequence[Point]) -> Iterator[Outcome]:
         """Play each of these points: as many at a time as there are forking processes. Raises Broken."""
         with ThreadPoolExecutor(len(self._zygotes)) as pool:
-            yield from pool.map(lambda point: self._played(ends, point), points)
+            play = self._written if ends.pair in WRITTEN else self._played
+            yield from pool.map(lambda point: play(ends, point), points)
+
+    def _written(self, ends: Ends, point: Point) -> Outcome:
+        """One operation while a writer adds to a session of its forest."""
+        started = time.monotonic()
+        name, writing = ends.pair
+        seed = f"{'+'.join(ends.pair)}/{point.number}/{point.at}"
+        session = extended_by(name, point.number)
+        killed, heard, end, wrong = False, Counter[str](), Told(), list[str]()
+        with self.copied(ends.before, self._zygotes[point.number % len(self._zygotes)]) as copy:
+            try:
+                writer = copy.start("write", [writing], ASKERS[:1], session=session, seed=seed)
+                writer.begun()
+                told = copy.start("beside", [name], at=point.at).told()
+                if killed := told is None:
+                    told = copy.start("beside", [name]).end()
+                writer.answer.with_suffix(OVER).touch()
+                extended = writer.end()
+                copy.start("beside").end()
+                end = copy.start("look", [name]).end()
+                for each in (told, extended):
+                    heard.update(each.heard)
+                wrong = wrong_turns(name, end.state, extended.accepted) + unended(end, told.refused)
+            except Broken as error:
+                wrong = [str(error)]
+        return Outcome(
+            ends.pair,
+            point.number,
+            point.victim,
+            point.at,
+            killed,
+            tuple(end.asked),
+            wrong,
+            end.unclean,
+            dict(heard),
+            time.monotonic() - started,
+        )
 
     def _played(self, ends: Ends, point: Point) -> Outcome:
         started = time.monotonic()
@@ -290,8 +346,9 @@ def drawn(ends: Ends, count: int, seed: int) -> list[Point]:
     """Points of a pair; the same seed draws the same ones, the first of them without a kill."""
     rng = random.Random(f"{seed}/{'+'.join(ends.pair)}")
     points = []
+    askers = tuple(asker for asker in ASKERS if asker in ends.events)
     for number in range(count):
-        first, victim = rng.choice(ASKERS), rng.choice(ASKERS)
+        first, victim = rng.choice(askers), rng.choice(askers)
         at = rng.randint(1, max(1, ends.events[victim]))
         points.append(Point(number, first, victim, None if number == 0 and count > 1 else at))
     return points
@@ -301,6 +358,12 @@ def against(ends: Ends, end: Told) -> list[str]:
     """How an end differs from each that is right: none, or the differences from that in the order of asking."""
     found = [differences(ends.states[order], end.state) for order in _right(ends, end)]
     return [] if not all(found) else found[0]
+
+
+def unended(end: Told, refused: Mapping[str, str]) -> list[str]:
+    """Why an operation has no end, if it was neither done nor refused with a sentence that a caller can follow."""
+    codes = [code for code in refused.values() if code != "owner_exists"]
+    return [f"refused: {codes}"] if codes or not (end.asked or refused) else []
 
 
 def _roles(pair: Pair) -> tuple[Role, Role]:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.support.kill_beside import Told
-from benchmarks.support.kill_pairs import ASKERS, KINDS, PAIRS, Ends, Pair, PairArena, against, drawn
+from benchmarks.support.kill_pairs import (
+    ASKERS,
+    KINDS,
+    PAIRS,
+    WRITTEN,
+    Ends,
+    Pair,
+    PairArena,
+    against,
+    drawn,
+    unended,
+)
 from benchmarks.support.kill_points import Prepared, arena
+from benchmarks.support.kill_writers import extra_turn, wrong_turns
 from benchmarks.support.servers import SessionServers
 
 SEED = 9
@@ -40,6 +53,57 @@ def test_two_at_once_end_as_one_after_the_other(place: PairArena, grown: Prepare
     assert ends.unclean == []
     for outcome in place.pairs(ends, drawn(ends, 1, SEED)):
         assert (outcome.differing, outcome.unclean) == ([], []), outcome
+
+
+@pytest.mark.parametrize("pair", [("erase-session", "appends"), ("import", "late")], ids="+".join)
+def test_an_operation_loses_no_turn_that_a_writer_adds(place: PairArena, grown: Prepared, pair: Pair) -> None:
+    ends = place.ends(pair, grown)
+    assert ends.unclean == []
+    for outcome in place.pairs(ends, drawn(ends, 2, SEED)):
+        assert (outcome.differing, outcome.unclean) == ([], []), outcome
+
+
+def test_every_kind_of_operation_is_run_with_each_kind_of_writer() -> None:
+    assert {name for name, _ in WRITTEN} == set(KINDS) and len(WRITTEN) == 2 * len(KINDS)
+
+
+def state_of(*ids: str, session: str = "bob (live)/kyoto", **changed: object) -> dict[str, list[str]]:
+    turns = [
+        {"session_id": session, "ordinal": at, "external_id": id_, "content": extra_turn(id_)["content"], **changed}
+        for at, id_ in enumerate(ids)
+    ]
+    return {
+        "turn": [json.dumps(turn) for turn in turns],
+        "fact": [json.dumps({"text": f"one: {id_} ."}) for id_ in ids],
+    }
+
+
+def test_turns_may_be_deleted_only_with_all_turns_before_them() -> None:
+    assert wrong_turns("erase-session", state_of("c"), [["a", "b", "c"]]) == []
+    assert wrong_turns("erase-session", state_of(), [["a", "b", "c"]]) == []
+    assert "lost" in wrong_turns("erase-session", state_of("a", "c"), [["a", "b", "c"]])[0]
+    assert "lost" in wrong_turns("correct", state_of("b", "c"), [["a", "b", "c"]])[0]
+
+
+def test_a_turn_is_stored_once_whole_with_a_fact_and_without_gaps() -> None:
+    assert wrong_turns("correct", state_of("a", "b"), [["a", "b"]]) == []
+    assert "stored otherwise" in wrong_turns("correct", state_of("a", "a"), [["a"]])[0]
+    assert "stored otherwise" in wrong_turns("correct", state_of("a", content="I"), [["a"]])[0]
+    assert "gaps" in wrong_turns("correct", state_of("a", ordinal=1), [["a"]])[0]
+    assert "in no fact" in wrong_turns("correct", state_of("a") | {"fact": []}, [["a"]])[0]
+    assert "in a fact" in wrong_turns("erase-session", state_of("a") | {"turn": []}, [["a"]])[0]
+
+
+def test_earlier_turns_of_a_deleted_session_must_be_gone() -> None:
+    assert "not deleted" in wrong_turns("erase-session", state_of("old", "a"), [["a"]])[0]
+    assert wrong_turns("erase-session", state_of("old", "a", session="bob (live)/dinner"), [["a"]]) == []
+
+
+def test_only_an_import_for_an_owner_with_a_memory_may_be_refused() -> None:
+    assert unended(Told(asked=["first"]), {}) == []
+    assert unended(Told(), {"first": "owner_exists"}) == []
+    assert unended(Told(), {"first": "not_found"}) != []
+    assert unended(Told(), {}) != []
 
 
 def test_every_kind_of_operation_is_paired_with_each_other_one_and_with_itself() -> None:

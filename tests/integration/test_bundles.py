@@ -468,6 +468,29 @@ def test_an_import_whose_owner_appears_meanwhile_ends_undone(source: Source, tar
     assert bundles.import_(running.tenant, source.path, "carol", actor="tester")["phase"] == "done"
 
 
+def test_an_interrupted_import_whose_owner_appears_is_removed_when_it_is_refused(
+    source: Source, target: tuple[Stack, Bundles]
+) -> None:
+    """Given: a process died during an import, then its owner got a memory. When: the import is called again. Then: it
+    is refused, its record has an end, and the rows that were imported are gone."""
+    running, bundles = target
+
+    def die(done: int, total: int) -> None:
+        if done > total // 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        bundles.import_(running.tenant, source.path, actor="tester", watch=die)
+    running.memory.ingest("bob", "own", HOMES)
+    with pytest.raises(InvalidInput) as refused:
+        bundles.import_(running.tenant, source.path, actor="tester")
+
+    assert refused.value.code == "owner_exists"
+    record = next(each for each in running.services.operations.list(running.tenant) if each.kind == "import")
+    assert (record.state, record.cancelled, record.error_code) == ("done", True, "owner_exists")
+    assert hidden(running) == 0
+
+
 def test_a_summary_that_may_quote_what_was_erased_stays_behind(pipeline: Stack, tmp_path: Path) -> None:
     pipeline.memory.ingest("bob", "lamps", LAMPS)
     pipeline.drive()

@@ -76,7 +76,11 @@ class Import:
         self._progress: dict[str, str | int] = {"phase": "rows", **task.progress}
 
     def run(self, watch: Callable[[int], None]) -> Numbers:
-        """Run the phases that are left; the counts of what was imported."""
+        """Run the phases that are left; the counts of what was imported. Raises InvalidInput if the owner has a memory
+        by now."""
+        with self._opened() as rows:
+            if rows.find_forest(self._owner) is not None:
+                raise has_memory(self._owner)
         new = rename(self._seen, self._forest)
         self._progress["ids_kept"] = int(not new.renamed)
         phases: Mapping[str, Callable[[], str]] = {

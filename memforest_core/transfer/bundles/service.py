@@ -150,7 +150,8 @@ class Bundles:
     def _already(self, tenant: TenantId, owner: str, subject: str) -> Numbers | None:
         """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
         with ImportRows.opened(self._parts.engine, tenant) as rows:
-            return _finished(rows, owner, subject)
+            # The run of an import that was interrupted removes what it wrote before it raises that.
+            return None if rows.has_begun_import(subject) else _finished(rows, owner, subject)
 
     def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
         head = seen.reader.head
@@ -172,10 +173,6 @@ class Bundles:
         asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
         with ImportRows.opened(self._parts.engine, tenant) as rows:
             held = rows.hold(OperationKind.IMPORT, subject, asked, forest, actor)
-            # Another process may have ended the same import since it was looked for; no other can begin now.
-            done = _finished(rows, owner, subject)
-            if done is not None:
-                raise _DoneMeanwhile(done)
             task = rows.take(held)
             if task is None or task.forest_id is None:
                 raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
@@ -185,6 +182,10 @@ class Bundles:
                     code="import_options_differ",
                 )
             if "phase" not in task.progress:
+                # Another process may have ended the same import since it was looked for; no other can begin now.
+                done = _finished(rows, owner, subject)
+                if done is not None:
+                    raise _DoneMeanwhile(done)
                 rows.hide(task.forest_id, owner, head.forest)
                 rows.keep(task.id, {**task.progress, "phase": "rows"})
                 rows.tasks.note(AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, asked))

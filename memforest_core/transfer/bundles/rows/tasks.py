@@ -61,6 +61,12 @@ class BundleTasks(ForestRows):
         )
         return self.tasks.get(TaskId(found)) if found is not None else None
 
+    def has_begun_import(self, subject: str) -> bool:
+        """Whether an import of this subject is unfinished."""
+        o = m.OperationRow
+        begun = (o.tenant_id == self._tenant, o.kind == "import", o.subject == subject, o.state == "held")
+        return self._db.scalar(sa.select(sa.exists().where(*begun))) is True
+
     def take(self, task: TaskId) -> OperationTask | None:
         """Begin a new run; None when it has ended."""
         taken = self._run(_TAKE, id=task)
