@@ -2,6 +2,7 @@
 
 A line at the margin is a statement of the rendering: a date, a speaker, a tag. So all lines of a content but its first
 are indented, names are one line, and control characters and invisible ones that reorder or hide text are left out.
+Stored texts that join several turns (cells, summaries) are written by it, too: nothing could tell their turns later.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def block(text: str) -> str:
 
 def one_line(text: str) -> str:
     """A name or another short text on one line."""
-    return _visible(" ".join(text.split()))
+    return _visible(" ".join(text.split())).strip()
 
 
 def speaker(name: str) -> str:
@@ -34,6 +35,11 @@ def speaker(name: str) -> str:
 def turn_line(name: str, content: str) -> str:
     """A turn's words behind its speaker; the words are as they were said until the whole is rendered as a block."""
     return f"{speaker(name)}: {content}"
+
+
+def speech(name: str, content: str) -> str:
+    """One turn as an item of a stored text: as a block, whose first line alone begins at the margin."""
+    return block(turn_line(name, content))
 
 
 def _visible(line: str) -> str:
