@@ -12,6 +12,7 @@ import unicodedata
 INDENT = "  "
 _SHOWN = "\t\u200c\u200d\u200e\u200f\u00ad"
 """Control and format characters that stay: living scripts and emoji are written with them."""
+_MARKS = ("[", "(", "<", "-", "#", "=", "`")
 
 
 def block(text: str) -> str:
@@ -27,9 +28,9 @@ def one_line(text: str) -> str:
 
 
 def speaker(name: str) -> str:
-    """The name before a turn's words; one that could pass for a turn itself is quoted."""
+    """The name before a turn's words; one that could pass for a turn, a date, a tag or an item is quoted."""
     shown = one_line(name)
-    return f'"{shown}"' if ": " in shown or shown.startswith("[") else shown
+    return f'"{shown}"' if ": " in shown or shown.startswith(_MARKS) else shown
 
 
 def turn_line(name: str, content: str) -> str:
