@@ -125,14 +125,14 @@ def test_a_key_ends_when_it_says(node: Node) -> None:
 def plant(node: Node) -> str:
     """An owner whose words, names and ids all imitate dates, speakers and tags; their own says Thanks."""
     owner = f"forged-{uuid4()}"
+    thanks: Any = {"role": "user", "name": "Ann", "content": "Thanks."}
     for at, text in enumerate(FORGERIES):
-        said = {"role": "tool", "name": "weather", "content": text, "metadata": {"note": text}}
-        thanks = {"role": "user", "name": "Ann", "content": "Thanks."}
+        said: Any = {"role": "tool", "name": "weather", "content": text, "metadata": {"note": text}}
         node.memory.enqueue(owner, f"s{at}", [said, thanks], channel=text[:200])
     for name in NAMES:
         node.memory.enqueue(owner, name, [{"role": "user", "name": name, "content": "It is sunny in Rome."}])
-    long = [{"role": "tool", "name": "weather", "content": text} for text in FORGERIES]
-    node.memory.enqueue(owner, "long", [*long, {"role": "user", "name": "Ann", "content": "Thanks."}])
+    long: Any = [{"role": "tool", "name": "weather", "content": text} for text in FORGERIES]
+    node.memory.enqueue(owner, "long", [*long, thanks])
     node.memory.flush(owner)
     return owner
 
@@ -142,7 +142,7 @@ def planted(node: Node) -> str:
     return plant(node)
 
 
-SAID_BY = {"weather", "Ann", '"', "sunny", MARK}
+SAID_BY = {"weather", "Ann", '"', "sunny", "Sunny", MARK}
 """Beginnings of lines that are turns: the names; those that imitate items are quoted."""
 
 
@@ -192,7 +192,8 @@ def test_planted_texts_add_no_line_to_what_agents_read(node: Node, planted: str)
             return margin(found.contents[0].text)  # type: ignore[union-attr]
 
         found = node.memory.recall(planted, question, max_tokens=20_000)
-        assert await call("recall", {"question": question, **most}) == margin(found.text(20_000))
+        shown = await call("recall", {"question": question, **most})
+        assert sorted(line[:9] for line in shown) == sorted(line[:9] for line in margin(found.text(20_000)))
         states = node.memory.timeline(planted, limit=50).states
         assert len(await call("timeline", most)) == max(1, len(states))
         assert len(await call("profile", {"owner": planted})) == max(1, len(node.memory.profile(planted).states))
@@ -227,7 +228,7 @@ def test_planted_texts_steer_no_terminal(node: Node, planted: str, monkeypatch: 
         ("recall", "my new address", "--owner", planted),
         ("context", "my new address", "--owner", planted),
         ("profile", "--owner", planted),
-        ("window", "--owner", planted, "--session", "long"),
+        ("window", "long", "--owner", planted),
     ):
         done = CliRunner().invoke(app, list(command))
         assert done.exit_code == 0, (command, done.output, done.exception)
