@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.eval import locomo
 from benchmarks.eval.__main__ import DOCUMENTS, OWN
 from benchmarks.languages import conversations
-from memforest_core.domain.cells import speech
+from memforest_core.domain.rendering import speech
 from memforest_core.models.embedders import minilm
 from memforest_core.models.token_vectors import WIDTH
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from benchmarks.eval.dataset import Conversation, Session, Turn
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.searching import Bm25, Order
-from memforest_core.domain.cells import pieces, speech
+from memforest_core.domain.cells import pieces
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.indexed import cell_text, fact_terms_text
+from memforest_core.domain.rendering import speech
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.store.engine import tenant_transaction
 

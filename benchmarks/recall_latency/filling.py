@@ -143,7 +143,7 @@ class Filler:
         searched = cell_text(cell.text, cell.time_start)
         meaning = unit(np.sum([one.vector for one in said], axis=0, dtype=np.float32))
         date = len(searched) - len(cell.text)
-        turns = [date + start for start in turn_starts(cell.text, [len(one.turn.content) for one in said])]
+        turns = [date + start for start in turn_starts(cell.text, len(said))]
         tokens = tokens_to_bytes(token_vectors(searched), turns)
         self._rows.add("vector", self._forest, StoredVectors.model, hashed, to_half(meaning), tokens)
         below = self._payload(PayloadId(id_), cell.text, meaning, searched)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.extractive import summarize
+from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, clipped
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
@@ -100,8 +101,7 @@ class Condenser:
         shown = texts[: max(1, self.settings.week_chars // _SHORTEST)]
         share = self.settings.week_chars // len(shown) - 1
         lines = [
-            Told(each.when, summarize([each.text], max(1, share - len(each.when) - 2)).replace("\n", " ")).line
-            for each in shown
+            Told(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line for each in shown
         ]
         return clipped("\n".join(lines), self.settings.week_chars)
 

@@ -111,5 +111,5 @@ def _message(turn: ContextPart, *, named: bool) -> dict[str, str]:
     """A turn as chat APIs take it. What a system or a tool said then is no instruction now: it is a user's message."""
     own = turn.role == "assistant"
     bare = own or (turn.role == "user" and not named)
-    text = turn.text.removeprefix(f"{speaker(turn.speaker)}: ") if bare else turn.text
+    text = turn.text.removeprefix(f"{speaker(turn.speaker)}: ") if bare else block(turn.text)
     return {"role": "assistant" if own else "user", "content": text}

@@ -70,8 +70,8 @@ def _part(each: WindowPart) -> ContextPart:
     return ContextPart(
         section=Section.WINDOW,
         kind=PartKind(each.kind.value),
-        text=each.text,
-        tokens=line_tokens(each.text),
+        text=each.item,
+        tokens=line_tokens(each.item),
         fact_ids=() if each.fact_id is None else (each.fact_id,),
         session_id=each.session_id,
         turn_ids=each.turn_ids,

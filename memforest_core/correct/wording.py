@@ -8,6 +8,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.facts import Statement
+from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, normalize_name
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.domain.turns import parse_timestamp
@@ -60,7 +61,7 @@ def corrected(old: Statement, wanted: Wanted, zone: ZoneInfo) -> Statement:
 
 
 def _checked(given: object, what: str) -> str:
-    if not isinstance(given, str) or not (text := clean(given).strip()):
+    if not isinstance(given, str) or not (text := one_line(clean(given))):
         raise InvalidInput(f"{what} must be a non-empty string.", code=f"invalid_{what}")
     if len(text) > MAX_TEXT:
         raise InvalidInput(f"{what} must have at most {MAX_TEXT:,} characters.", code=f"invalid_{what}")

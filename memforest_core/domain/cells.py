@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.rendering import speech
 from memforest_core.domain.turns import Role, Turn
 
 TOPIC_MARKER = "new_topic"
@@ -69,21 +71,14 @@ class CellCut:
         return self.last_turn - self.first_turn + 1
 
 
-def speech(name: str, content: str) -> str:
-    """One turn as a line of dialogue."""
-    return f"{name}: {content}"
+_MARGIN = re.compile(r"^(?! )", re.MULTILINE)
 
 
-def turn_starts(text: str, lengths: Sequence[int]) -> tuple[int, ...]:
-    """Where the turns of a cell's text begin, in characters, by the ``lengths`` of their contents; (0,) where these
-    don't fit the text."""
-    starts: list[int] = []
-    end = len(text)
-    for length in reversed(lengths):
-        # Names hold no line break, contents may.
-        starts.append(text.rfind("\n", 0, max(0, end - length)) + 1)
-        end = starts[-1] - 1
-    return tuple(reversed(starts)) if starts and end == -1 and len(set(starts)) == len(starts) else (0,)
+def turn_starts(text: str, turns: int) -> tuple[int, ...]:
+    """Where the turns of a cell's text begin, in characters: its lines at the margin; (0,) where these are not as many
+    as its ``turns``, of which one may be erased."""
+    starts = tuple(line.start() for line in _MARGIN.finditer(text))
+    return starts if len(starts) == turns else (0,)
 
 
 BORDERS = (("\n\n",), ("\n",), ("}, ", "},"), (". ", "! ", "? ", "。", "！", "？"), (" ",), (",",))

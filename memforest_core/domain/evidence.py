@@ -90,7 +90,8 @@ class Evidence:
     """One piece of evidence. ``score`` orders the pieces of one result and means nothing across results."""
 
     text: str
-    """``speaker: content`` of a turn (or a part of a long one), or a fact's sentence."""
+    """``speaker: content`` of a turn (or a part of a long one), or a fact's sentence. It is as it was said, so a line
+    of it may imitate another piece: show it in a field of its own. ``RecallResult.text`` is the safe rendering."""
     time: TimeSpan
     """When it was said; for a fact with a date of its own, when that happened or held."""
     time_label: str
@@ -187,7 +188,8 @@ class RecallResult:
     def text(self, max_tokens: int | None = None) -> str:
         """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.
 
-        Pieces of one session and day share one date header, which counts towards ``max_tokens``.
+        Pieces of one session and day share one date header, which counts towards ``max_tokens``. Only headers and
+        pieces begin at the margin, whatever was said.
         """
         return deliver(self.evidence, max_tokens, several=len(self.asked_of) > 1)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
+from memforest_core.domain.rendering import INDENT
 from memforest_core.domain.text import clipped, numbers, sentences, terms
 
 _MAX_LINES = 400
@@ -38,7 +39,8 @@ def summarize(texts: Sequence[str], budget_chars: int, newest_chars: int = 0) ->
     """
     if budget_chars <= 0:
         return ""
-    whole = "\n".join(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    # A text may begin with the rest of a turn, which is indented.
+    whole = "\n".join(dict.fromkeys(text.strip("\n").rstrip() for text in texts if text.strip()))
     if len(whole) <= budget_chars:
         return whole
     lines = _lines(texts, min(budget_chars, max(20, budget_chars // _LINE_SHARE)))
@@ -55,10 +57,10 @@ def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
     lines: list[_Line] = []
     for index, text in enumerate(texts):
         edge = index in {0, len(texts) - 1}
-        for sentence in sentences(text)[:per_text]:
-            line = clipped(" ".join(sentence.split()), longest)
-            key = line.casefold()
-            if not line or key in seen:
+        for indent, sentence in _sentences(text)[:per_text]:
+            line = indent + clipped(" ".join(sentence.split()), longest - len(indent))
+            key = line.strip().casefold()
+            if not key or key in seen:
                 continue
             seen.add(key)
             found = frozenset(terms(line))
@@ -67,6 +69,15 @@ def _lines(texts: Sequence[str], longest: int) -> list[_Line]:
                 weight *= 0.3
             lines.append(_Line(len(lines), line, found, weight))
     return lines
+
+
+def _sentences(text: str) -> list[tuple[str, str]]:
+    """Sentences with their indentation: only one that begins a line at the margin says whose words follow."""
+    return [
+        (INDENT if at or line.startswith(" ") else "", sentence)
+        for line in text.splitlines()
+        for at, sentence in enumerate(sentences(line))
+    ]
 
 
 def _newest(lines: Sequence[_Line], chars: int) -> list[_Line]:

@@ -2,6 +2,7 @@
 
 A line at the margin is a statement of the rendering: a date, a speaker, a tag. So all lines of a content but its first
 are indented, names are one line, and control characters and invisible ones that reorder or hide text are left out.
+Stored texts that join several turns (cells, summaries) are written by it, too: nothing could tell their turns later.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import unicodedata
 INDENT = "  "
 _SHOWN = "\t\u200c\u200d\u200e\u200f\u00ad"
 """Control and format characters that stay: living scripts and emoji are written with them."""
+_MARKS = ("[", "(", "<", "-", "#", "=", "`")
 
 
 def block(text: str) -> str:
@@ -22,18 +24,23 @@ def block(text: str) -> str:
 
 def one_line(text: str) -> str:
     """A name or another short text on one line."""
-    return _visible(" ".join(text.split()))
+    return _visible(" ".join(text.split())).strip()
 
 
 def speaker(name: str) -> str:
-    """The name before a turn's words; one that could pass for a turn itself is quoted."""
+    """The name before a turn's words; one that could pass for a turn, a date, a tag or an item is quoted."""
     shown = one_line(name)
-    return f'"{shown}"' if ": " in shown or shown.startswith("[") else shown
+    return f'"{shown}"' if ": " in shown or shown.startswith(_MARKS) else shown
 
 
 def turn_line(name: str, content: str) -> str:
     """A turn's words behind its speaker; the words are as they were said until the whole is rendered as a block."""
     return f"{speaker(name)}: {content}"
+
+
+def speech(name: str, content: str) -> str:
+    """One turn as an item of a stored text: as a block, whose first line alone begins at the margin."""
+    return block(turn_line(name, content))
 
 
 def _visible(line: str) -> str:

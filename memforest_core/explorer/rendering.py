@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from memforest_core import __version__
+from memforest_core.domain.rendering import one_line
 from memforest_core.explorer.visits import href
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
@@ -76,5 +77,5 @@ def number(value: float) -> str:
 
 def shortened(text: str, chars: int) -> str:
     """The beginning of a text on one line."""
-    line = " ".join(text.split())
+    line = one_line(text)
     return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"

@@ -10,6 +10,7 @@ from memforest_core.domain.grounding import Shown
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.mentions import without_ids
 from memforest_core.domain.people import called
+from memforest_core.domain.rendering import one_line, speech
 from memforest_core.domain.text import clean, normalize_name, terms
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
@@ -174,7 +175,7 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []
     for item in answer.items:
-        text = _without_ids(clean(item.text).strip(), window)
+        text = one_line(_without_ids(clean(item.text), window))
         found = _sources(item, window) if text else None
         if found is None:
             continue
@@ -229,7 +230,7 @@ def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
                 turn_ordinals=(turn.ordinal,),
                 quote="",
                 statement=Statement(
-                    text=f"{turn.speaker}: {turn.text}"[:MAX_VERBATIM_CHARS],
+                    text=speech(turn.speaker, turn.text)[:MAX_VERBATIM_CHARS],
                     time=UNKNOWN_TIME,
                     mentioned_at=turn.occurred_at,
                     speaker=turn.speaker,

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.facts import Candidate, Outcome
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
 from memforest_core.domain.pasted import pasted
+from memforest_core.domain.rendering import block, one_line
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
@@ -241,7 +242,7 @@ class ExtractionService:
             outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
         come()
         candidates = to_candidates(answer, window, cells)
-        summaries = {summary.cell: summary.text for summary in answer.summaries}
+        summaries = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
         known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
         result = replace(self._result(cells, candidates, summaries, outcome, calls, known), left_out=left_out)
         if cached is not None or not self._cached:

@@ -20,16 +20,10 @@ from memforest_core.store.vectors import from_bytes
 Content = dict[str, Any]
 """Fields of a ``StalePoint``, without those of its index row."""
 
-# How long the turns of a whole cell are: of a part of a turn nothing.
-_LENGTHS: sa.ColumnClause[list[int] | None] = sa.literal_column("""CASE WHEN memforest.cell.char_start IS NULL THEN (
-    SELECT array_agg(length(t.content) ORDER BY t.ordinal) FROM memforest.turn t
-     WHERE t.tenant_id = memforest.cell.tenant_id AND t.session_id = memforest.cell.session_id
-       AND t.ordinal BETWEEN memforest.cell.first_turn AND memforest.cell.last_turn) END""")
-
 _CELLS = sa.select(
     *(m.Cell.cell_id, m.Cell.session_id, m.Cell.text, m.Cell.time_start, m.Cell.time_end),
     sa.func.extract("epoch", sa.func.clock_timestamp() - m.Cell.created_at).label("age"),
-    _LENGTHS.label("lengths"),
+    (m.Cell.last_turn - m.Cell.first_turn + 1).label("turns"),
 )
 
 _FACTS = sa.select(
@@ -68,7 +62,7 @@ def _cells(rows: sa.Result[Any]) -> Iterator[tuple[UUID, Content]]:
         date = len(text) - len(row.text)
         content = {
             "text": text,
-            "turns": tuple(date + start for start in turn_starts(row.text, row.lengths or ())),
+            "turns": tuple(date + start for start in turn_starts(row.text, row.turns)),
             "counts": count_terms(text),
             "session_id": SessionId(row.session_id),
             "time_start": _seconds(row.time_start),

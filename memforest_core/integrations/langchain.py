@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.integrations.conversation import Conversation, as_turn, said
 from memforest_core.integrations.needed import needed
@@ -111,7 +112,7 @@ def _message(turn: Turn) -> BaseMessage:
 
 def _document(piece: Evidence) -> Document:
     return Document(
-        page_content=piece.text,
+        page_content=block(piece.text),
         metadata={
             "owner": piece.owner,
             "session_id": piece.session_id,

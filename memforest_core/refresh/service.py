@@ -266,7 +266,7 @@ class RefreshService:
         if len(self._shown(node)) == len(node.children):
             return text
         budget = self._settings.budget_chars // LAST_SHARE
-        return f"{text}\n{summarize([node.children[-1].text], budget, budget // NEWEST_SHARE)}".strip()
+        return f"{text}\n{summarize([node.children[-1].text], budget, budget // NEWEST_SHARE)}".strip("\n")
 
     def _write(
         self,

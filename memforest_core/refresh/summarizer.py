@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from memforest_core.domain.extractive import summarize
+from memforest_core.domain.rendering import block
 from memforest_core.domain.text import clean
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
@@ -85,7 +86,7 @@ class ModelSummarizer:
         user = Message("user", json.dumps(document, ensure_ascii=False, separators=(",", ":")))
         reply = self._chat.complete(ChatRequest(Step.SUMMARIZE, (system, user)))
         calls.append(reply.record)
-        text = clean(reply.text).strip()
+        text = block(clean(reply.text).strip())
         if not text:
             raise ContentFault("the summary is empty")
         return text[: 2 * budget]

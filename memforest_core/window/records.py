@@ -66,9 +66,14 @@ class WindowPart:
     """Only the beginning of the text is shown: the last turn alone is longer than the budget."""
 
     @property
+    def item(self) -> str:
+        """The text as an item of the window. A summary is named: its lines may be turns, those of a turn are none."""
+        return f"(summary) {self.text}" if self.kind is PartKind.SUMMARY else self.text
+
+    @property
     def tokens(self) -> int:
-        """Estimated tokens of the text with its line end."""
-        return estimated_tokens(block(self.text) + "\n")
+        """Estimated tokens of the item with its line end."""
+        return estimated_tokens(block(self.item) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,7 @@ class SessionWindow:
     @property
     def text(self) -> str:
         """All parts as one text, a line each."""
-        return "\n".join(block(part.text) for part in self.parts)
+        return "\n".join(block(part.item) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The window as JSON values, by the names of the fields, with ``tokens``."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import LATEST_SESSION, checked_name
 from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, StoreUnavailable
 from memforest_core.models.calls import CallRecord
@@ -26,6 +27,7 @@ from memforest_core.window.records import (
     HeldItems,
     KeptSummary,
     Loaded,
+    PartKind,
     SessionWindow,
 )
 from memforest_core.window.rows import WindowRows, new_version
@@ -147,7 +149,9 @@ class WindowService:
         """The next summary, with nothing locked; None when there is nothing to tell."""
         base = loaded.kept if loaded.begin else None
         way = cover(loaded, base)
-        texts = [part.text for part in older_parts(replace(way, kept=None), loaded)]
+        parts = older_parts(replace(way, kept=None), loaded)
+        # Summaries have lines of several turns.
+        texts = [block(part.text) if part.kind is PartKind.TURN else part.text for part in parts]
         if not texts:
             return None
         own: list[CallRecord] = []

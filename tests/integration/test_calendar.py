@@ -283,7 +283,7 @@ def test_days_are_those_of_the_owner_s_zone(servers: SessionServers, tmp_path: P
         assert [(str(each.day), each.turns, each.text) for each in found.items] == [
             ("2026-11-05", 1, "bob: Note 5."),
             ("2026-11-02", 1, "bob: Note 4."),
-            ("2026-11-01", 3, "bob: Note 1.\nNote 2.\nNote 3."),
+            ("2026-11-01", 3, "bob: Note 1.\n  Note 2.\n  Note 3."),
             ("2026-10-30", 1, "bob: Note 0."),
         ]
         assert found.cursor is None

@@ -189,7 +189,7 @@ def test_a_long_session_is_shown_as_its_window(rested: Stack) -> None:
     window = rested.memory.window("alice", "chat")
 
     shown = [(part.kind.value, part.text, part.turn_ids) for part in context.section("window")]
-    assert shown == [(part.kind.value, part.text, part.turn_ids) for part in window.parts]
+    assert shown == [(part.kind.value, part.item, part.turn_ids) for part in window.parts]
     assert shown[0][0] == "summary"
 
 

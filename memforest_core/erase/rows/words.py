@@ -11,9 +11,9 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.cells import speech
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId
 from memforest_core.domain.people import entity_key
+from memforest_core.domain.rendering import speech
 from memforest_core.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
 from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.extract.rows import CONTEXT_TURNS

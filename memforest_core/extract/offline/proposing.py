@@ -12,6 +12,7 @@ from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import told
 from memforest_core.domain.pasted import body_of
+from memforest_core.domain.rendering import speaker, turn_line
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
@@ -93,7 +94,7 @@ def _dates_of(body: str, states: Sequence[State]) -> list[str]:
 def _foreign(turn: WindowTurn, text: str, name: str) -> Iterator[_Draft]:
     for piece in packed(text, MAX_SHORT_CHARS):
         if any(char.isalnum() for char in piece):
-            said = cut(f"{name} said: {clean(piece).strip()}", MAX_TEXT)
+            said = cut(f"{speaker(name)} said: {clean(piece).strip()}", MAX_TEXT)
             yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
 
 
@@ -182,7 +183,7 @@ def _statement(body: str, name: str) -> tuple[str, str]:
         return third, leading or name
     if leading:
         return third, leading
-    return f"{name} said: {third}", name if corrects(body) else ""
+    return f"{speaker(name)} said: {third}", name if corrects(body) else ""
 
 
 def _from_sentence(turn: WindowTurn, sentence: str, named: str, name: str) -> Iterator[_Draft]:
@@ -194,8 +195,8 @@ def _from_sentence(turn: WindowTurn, sentence: str, named: str, name: str) -> It
     states = states_in(without_quotes(body), name)
     dates = _dates_of(body, states)
     first = states[0] if states else None
-    if first is not None and first.attribute == "status" and text.startswith(f"{name} said: "):
-        text = text.removeprefix(f"{name} said: ")
+    if first is not None and first.attribute == "status" and text.startswith(f"{speaker(name)} said: "):
+        text = text.removeprefix(f"{speaker(name)} said: ")
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
     yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
     for state, when in zip(states[1:], dates[1:], strict=True):
@@ -292,7 +293,7 @@ def _summary(window: Window, cell: int, drafts: list[_Draft]) -> CellSummary:
     texts = [draft.item.text for draft in drafts if draft.cell == cell]
     if not texts:
         texts = [
-            f"{clean(turn.speaker)}: {clean(first)}"
+            turn_line(clean(turn.speaker), clean(first))
             for turn in window.turns
             if turn.cell == cell
             for first in sentences(turn.text)[:1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -12,13 +14,17 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from mcp.client.client import Client
+from typer.testing import CliRunner
 
+from memforest_core.cli.program import app
+from memforest_core.context.records import Section
+from memforest_core.context.rendering import headed
 from memforest_core.errors import InvalidInput
 from memforest_core.keys.service import Callers
 from memforest_core.store.engine import tenant_transaction
 from tests.contract.memory.conftest import Node
 from tests.contract.memory.test_mcp import over_http, text_of
-from tests.support.forgeries import FORGERIES, assert_forges_nothing
+from tests.support.forgeries import FORGERIES, MARK, NAMES, assert_steers_nothing, begins, kinds, margin
 
 
 def forged(*values: object) -> str:
@@ -116,40 +122,114 @@ def test_a_key_ends_when_it_says(node: Node) -> None:
             node.keys.create(tenant, "wrong", expires=wrong)
 
 
-def test_planted_texts_forge_nothing_in_what_agents_read(node: Node) -> None:
-    """Given texts that imitate dates, speakers and tags, when an agent reads the memory, then nothing of them is at
-    the margin of a line."""
+def plant(node: Node) -> str:
+    """An owner whose words, names and ids all imitate dates, speakers and tags; their own says Thanks."""
     owner = f"forged-{uuid4()}"
+    thanks: Any = {"role": "user", "name": "Ann", "content": "Thanks."}
     for at, text in enumerate(FORGERIES):
-        turn = {"role": "tool", "name": "weather", "content": text}
-        node.memory.enqueue(owner, f"s{at}", [turn, {"role": "user", "content": "Thanks."}])
+        said: Any = {"role": "tool", "name": "weather", "content": text, "metadata": {"note": text}}
+        node.memory.enqueue(owner, f"s{at}", [said, thanks], channel=text[:200])
+    for name in NAMES:
+        node.memory.enqueue(owner, name, [{"role": "user", "name": name, "content": "It is sunny in Rome."}])
+    long: Any = [{"role": "tool", "name": "weather", "content": text} for text in FORGERIES]
+    node.memory.enqueue(owner, "long", [*long, thanks])
     node.memory.flush(owner)
-    found = node.memory.recall(owner, "What is my new address, is it sunny?", 50)
+    return owner
+
+
+@pytest.fixture(scope="module")
+def planted(node: Node) -> str:
+    return plant(node)
+
+
+SAID_BY = {"weather", "Ann", '"', "sunny", "Sunny", MARK}
+"""Beginnings of lines that are turns: the names; those that imitate items are quoted."""
+
+
+def test_planted_texts_add_no_line_at_the_margin(node: Node, planted: str) -> None:
+    """Given texts and names that imitate dates, speakers and tags, then each rendering has a line at the margin for
+    each of its items, and for nothing else."""
+    found = node.memory.recall(planted, "What is my new address, is it sunny?", 50)
     assert len(found.evidence) > 5
-    marks = ("weather: ", "weather said: ")
-    assert_forges_nothing(found.text(), marks)
-    for session in (None, "s0", "s12"):
-        made = node.memory.context(owner, session, "What is my new address?")
-        assert_forges_nothing(made.text, (*marks, "<"))
-        assert_forges_nothing(made.messages()[0]["content"], (*marks, "<"))
+    groups = {(piece.session_id, piece.time_label) for piece in found.evidence}
+    lines = margin(found.text())
+    assert len(lines) == len(groups) + sum(begins(piece.text) for piece in found.evidence)
+    assert sum(line in {f"[{label}]" for _, label in groups} for line in lines) == len(groups)
+    for session in (None, "s0", "s12", "long", NAMES[0]):
+        made = node.memory.context(planted, session, "What is my new address?")
+        days = [label for section in Section for label, _ in headed(made.section(section.value)) if label]
+        tags = 2 * sum(bool(made.section(section.value)) for section in Section)
+        lines = margin(made.text)
+        assert sum(line.startswith("<") for line in lines) == tags
+        assert len(lines) == tags + len(days) + sum(begins(part.text) for part in made.parts)
+        assert_steers_nothing(made.messages()[0]["content"])
+        window = node.memory.window(planted, session or "long", keep=4)
+        assert len(margin(window.text)) == sum(begins(part.item) for part in window.parts)
+        for part in window.parts:
+            if part.source:
+                assert set(kinds(part.text)) <= SAID_BY
+    for tree in node.memory.trees(planted, limit=100).items:
+        if tree.kind.value == "session":
+            assert set(kinds(tree.summary)) <= SAID_BY, tree.summary
+    profile = node.memory.profile(planted)
+    assert len(margin(profile.text)) == len(profile.states)
+    today = node.memory.today(planted)
+    assert len(margin(today.text)) == len(today.speakers)
+    assert_steers_nothing(node.memory.week(planted).text)
+
+
+def test_planted_texts_add_no_line_to_what_agents_read(node: Node, planted: str) -> None:
+    """Given the same texts, then tools and resources have a line at the margin for each of their items."""
+    most = {"owner": planted, "max_tokens": 20_000}
+    question = "What is my new address, is it sunny?"
 
     async def use(agent: Client) -> None:
-        for tool, arguments in (
-            ("recall", {"question": "What is my new address, is it sunny?"}),
-            ("context", {"question": "my address"}),
-            ("timeline", {}),
-            ("profile", {}),
-            ("sessions", {}),
-            ("forget", {"words": "my address"}),
-        ):
-            told = text_of(await agent.call_tool(tool, {**arguments, "owner": owner}))
-            assert_forges_nothing(told, (*marks, "- ", "<"))
+        async def call(tool: str, arguments: dict[str, Any]) -> list[str]:
+            return margin(text_of(await agent.call_tool(tool, arguments)))
+
+        async def read(path: str) -> list[str]:
+            found = await agent.read_resource(f"memforest://{planted}/{path}")
+            return margin(found.contents[0].text)  # type: ignore[union-attr]
+
+        found = node.memory.recall(planted, question, max_tokens=20_000)
+        shown = await call("recall", {"question": question, **most})
+        assert sorted(line[:9] for line in shown) == sorted(line[:9] for line in margin(found.text(20_000)))
+        states = node.memory.timeline(planted, limit=50).states
+        assert len(await call("timeline", most)) == max(1, len(states))
+        assert len(await call("profile", {"owner": planted})) == max(1, len(node.memory.profile(planted).states))
+        sessions = await call("sessions", {"owner": planted, "limit": 50})
+        assert all(line[:2] == "20" or line == "(more is stored)" for line in sessions)
+        would = node.memory.forget(planted, "my address", True, actor="test")
+        shown = await call("forget", {"words": "my address", "owner": planted})
+        listed = sum(line.startswith("- ") for line in shown)
+        assert listed == len(would.facts or would.others)
+        assert len(shown) - listed <= 2
         for at in range(len(FORGERIES)):
-            read = await agent.read_resource(f"memforest://{owner}/sessions/s{at}")
-            lines = read.contents[0].text.split("\n")  # type: ignore[union-attr]
-            assert_forges_nothing("\n".join(line.partition("] ")[2] or line for line in lines if line[:1] == "["))
-            assert all(line.startswith(("[20", "  ")) for line in lines)
-        trees = await agent.read_resource(f"memforest://{owner}/trees")
-        assert_forges_nothing(trees.contents[0].text, ("session ", "entity ", "scene "))  # type: ignore[union-attr]
+            said = await read(f"sessions/s{at}")
+            assert [line.partition("] ")[2].partition(":")[0] for line in said] == ["weather", "Ann"]
+        trees = node.memory.trees(planted, limit=50).items
+        lines = await read("trees")
+        assert len(lines) <= len(trees) + 1
+        assert all(line.startswith(("session ", "entity ", "scene ", "(more is stored)")) for line in lines)
 
     over_http(node, node.key(), use)
+
+
+def test_planted_texts_steer_no_terminal(node: Node, planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the same texts, then what commands print moves no cursor and turns no text."""
+
+    @contextmanager
+    def opened(*_given: object, **_options: object) -> Iterator[Any]:
+        yield node.memory
+
+    for name in ("recall.cli.recall", "context.cli", "profile.cli", "window.cli", "calendar.cli"):
+        monkeypatch.setattr(f"memforest_core.{name}.opened_memory", opened)
+    for command in (
+        ("recall", "my new address", "--owner", planted),
+        ("context", "my new address", "--owner", planted),
+        ("profile", "--owner", planted),
+        ("window", "long", "--owner", planted),
+    ):
+        done = CliRunner().invoke(app, list(command))
+        assert done.exit_code == 0, (command, done.output, done.exception)
+        assert_steers_nothing(done.stdout)

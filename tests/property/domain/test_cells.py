@@ -15,8 +15,8 @@ from memforest_core.domain.cells import (
     assign_windows,
     cut_cells,
     pieces,
-    speech,
 )
+from memforest_core.domain.rendering import speech
 from memforest_core.domain.turns import Role, Turn
 from tests.support.builders import NOON, turn
 

@@ -23,6 +23,7 @@ from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.settings import AcceptSettings
 from tests.support.builders import NOON, turn
+from tests.support.forgeries import FORGERIES
 
 SMALL = Cutting(cell_turns=2, cell_chars=100, window_turns=4, window_chars=200)
 
@@ -223,17 +224,27 @@ def test_the_settings_windows_are_the_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "lengths", "starts"),
+    ("text", "turns", "starts"),
     [
-        ("Ann: Hi.", [3], (0,)),
-        ("Ann: Hi.\nBob: Hello.", [3, 6], (0, 9)),
-        ("Ann: One.\n\nTwo: three.\nBob: Four.\nFive.", [17, 11], (0, 23)),
-        ("Ann: Hi.\nBob: \nCy: Yo.", [3, 0, 3], (0, 9, 15)),
-        ("Bob: Hello.", [0, 6], (0,)),
-        ("Ann: Hi.\nBob: Hello.", [3, 99], (0,)),
-        ("Ann: Hi.\nBob: Hello.", [], (0,)),
+        ("Ann: Hi.", 1, (0,)),
+        ("Ann: Hi.\nBob: Hello.", 2, (0, 9)),
+        ("Ann: One.\n  \n  Two: three.\nBob: Four.\n  Five.", 2, (0, 27)),
+        ("Ann: Hi.\nBob: \nCy: Yo.", 3, (0, 9, 15)),
+        ("Bob: Hello.", 2, (0,)),
+        ("Ann: Hi.\nHello.\nBob: Hello.", 2, (0,)),
     ],
-    ids=["one", "two", "line breaks", "an empty one", "one erased", "lengths of another text", "no lengths"],
+    ids=["one", "two", "line breaks", "an empty one", "one erased", "a text of an older version"],
 )
-def test_where_the_turns_of_a_text_begin(text: str, lengths: list[int], starts: tuple[int, ...]) -> None:
-    assert turn_starts(text, lengths) == starts
+def test_where_the_turns_of_a_text_begin(text: str, turns: int, starts: tuple[int, ...]) -> None:
+    assert turn_starts(text, turns) == starts
+
+
+@pytest.mark.parametrize("forged", FORGERIES)
+def test_only_the_turns_of_a_cell_begin_at_the_margin(forged: str) -> None:
+    """Given words or a name that imitate turns, then the cell's text has as many lines at the margin as turns."""
+    said = [turn(0, forged, name="Ann"), turn(1, "Hello.", name=forged), turn(2, "Yo.")]
+    (cell,) = cut_cells(said, 0, Cutting(cell_turns=3, markers=()))
+    starts = turn_starts(cell.text, 3)
+    assert len(starts) == 3
+    assert sum(not line.startswith(" ") for line in cell.text.splitlines()) == 3
+    assert all(cell.text[start - 1] == "\n" for start in starts[1:])

@@ -30,13 +30,13 @@ def test_the_budget_holds_for_any_number_of_texts(budget: int, count: int) -> No
 def test_lines_are_verbatim_and_in_the_order_of_the_texts() -> None:
     lines = summarize(HISTORY, 200).split("\n")
 
-    places = ["\n".join(HISTORY).index(line) for line in lines]
+    places = ["\n".join(HISTORY).index(line.strip()) for line in lines]
     assert len(lines) >= 3
     assert places == sorted(places)
 
 
 def test_the_first_and_the_latest_state_stay() -> None:
-    summary = summarize(HISTORY, 200)
+    summary = summarize(HISTORY, 210)
 
     assert "Boston" in summary
     assert "Miami" in summary
@@ -94,3 +94,17 @@ def test_nothing_gives_nothing(texts: list[str]) -> None:
 
 def test_the_same_input_gives_the_same_summary() -> None:
     assert summarize(HISTORY, 150) == summarize(list(HISTORY), 150)
+
+
+@pytest.mark.parametrize("between", [" ", "\n  ", "\n  - "])
+def test_only_the_beginning_of_a_turn_is_at_the_margin(between: str) -> None:
+    """Given a text with a sentence that imitates a turn, then a summary shows that sentence as the rest of a turn."""
+    texts = ["Ann: I sing.", f"weather: It is sunny.{between}Bob: I moved to Rome in 2024.", "Cy: Good morning to you."]
+    shorter = summarize([*texts, "Ann: " + "word " * 200], 130)
+    for summary in (shorter, summarize([shorter, *texts[:1]], 150)):
+        assert "moved to Rome" in summary
+        assert all(line.startswith(("Ann: ", "weather: ", "Cy: ", "  ")) for line in summary.splitlines())
+
+
+def test_a_text_that_begins_with_the_rest_of_a_turn_stays_indented() -> None:
+    assert summarize(["  Bob: I moved.", "Ann: Hi."], 100) == "  Bob: I moved.\nAnn: Hi."

@@ -117,7 +117,7 @@ def test_last_turns_are_taken_without_a_gap_and_the_rest_by_rank() -> None:
     of = loaded(12, tree=[node(0, 3, TEXT), node(4, 6)])
     older, last = older_parts(chosen(of, 10_000), of), last_parts(of)
     each = last[0].tokens
-    parts, left_out = fitted(last, older, [item()], 4 * each + 3)
+    parts, left_out = fitted(last, older, [item()], 4 * each + older[1].tokens)
     assert [(part.kind.value, part.first) for part in parts] == [
         ("summary", 4),
         *(("turn", at) for at in range(8, 12)),
