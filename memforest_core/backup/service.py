@@ -28,7 +28,7 @@ from memforest_core.index.rebuild import IndexUpkeep
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import PointKind
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.schema import RESTORE_NOTE, head_revision, opened_owner, upgrade
+from memforest_core.store.schema import BASELINE, RESTORE_NOTE, head_revision, opened_owner, upgrade
 from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.records import TaskId
 from memforest_core.work.rows.jobs import JobStore
@@ -93,6 +93,11 @@ def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bo
         raise BackupUnusable(
             f"The backup is of schema {manifest.revision}, this version knows {head_revision()}: restore it with"
             f" memforest {manifest.version} or a newer one."
+        )
+    if manifest.revision < BASELINE:
+        raise BackupUnusable(
+            f"The backup is of schema {manifest.revision} of a development version: restore it with that version, run"
+            " its memforest export for each owner and import the files into a new database."
         )
     told("checking the files")
     check_files(directory, manifest)

@@ -48,6 +48,9 @@ RESTORE_NOTE = "memforest restore "
 
 _RESTORING: ContextVar[bool] = ContextVar("restoring", default=False)
 
+BASELINE = "0100"
+"""The first revision. Those of development versions, which were never released, sort before it."""
+
 _LOCK = 0x6D656D66
 """Key of the advisory lock that lets one upgrade run at a time."""
 
@@ -88,7 +91,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
         connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
         before, newest = current_revision(connection), head_revision()
-        _refuse_newer(before)
+        _refuse_others(before)
         command.upgrade(_config(connection), revision)
         if current_revision(connection) == newest != before:
             functions.install(connection)
@@ -144,8 +147,6 @@ def _note_migrations(connection: sa.Connection) -> None:
     """Record the applied migrations: workers of the version before read whether they may go on."""
     from alembic.script import ScriptDirectory
 
-    if not sa.inspect(connection).has_table("migration", schema=SCHEMA):
-        return
     scripts = ScriptDirectory.from_config(_config(connection))
     applied = scripts.iterate_revisions(current_revision(connection), "base")
     connection.execute(
@@ -212,7 +213,7 @@ def head_revision() -> str:
 
 def _one_ahead(connection: sa.Connection, found: str | None) -> bool:
     """Whether the database is one compatible migration ahead: an upgrade in progress need not stop the workers."""
-    if found is None or not sa.inspect(connection).has_table("migration", schema=SCHEMA):
+    if found is None or found < BASELINE:
         return False
     follows = connection.scalar(
         sa.select(MigrationRow.follows).where(MigrationRow.revision == found, MigrationRow.compatible)
@@ -230,12 +231,17 @@ def restoring() -> Iterator[None]:
         _RESTORING.reset(token)
 
 
-def _refuse_newer(found: str | None) -> None:
-    """Raise InvalidSettings for a schema that a newer version has made."""
+def _refuse_others(found: str | None) -> None:
+    """Raise InvalidSettings for a schema that a newer version has made, or a development version."""
     if found is not None and found > head_revision():
         raise InvalidSettings(
             f"The database is at schema {found}, which is newer than this version of memforest ({head_revision()}):"
             " install the version that upgraded it, or a newer one."
+        )
+    if found is not None and found < BASELINE:
+        raise InvalidSettings(
+            f"The database is at schema {found} of a development version, which cannot be upgraded: run memforest"
+            " export of that version for each owner and import the files into a new database, or begin with a new one."
         )
 
 
@@ -261,7 +267,7 @@ def check_ready(engine: sa.Engine) -> None:
             )
         found = current_revision(connection)
         if found != head_revision() and not _one_ahead(connection, found):
-            _refuse_newer(found)
+            _refuse_others(found)
             raise InvalidSettings(
                 f"The database is at schema {found or 'none'}, this version needs {head_revision()}:"
                 f" run memforest db upgrade with {OWNER} set."

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
 from typer.testing import CliRunner
 
 from benchmarks.support.processes import IndexServer, environment, settings_from
@@ -26,19 +24,15 @@ from benchmarks.support.sayings import said
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, admin, at, stack
 from memforest_core.api import MemForest
-from memforest_core.backup import service
-from memforest_core.backup.rows import saved_tables
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidSettings
-from memforest_core.store import schema
 from memforest_core.store.schema import head_revision
 from memforest_core.transfer.rebuild.records import Options
+from tests.support.next_version import become_next_version
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 TIMEOUT_S = 150.0
 QUESTION = "Where do I live?"
-OLDER = "0021"
-"""The schema before webhooks."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +79,6 @@ def locked(url: str, table: str, mode: str) -> Iterator[None]:
             yield
     finally:
         engine.dispose()
-
-
-def columns_at(url: str, revision: str) -> dict[str, set[str]]:
-    """Take a database's schema back to a revision; the columns of its tables then."""
-    engine = sa.create_engine(url)
-    columns = sa.text("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'memforest'")
-    found: dict[str, set[str]] = defaultdict(set)
-    try:
-        with engine.begin() as connection:
-            command.downgrade(schema._config(connection), revision)
-            for table, column in connection.execute(columns):
-                found[table].add(column)
-    finally:
-        engine.dispose()
-    return found
 
 
 def waits_for(servers: SessionServers, table: str, database: str) -> bool:
@@ -237,28 +216,35 @@ def test_a_memory_goes_to_another_place(
 def test_a_backup_of_an_older_version_is_upgraded(
     source: Stack, target: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a backup that an older version made of its schema, when it is restored, then its rows come to this one."""
+    """Given a backup that this version made, when the next version restores it, then its rows come to that version."""
     directory, variables = tmp_path / "backup", owner_variables(source)
     before = contents(variables["MEMFOREST_DATABASE__MIGRATION_URL"])
-    kept = columns_at(variables["MEMFOREST_DATABASE__MIGRATION_URL"], OLDER)
-    with monkeypatch.context() as older:
-        known = [(name, tuple(c for c in own if c in kept[name])) for name, own in saved_tables() if name in kept]
-        older.setattr(service, "head_revision", lambda: OLDER)
-        older.setattr(service, "saved_tables", lambda: known)
-        made = run("backup", directory, **variables)
+    made = run("backup", directory, **variables)
     assert made.returncode == 0, made.stderr
-    assert json.loads((directory / "manifest.json").read_text())["revision"] == OLDER < head_revision()
-
-    restored = run("restore", directory, "--json", **target)
-    assert restored.returncode == 0, restored.stderr
-    assert json.loads(restored.stdout)["violations"] == 0
-    after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
-    # It had no token vectors: the cells were embedded once more, which is on record.
-    calls, known_calls = after.pop("llm_call"), before.pop("llm_call")
+    with monkeypatch.context() as later:
+        become_next_version(later, tmp_path)
+        restored = run("restore", directory, "--json", **target)
+        assert restored.returncode == 0, restored.stderr
+        assert json.loads(restored.stdout)["violations"] == 0
+        after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
+        assert "Oslo" in asked(target)
+    assert [row.removesuffix(",calm)") + ",)" for row in after.pop("forest")] == [
+        row.removesuffix(")") + ",)" for row in before.pop("forest")
+    ]
     assert after == before
-    assert set(known_calls) < set(calls)
-    assert all(",embed," in call for call in set(calls) - set(known_calls))
-    assert "Oslo" in asked(target)
+
+
+def test_a_backup_of_a_development_version_is_refused(source: Stack, target: Mapping[str, str], tmp_path: Path) -> None:
+    directory = tmp_path / "backup"
+    assert run("backup", directory, **owner_variables(source)).returncode == 0
+    manifest = directory / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"revision": "0027"}))
+
+    refused = run("restore", directory, **target)
+
+    assert refused.returncode == 2
+    assert "0027 of a development version" in refused.stderr and "memforest export" in refused.stderr
+    assert not has_tables(target["MEMFOREST_DATABASE__MIGRATION_URL"])
 
 
 def test_a_backup_that_was_killed_is_never_taken_for_a_whole_one(

@@ -23,7 +23,8 @@ from memforest_core.errors import InvalidSettings, MemForestError, StoreUnavaila
 from memforest_core.index.collection_rows import claim_collection
 from memforest_core.models.calls import Embedded
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
-from memforest_core.store.schema import upgrade
+from memforest_core.store.schema import head_revision, upgrade
+from tests.support.next_version import become_next_version
 from tests.support.timing import within
 
 NOWHERE = "postgresql+psycopg://memforest_app@127.0.0.1:1/memforest"
@@ -333,16 +334,30 @@ def test_a_database_of_another_version_is_named(servers: SessionServers, tmp_pat
         assert "install the version that upgraded it" in error.message
 
 
-def test_a_database_of_an_older_version_is_named(servers: SessionServers, tmp_path: Path) -> None:
+def test_a_database_of_an_older_version_is_named(
+    servers: SessionServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with database(servers) as address:
-        engine = owner_of(address)
-        with engine.begin() as connection:
-            connection.execute(sa.text("UPDATE memforest.schema_version SET version_num = '0001'"))
-        engine.dispose()
+        older = head_revision()
+        become_next_version(monkeypatch, tmp_path)
         refused = opening(settings_for(address, servers.broker_url, tmp_path))
 
     assert refused.code == "invalid_settings"
-    assert "0001" in refused.message and "run memforest db upgrade" in refused.message
+    assert older in refused.message and "run memforest db upgrade" in refused.message
+
+
+def test_a_database_of_a_development_version_is_named(servers: SessionServers, tmp_path: Path) -> None:
+    with database(servers) as address:
+        engine = owner_of(address)
+        with engine.begin() as connection:
+            connection.execute(sa.text("UPDATE memforest.schema_version SET version_num = '0027'"))
+        engine.dispose()
+        for refused in (
+            opening(settings_for(address, servers.broker_url, tmp_path)),
+            refusal(lambda: upgrade(address)),
+        ):
+            assert refused.code == "invalid_settings"
+            assert "0027 of a development version" in refused.message and "run memforest export" in refused.message
 
 
 def test_a_schema_that_changed_under_a_running_program_is_named(servers: SessionServers, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_database_of_another_version_is_told_apart_from_one_that_is_missing(
     pipeline.execute("UPDATE memforest.schema_version SET version_num = '9999'")
     found = by_name(changed(pipeline))
     assert found["database"].state is State.OK
-    assert (found["schema"].code, "db upgrade" in found["schema"].says) == ("invalid_settings", True)
+    assert (found["schema"].code, "newer than this version" in found["schema"].says) == ("invalid_settings", True)
     missing = SecretStr(at(servers.postgres_url, database="no_such_one", user="memforest_app"))
     assert by_name(changed(pipeline, database=DatabaseSettings(url=missing)))["database"].code == (
         "store_database_missing"

@@ -1,4 +1,4 @@
-"""Functions and triggers come from files: installing them changes nothing of what earlier migrations made."""
+"""Functions and triggers come from files: an upgrade installs them, with their rights."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ TRIGGERS = sa.text(
 
 SOURCES = "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'memforest'::regnamespace"
 
-WEBHOOKS = {"tell_webhooks", "tell_of_cell", "tell_of_node", "tell_of_operation"}
-CHANGED_LATER = {"waiting", "next_waiting", "busy", "key_caller", "lost", "backlog", *WEBHOOKS}
-"""By revisions 0019 to 0023: the files have them as they are now."""
-
 Found = list[tuple[str, str, str, str | None]]
 
 
@@ -52,22 +48,6 @@ def bodies() -> dict[str, str]:
     """The bodies of the functions in the files, by name."""
     parts = (part for file in FILES for part in file.read_text().split("CREATE OR REPLACE FUNCTION memforest.")[1:])
     return {part.split("(")[0]: part.split("AS $$")[1].split("$$;")[0] for part in parts}
-
-
-def test_installing_the_files_changes_nothing(servers: SessionServers) -> None:
-    """Given a database at the revision before, when the files are installed, then functions, triggers, owners and
-    rights are what they were."""
-    with empty(servers) as settings:
-        upgrade(settings, "0008")
-        before = found(settings)
-
-        upgrade(settings, "0009")
-
-        after = [each for each in found(settings) if each[0] not in CHANGED_LATER]
-        assert after == [each for each in before if each[0] not in CHANGED_LATER]
-        assert {(name, rights) for name, _, _, rights in before if name in CHANGED_LATER} <= {
-            (name, rights) for name, _, _, rights in found(settings)
-        }
 
 
 def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:

@@ -1,23 +1,22 @@
-"""The schema goes up from nothing, down and up again, equals the models, and is made by one process at a time."""
+"""The schema goes up from nothing and to the next version, equals the models, and is made by one process at a time."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
-import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from uuid import UUID, uuid4
+from itertools import pairwise
+from pathlib import Path
+from uuid import uuid4
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
@@ -28,8 +27,24 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import schema
 from memforest_core.store.engine import open_engine
-from memforest_core.store.schema import SERVICE_GROUP, check_ready, current_revision, head_revision, upgrade
+from memforest_core.store.schema import (
+    BASELINE,
+    SERVICE_GROUP,
+    check_ready,
+    current_revision,
+    head_revision,
+    upgrade,
+)
 from memforest_core.store.tables import SCHEMA, Base
+from tests.support.next_version import NEXT, become_next_version
+
+FOREST = sa.text(
+    """WITH made AS (INSERT INTO memforest.tenant (tenant_id) VALUES (:t))
+       INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES (:t, gen_random_uuid(), 'bob')"""
+)
+TRIGGER = sa.text(
+    "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'memforest.cell'::regclass AND tgname = 'work_transition'"
+)
 
 Objects = dict[str, list[tuple[object, ...]]]
 
@@ -90,9 +105,7 @@ def downgrade(settings: DatabaseSettings, revision: str) -> None:
 
 def revisions() -> list[str]:
     """Every revision, the oldest first."""
-    config = Config()
-    config.set_main_option("script_location", "memforest_core.store:migrations")
-    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
+    return [script.revision for script in ScriptDirectory.from_config(schema._config()).walk_revisions()][::-1]
 
 
 def test_an_empty_database_comes_to_the_newest_revision(servers: SessionServers) -> None:
@@ -125,10 +138,15 @@ def test_the_models_are_the_migrated_schema(servers: SessionServers) -> None:
             assert compare_metadata(context, Base.metadata) == []
 
 
-def test_each_revision_goes_down_and_up_again(servers: SessionServers) -> None:
-    """Given every revision in turn, when it is taken back and made again, then the schema is the same to the letter."""
+def test_each_later_revision_goes_down_and_up_again(
+    servers: SessionServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given every revision after the first, when it is taken back and made again, then the schema is the same to the
+    letter."""
+    become_next_version(monkeypatch, tmp_path)
     with empty(servers) as settings:
-        for before, revision in zip(["base", *revisions()], revisions(), strict=False):
+        upgrade(settings, BASELINE)
+        for before, revision in pairwise(revisions()):
             assert upgrade(settings, revision) == revision
             made = objects(settings)
             downgrade(settings, before)
@@ -136,18 +154,72 @@ def test_each_revision_goes_down_and_up_again(servers: SessionServers) -> None:
             assert objects(settings) == made
 
 
-def test_all_the_way_down_leaves_nothing_but_the_mark(servers: SessionServers) -> None:
+def test_nothing_is_older_than_the_first_schema(servers: SessionServers) -> None:
     with empty(servers) as settings:
         upgrade(settings)
-        downgrade(settings, "base")
+        made = objects(settings)
+        with pytest.raises(NotImplementedError, match="drop the schema"):
+            downgrade(settings, "base")
+        assert objects(settings) == made
 
-        left = objects(settings)
-        assert {row[0] for row in left["columns"]} == {"schema_version"}
-        assert left["functions"] == left["policies"] == []
+
+@pytest.mark.parametrize("compatible", [True, False])
+def test_an_upgrade_changes_all_tenants_rows_and_the_version_before_goes_on_if_it_may(
+    servers: SessionServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compatible: bool
+) -> None:
+    """Given a database in use by this version, then the next version needs an upgrade, which changes the rows of all
+    tenants and installs all functions; afterwards this version goes on only if that migration is compatible."""
+    with empty(servers) as settings:
+        upgrade(settings)
+        with connected(settings) as connection:
+            connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
+            for tenant in ("acme", "other"):
+                connection.execute(FOREST, {"t": tenant})
+            connection.execute(sa.text("DROP TRIGGER work_transition ON memforest.cell"))
         engine = open_engine(settings)
-        with pytest.raises(InvalidSettings, match="run memforest db upgrade"):
-            check_ready(engine)
-        engine.dispose()
+        try:
+            with monkeypatch.context() as later:
+                become_next_version(later, tmp_path, compatible=compatible)
+                with pytest.raises(InvalidSettings, match=f"this version needs {NEXT}: run memforest db upgrade"):
+                    check_ready(engine)
+                assert upgrade(settings) == NEXT
+                check_ready(engine)
+            with connected(settings) as connection:
+                assert current_revision(connection) == NEXT
+                connection.execute(sa.text("SET LOCAL memforest.across = 'on'"))
+                assert connection.scalars(sa.text("SELECT mood FROM memforest.forest")).all() == ["calm", "calm"]
+                applied = connection.execute(sa.text("SELECT revision, follows, compatible FROM memforest.migration"))
+                assert (NEXT, head_revision(), compatible) in [tuple(row) for row in applied]
+                assert connection.scalar(TRIGGER) == 1
+            if compatible:
+                check_ready(engine)
+            else:
+                with pytest.raises(InvalidSettings, match="newer than this version"):
+                    check_ready(engine)
+        finally:
+            engine.dispose()
+
+
+@pytest.mark.parametrize("revision", ["0001", "0027"])
+def test_a_database_of_a_development_version_is_refused_and_stays_as_it_is(
+    servers: SessionServers, revision: str
+) -> None:
+    with empty(servers) as settings:
+        upgrade(settings)
+        with connected(settings) as connection:
+            connection.execute(sa.text("UPDATE memforest.schema_version SET version_num = :r"), {"r": revision})
+            if revision == "0001":
+                connection.execute(sa.text("DROP TABLE memforest.migration"))
+        made = objects(settings)
+        engine = open_engine(settings)
+        try:
+            for refused in (lambda: upgrade(settings), lambda: check_ready(engine)):
+                with pytest.raises(InvalidSettings, match="memforest export of that version") as caught:
+                    refused()
+                assert f"schema {revision} of a development version" in caught.value.message
+        finally:
+            engine.dispose()
+        assert objects(settings) == made
 
 
 def test_upgrading_again_changes_nothing(servers: SessionServers) -> None:
@@ -280,114 +352,3 @@ def test_every_applied_migration_is_written_down(servers: SessionServers) -> Non
             rows = connection.execute(sa.text("SELECT revision, follows FROM memforest.migration ORDER BY 1")).all()
         assert [row.revision for row in rows] == revisions()
         assert [row.follows for row in rows] == [None, *revisions()[:-1]]
-
-
-def test_vectors_go_to_each_forest_that_has_their_text(servers: SessionServers) -> None:
-    """Given vectors shared by their texts, when they are given to forests, then each forest that says a text has its
-    vector, cells are found by the hash of what is embedded of them, and what nobody says is gone."""
-    day, text = "Monday 8 May 2023", "Bob: I live in Davis."
-    told = hashlib.sha256(f"{day}\n{text}".encode()).digest()
-    with empty(servers) as settings:
-        upgrade(settings, "0004")
-        with connected(settings) as connection:
-            connection.execute(sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES ('t')"))
-            for number in (1, 2):
-                values = {"f": UUID(int=number), "s": UUID(int=10 + number), "c": UUID(int=20 + number), "x": text}
-                for statement in (
-                    "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('t', :f, CAST(:f AS text))",
-                    "INSERT INTO memforest.session (tenant_id, session_id, forest_id, external_id, time_zone, started_at)"
-                    " VALUES ('t', :s, :f, 's', 'UTC', now())",
-                    "INSERT INTO memforest.cell (tenant_id, cell_id, forest_id, session_id, ordinal, window_ordinal,"
-                    " first_turn, last_turn, text, text_hash, time_start, time_end) VALUES ('t', :c, :f, :s, 0, 0, 0, 0,"
-                    " :x, sha256(convert_to(:x, 'UTF8')), '2023-05-08 12:00+00', '2023-05-08 12:00+00')",
-                ):
-                    used = {name: value for name, value in values.items() if f":{name}" in statement}
-                    connection.execute(sa.text(statement), used)
-            for key in (told, b"nobody says this"):
-                connection.execute(
-                    sa.text("INSERT INTO memforest.vector VALUES ('t', 'model', :h, :v)"), {"h": key, "v": b"1234"}
-                )
-        upgrade(settings)
-        with connected(settings) as connection:
-            kept = connection.execute(sa.text("SELECT forest_id, text_hash FROM memforest.vector ORDER BY 1")).all()
-            cells = connection.scalars(sa.text("SELECT DISTINCT text_hash FROM memforest.cell")).all()
-    assert [(row.forest_id, bytes(row.text_hash)) for row in kept] == [(UUID(int=1), told), (UUID(int=2), told)]
-    assert [bytes(each) for each in cells] == [told]
-
-
-def test_vectors_are_in_full_again_for_the_version_before(servers: SessionServers) -> None:
-    """Given vectors of half precision and some in full, when the schema goes back, then all are in full."""
-    vector = np.linspace(-1, 1, 384).astype("<f4")
-    half, full = vector.astype("<f2").tobytes() + b"h", vector.tobytes()
-    rounded = vector.astype("<f2").astype("<f4").tobytes()
-    with empty(servers) as settings:
-        upgrade(settings, "0021")
-        with connected(settings) as connection:
-            values = {"f": UUID(int=1), "r": UUID(int=2), "half": half, "full": full}
-            for statement in (
-                "INSERT INTO memforest.tenant (tenant_id) VALUES ('t')",
-                "INSERT INTO memforest.forest (tenant_id, forest_id, owner) VALUES ('t', :f, 'anna')",
-                "INSERT INTO memforest.vector VALUES ('t', :f, 'm', '1', :half), ('t', :f, 'm', '2', :full)",
-                "INSERT INTO memforest.tree (tenant_id, tree_id, forest_id, kind, scope_key, label, state, k)"
-                " VALUES ('t', :r, :f, 'entity', 'anna', 'Anna', 'active', 3)",
-                "INSERT INTO memforest.node (tenant_id, node_id, tree_id, level, key_time, key_ordinal, key_item, key_id,"
-                " leaf_count, version, clean_version) SELECT 't', CAST(md5(CAST(n AS text)) AS uuid), :r, 1, n, 0, 0, '',"
-                " 1, 1, 1 FROM generate_series(1, 2) n",
-                "INSERT INTO memforest.node_summary (tenant_id, node_id, text, source, model, input_hash, version, vector,"
-                " vector_model, pooled, terms) SELECT 't', node_id, '', 'model', 'm', '', 1, :half, 'm',"
-                " CASE key_time WHEN 1 THEN CAST(:full AS bytea) END, '' FROM memforest.node",
-            ):
-                used = {name: value for name, value in values.items() if f":{name}" in statement}
-                connection.execute(sa.text(statement), used)
-        downgrade(settings, "0020")
-        with connected(settings) as connection:
-            stored = connection.scalars(sa.text("SELECT vector FROM memforest.vector ORDER BY text_hash")).all()
-            summaries = connection.execute(
-                sa.text(
-                    "SELECT s.vector, s.pooled FROM memforest.node_summary s JOIN memforest.node n USING (node_id)"
-                    " ORDER BY n.key_time"
-                )
-            ).all()
-    assert [bytes(each) for each in stored] == [rounded, full]
-    assert [(bytes(row.vector), bytes(row.pooled)) for row in summaries] == [(rounded, full), (rounded, rounded)]
-
-
-def test_operations_under_way_keep_their_forests_and_their_order(servers: SessionServers) -> None:
-    """Given tasks of the version before, when the schema is upgraded, then those that are not done touch their forests
-    in their roles, a dry run touches none, and they stand in the order in which they were asked for."""
-    source, target = uuid4(), uuid4()
-    tasks = (
-        ("merge", target, "ready", {"source_0": str(source), "keep_sources": 0}, 3),
-        ("erase", source, "dead", {"target": "fact"}, 1),
-        ("retain", source, "ready", {"dry_run": 1}, 2),
-        ("export", source, "done", {}, 0),
-    )
-    with empty(servers) as settings:
-        upgrade(settings, "0005")
-        with connected(settings) as connection:
-            for kind, forest, state, arguments, at in tasks:
-                connection.execute(
-                    sa.text(
-                        """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, forest_id, state, arguments,
-                                  created_at)
-                           VALUES ('acme', gen_random_uuid(), :kind, :forest, :state, CAST(:arguments AS jsonb),
-                                   timestamptz 'epoch' + make_interval(secs => :at))"""
-                    ),
-                    {"kind": kind, "forest": forest, "state": state, "arguments": json.dumps(arguments), "at": at},
-                )
-        upgrade(settings)
-        with connected(settings) as connection:
-            touched = connection.execute(
-                sa.text(
-                    """SELECT k.kind, x.forest_id, x.role FROM memforest.maintenance_forest x
-                         JOIN memforest.maintenance k USING (tenant_id, task_id) ORDER BY k.asked, x.role"""
-                )
-            )
-            assert [tuple(row) for row in touched] == [
-                ("erase", source, "erase"),
-                ("merge", source, "merge_from"),
-                ("merge", target, "merge_into"),
-            ]
-            waits = sa.text("SELECT memforest.waits_for('acme', task_id) FROM memforest.maintenance WHERE kind = :k")
-            assert connection.scalar(waits, {"k": "merge"}) is not None
-            assert connection.scalar(waits, {"k": "erase"}) is None

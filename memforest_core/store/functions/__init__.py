@@ -10,11 +10,11 @@ from memforest_core.domain.operations import RULES, Answer, Role, answer
 
 
 def install(connection: sa.Connection) -> None:
-    """Create or replace all functions and triggers in the caller's transaction; owners and rights stay as they are.
+    """Create or replace all functions and triggers in the caller's transaction, and grant the rights to call them.
 
     An upgrade that changed the revision ends with this: to change a function, change its file and add a migration,
-    so that a database without it is refused. Migrations on the way may call it too, before tables of later migrations
-    exist: bodies are not checked here. Takes locks that hold back writers of work rows.
+    so that a database without it is refused. Migrations do not call it: files may need tables of later ones. Bodies may
+    name functions of later files, so they are not checked. Takes locks that hold back writers of work rows.
     """
     cursor = connection.connection.cursor()
     cursor.execute("SET LOCAL check_function_bodies = off")
@@ -27,7 +27,10 @@ def install(connection: sa.Connection) -> None:
 
 def install_rules(connection: sa.Connection) -> None:
     """Create or replace ``memforest.beside`` alone, which holds nobody back."""
-    connection.connection.cursor().execute(_beside())
+    cursor = connection.connection.cursor()
+    cursor.execute(_beside())
+    cursor.execute("REVOKE ALL ON FUNCTION memforest.beside(text, text) FROM PUBLIC")
+    cursor.execute("GRANT EXECUTE ON FUNCTION memforest.beside(text, text) TO memforest_service, memforest_limited")
 
 
 def _beside() -> str:

@@ -4,3 +4,6 @@ RETURNS text[]
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = memforest, pg_temp AS $$
     SELECT coalesce(array_agg(tenant), '{}') FROM tenant_role WHERE role = session_user::text
 $$;
+
+REVOKE ALL ON FUNCTION memforest.granted_tenants() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.granted_tenants() TO memforest_limited;

@@ -17,3 +17,6 @@ BEGIN
     ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
     PERFORM set_config('memforest.across', '', true);
 END $$;
+
+REVOKE ALL ON FUNCTION memforest.tenants() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.tenants() TO memforest_service, memforest_limited;

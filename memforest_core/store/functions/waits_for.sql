@@ -17,3 +17,6 @@ LANGUAGE sql STABLE AS $$
                      OR (o.state = 'running' AND memforest.beside(mine.role, theirs.role) IN ('waits', 'holds')) END
      ORDER BY o.asked LIMIT 1
 $$;
+
+REVOKE ALL ON FUNCTION memforest.waits_for(text, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.waits_for(text, uuid) TO memforest_service, memforest_limited;

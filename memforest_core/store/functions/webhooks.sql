@@ -98,25 +98,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Migrations before the tables of webhooks install this file too.
-DO $do$ BEGIN
-    IF to_regclass('memforest.webhook_delivery') IS NULL THEN
-        RETURN;
-    END IF;
-    CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.webhook_delivery
-    FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
-        ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
-        ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
-    )) EXECUTE FUNCTION memforest.refuse_transition();
+CREATE OR REPLACE TRIGGER tell_webhooks AFTER UPDATE OF state, placed ON memforest.cell
+FOR EACH ROW WHEN ((NEW.state = 'dead' AND OLD.state <> 'dead') OR (NEW.placed AND NOT OLD.placed))
+EXECUTE FUNCTION memforest.tell_of_cell();
 
-    CREATE OR REPLACE TRIGGER tell_webhooks AFTER UPDATE OF state, placed ON memforest.cell
-    FOR EACH ROW WHEN ((NEW.state = 'dead' AND OLD.state <> 'dead') OR (NEW.placed AND NOT OLD.placed))
-    EXECUTE FUNCTION memforest.tell_of_cell();
+CREATE OR REPLACE TRIGGER tell_webhooks AFTER UPDATE OF dead ON memforest.node
+FOR EACH ROW WHEN (NEW.dead AND NOT OLD.dead) EXECUTE FUNCTION memforest.tell_of_node();
 
-    CREATE OR REPLACE TRIGGER tell_webhooks AFTER UPDATE OF dead ON memforest.node
-    FOR EACH ROW WHEN (NEW.dead AND NOT OLD.dead) EXECUTE FUNCTION memforest.tell_of_node();
-
-    CREATE OR REPLACE TRIGGER tell_webhooks AFTER UPDATE OF state ON memforest.maintenance
-    FOR EACH ROW WHEN (NEW.state IN ('done', 'dead') AND NEW.state <> OLD.state)
-    EXECUTE FUNCTION memforest.tell_of_operation();
-END $do$;
+CREATE OR REPLACE TRIGGER tell_webhooks AFTER UPDATE OF state ON memforest.maintenance
+FOR EACH ROW WHEN (NEW.state IN ('done', 'dead') AND NEW.state <> OLD.state)
+EXECUTE FUNCTION memforest.tell_of_operation();

@@ -27,6 +27,12 @@ FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.stat
     ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
 )) EXECUTE FUNCTION memforest.refuse_transition();
 
+CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.webhook_delivery
+FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
+    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
+    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
+)) EXECUTE FUNCTION memforest.refuse_transition();
+
 -- A node's state is computed from its other columns: it is known only after the row was written.
 CREATE OR REPLACE TRIGGER work_transition AFTER UPDATE ON memforest.node
 FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
@@ -143,6 +149,8 @@ BEGIN
     ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
     PERFORM set_config('memforest.across', '', true);
 END $$;
+REVOKE ALL ON FUNCTION memforest.waiting(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.waiting(text) TO memforest_service, memforest_limited;
 
 -- At most so many of the tenants that memforest.waiting() names of 'extract' or 'refresh', by a few probes for each of them,
 -- however many others have work: the live lane first, then any; in each those after a given tenant in the order of ids, then
@@ -239,6 +247,8 @@ BEGIN
     ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
     PERFORM set_config('memforest.across', '', true);
 END $$;
+REVOKE ALL ON FUNCTION memforest.lost(interval) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.lost(interval) TO memforest_service, memforest_limited;
 
 -- How much work stands where, by tenant, kind and state; oldest_s is the age in seconds of the oldest of it. Only work
 -- that is under way or stuck is counted, from partial indexes: what is done is not a backlog.
@@ -284,3 +294,5 @@ BEGIN
     ) found WHERE own IS NULL OR found.tenant_id = ANY(own);
     PERFORM set_config('memforest.across', '', true);
 END $$;
+REVOKE ALL ON FUNCTION memforest.backlog() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memforest.backlog() TO memforest_service, memforest_limited;

@@ -11,6 +11,9 @@ down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
 
+compatible = False
+"""Say why the version before may go on with it, or may not."""
+
 
 def upgrade() -> None:
     ${upgrades if upgrades else "pass"}
