@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import check_ready, upgrade
-from tests.migration.test_migrations import connected, empty
+from tests.migration.test_migrations import connected, downgrade, empty, objects, revisions
 
 FILES = sorted(Path(functions.__file__).parent.glob("*.sql"), key=lambda file: file.name)
 FUNCTIONS = sa.text(
@@ -89,6 +90,29 @@ def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:
         installed = {row.proname: row.prosrc for row in sources}
         assert "WHEN 'erase export' THEN 'refused'" in installed.pop("beside")
         assert installed == bodies()
+
+
+def test_no_function_names_a_column_that_a_downgrade_dropped(servers: SessionServers) -> None:
+    """Given each revision in turn from the newest to the first with functions in files, when the schema goes back to the
+    one before, then no function names a column of it that is gone."""
+    with empty(servers) as settings:
+        upgrade(settings)
+        made = columns(settings)
+        for revision in [each for each in revisions() if each >= "0009"][-2::-1]:
+            downgrade(settings, revision)
+            gone = made - columns(settings) - {"since"}  # backlog also calls a result so
+            with connected(settings) as connection:
+                sources = connection.execute(sa.text(SOURCES)).all()
+            named = {
+                (each.proname, name) for each in sources for name in gone if re.search(rf"\.{name}\b", each.prosrc)
+            }
+
+            assert not named, f"{revision}: {named}"
+
+
+def columns(settings: DatabaseSettings) -> set[str]:
+    """The names of all columns and tables."""
+    return {name for row in objects(settings)["columns"] for name in row[:2]}
 
 
 def test_an_upgrade_of_what_is_up_to_date_waits_for_no_writer(servers: SessionServers) -> None:
