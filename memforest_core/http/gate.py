@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit, urlunsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest_core.async_calls import Threads
@@ -74,10 +76,11 @@ class Gate:
             await answer(problem_of(error))(scope, receive, send)
             return
         scope[CALLER] = caller
-        if body is None:
-            await self._app(scope, receive, send)
-        else:
-            await self._app(scope, body.receive, body.send)
+        with suppress(ClientDisconnect):  # no error: nobody reads the answer
+            if body is None:
+                await self._app(scope, receive, send)
+            else:
+                await self._app(scope, body.receive, body.send)
 
     async def _admitted(self, headers: Headers) -> Caller:
         """Who sends a request with these headers. Raises Refused, StoreUnavailable."""
