@@ -18,6 +18,7 @@ from starlette.types import Scope as ASGIScope
 from memforest_core.aio import AsyncMemForest
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
+from memforest_core.http.constraints import of_value
 from memforest_core.http.endpoints import Memories, called_on, caller_of, check_owners, check_scope, method_of
 from memforest_core.http.problems import RESPONSES, Problem, Refused, invalid, problem_of
 from memforest_core.http.wire import body_model, parameters, told
@@ -40,6 +41,9 @@ ROOM_S = 60.0
 """A stream waits so long for room in the queue, for one session."""
 
 _STORED = TypeAdapter(Stored)
+
+
+Name = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
 
 
 class Line(BaseModel):
@@ -79,7 +83,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
     async def session_events(
-        request: Request, owner: str, session_id: str, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
+        request: Request, owner: Name, session_id: Name, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
     ) -> Response:
         caller = caller_of(request)
         check_scope(caller, OF_SESSION)
