@@ -95,7 +95,7 @@ _GENERATED_ID = re.compile(rf"{_GENERATED}\d+", re.ASCII)
 MAX_METADATA_DEPTH = 64
 """Deeper JSON would reach Python's recursion limit when it is read far down a caller's stack."""
 MAX_CHANNEL_CHARS = 200
-_MAX_ID = 512
+MAX_ID = 512
 _MAX_ID_BYTES = 1_024
 """Two of them and a tenant fit an index entry of Postgres (2,704 bytes)."""
 _MILLISECONDS_FROM = 1e11
@@ -124,8 +124,8 @@ def checked_name(value: object, what: str) -> str:
     """An id or name given by a caller: a non-empty string of at most 512 characters and 1,024 bytes."""
     if not isinstance(value, str) or not value.strip():
         raise InvalidInput(f"{what} must be a non-empty string.", code="invalid_name")
-    if len(value) > _MAX_ID:
-        raise InvalidInput(f"{what} must have at most {_MAX_ID} characters.", code="invalid_name")
+    if len(value) > MAX_ID:
+        raise InvalidInput(f"{what} must have at most {MAX_ID} characters.", code="invalid_name")
     if len(_checked(value, what).encode()) > _MAX_ID_BYTES:
         raise InvalidInput(f"{what} must have at most {_MAX_ID_BYTES} bytes in UTF-8.", code="invalid_name")
     return value

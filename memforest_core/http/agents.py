@@ -7,7 +7,9 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context as Call
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest_core.http.endpoints import Memories
 from memforest_core.http.gate import CALLER
@@ -33,4 +35,22 @@ def make_endpoint(memories: Memories) -> tuple[MCPServer[Any], list[BaseRoute]]:
         # A request without a key never comes here, and browsers send none to foreign hosts.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+    for route in app.routes:
+        if isinstance(route, Route):
+            route.app = _once_received(route.app)
     return server, list(app.routes)
+
+
+def _once_received(app: ASGIApp) -> ASGIApp:
+    """``app`` for requests whose body is complete: the library logs an error when a client closes before that."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        body: Message = {"type": "http.request", "body": await Request(scope, receive).body()}
+        messages = iter([body])
+
+        async def received() -> Message:
+            return next(messages, None) or await receive()
+
+        await app(scope, received, send)
+
+    return answered

@@ -14,6 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.http.constraints import of_value
 from memforest_core.http.endpoints import JSON, Memories, caller_of, check_owners, check_scope
 from memforest_core.http.problems import RESPONSES
 from memforest_core.remote.routes import BUNDLE, COUNTS
@@ -27,7 +28,10 @@ IMPORT = Route("lifecycle.import_", Verb.POST, BUNDLE, Scope.ADMIN)
 _FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 
 Flag = Annotated[bool, Query()]
-Actor = Annotated[str | None, Query(description="Who asks; the key is named anyway.")]
+Owner = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
+Actor = Annotated[
+    str | None, Query(description="Who asks; the key is named anyway.", json_schema_extra=of_value("", "actor"))
+]
 
 
 def register(router: APIRouter, memories: Memories) -> None:
@@ -44,7 +48,7 @@ def register(router: APIRouter, memories: Memories) -> None:
     )
     async def export(
         request: Request,
-        owner: str,
+        owner: Owner,
         vectors: Flag = True,
         summaries: Flag = True,
         dry_run: Flag = False,
@@ -79,7 +83,7 @@ def register(router: APIRouter, memories: Memories) -> None:
     )
     async def import_(
         request: Request,
-        owner: str | None = None,
+        owner: Owner | None = None,
         vectors: Flag = True,
         dry_run: Flag = False,
         actor: Actor = None,

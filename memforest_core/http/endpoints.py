@@ -19,6 +19,7 @@ from memforest_core.async_calls import Threads
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Route, Verb
 from memforest_core.handles import Operation
+from memforest_core.http.constraints import of_value
 from memforest_core.http.gate import ADMISSION, CALLER, Admission
 from memforest_core.http.problems import RESPONSES, OwnerUnknown, Refused
 from memforest_core.http.wire import ACTOR, body_model, parameters, returned, told
@@ -137,7 +138,11 @@ def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
 
     signature = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)]
     signature += [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[each.type, Path()])
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[each.type, Path(json_schema_extra=of_value(route.name, each.name))],
+        )
         for each in found
         if each.name in in_path
     ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest_core.async_calls import Threads
@@ -136,7 +138,8 @@ class Gate:
         except (Refused, MemForestError) as error:
             await answer(problem_of(error))(scope, receive, send)
             return
-        await self._app(scope, body.receive, body.send)
+        with suppress(ClientDisconnect):  # no error: nobody reads the answer
+            await self._app(scope, body.receive, body.send)
 
 
 def _headed(send: Send, *, private: bool) -> Send:

@@ -20,6 +20,7 @@ from starlette.types import Scope as ASGIScope
 from memforest_core.aio import AsyncMemForest
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
+from memforest_core.http.constraints import of_value
 from memforest_core.http.endpoints import (
     Memories,
     admission_of,
@@ -51,6 +52,9 @@ ROOM_S = 60.0
 """A stream waits so long for room in the queue, for one session."""
 
 _STORED = TypeAdapter(Stored)
+
+
+Name = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
 
 
 class Line(BaseModel):
@@ -91,7 +95,7 @@ def register(router: APIRouter, memories: Memories) -> None:
         responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
     async def session_events(
-        request: Request, owner: str, session_id: str, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
+        request: Request, owner: Name, session_id: Name, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
     ) -> Response:
         caller = caller_of(request)
         check_scope(caller, OF_SESSION)

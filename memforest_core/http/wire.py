@@ -27,12 +27,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from typing_extensions import TypedDict
 
 from memforest_core.handles import Operation, SessionHandle
+from memforest_core.http.constraints import TIME, of_body, of_value
 from memforest_core.remote.records import Stored
 from memforest_core.remote.routes import MAX_WAIT_S
 from memforest_core.store.engine import Connection
 from memforest_core.work.records import OperationTask
 
-_SECONDS = re.compile(r"\d{9,13}(\.\d+)?")
+_SECONDS = re.compile(r"-?\d{9,13}(\.\d+)?|-?\d+(\.\d+)?e[+-]?\d+")
 
 
 def _seconds(given: object) -> object:
@@ -40,7 +41,9 @@ def _seconds(given: object) -> object:
     return float(given) if isinstance(given, str) and _SECONDS.fullmatch(given) else given
 
 
-Time: TypeAlias = Annotated[str | float, BeforeValidator(_seconds), Field(description="ISO 8601, or unix seconds.")]
+Time: TypeAlias = Annotated[
+    str | float, BeforeValidator(_seconds), Field(description="ISO 8601, or unix seconds.", json_schema_extra=TIME)
+]
 
 LOCAL = frozenset({"self", "transaction", "trace", "watch", "tenant"})
 """Parameters that mean something in the caller's process only."""
@@ -98,8 +101,12 @@ def parameters(method: Callable[..., Any]) -> list[Parameter]:
 
 def body_model(name: str, found: Iterable[Parameter], example: Mapping[str, object]) -> type[BaseModel]:
     """The model of a JSON body with these parameters; other fields are refused."""
-    fields: dict[str, Any] = {each.name: (each.type, ... if each.required else each.default) for each in found}
-    config = ConfigDict(extra="forbid", json_schema_extra=_shown(example))
+    fields: dict[str, Any] = {}
+    for each in found:
+        extra = of_value(name, each.name)
+        fields[each.name] = (each.type, Field(... if each.required else each.default, json_schema_extra=extra))
+    shown: dict[str, Any] = {"examples": [dict(example)]} if example else {}
+    config = ConfigDict(extra="forbid", json_schema_extra=shown | of_body(name))
     return create_model(_title(name), __config__=config, **fields)
 
 
@@ -177,10 +184,6 @@ def _answer(hint: Any) -> Any:
     if origin in (list, Sequence):
         return list[_answer(inner[0])]  # type: ignore[misc]
     return None if hint is type(None) else hint
-
-
-def _shown(example: Mapping[str, Any]) -> dict[str, Any] | None:
-    return {"examples": [dict(example)]} if example else None
 
 
 def _title(name: str) -> str:

@@ -550,12 +550,13 @@ export const remember = <ThrowOnError extends boolean = false>(options: Options<
  *
  * Delete the facts that ``words`` name ("where I work", "that I like jazz"); says what was found and goes.
  *
- * With a chat model one call chooses among the facts that are found; without, those that are as near to the words
- * as the setting profile.forget_similarity. ``turns`` says what becomes of the turns that say the facts: "alone"
- * deletes those that say nothing else, "all" also those that say other things, "none" keeps them; ``left`` of the
- * result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks, for the audit. Returns
- * when the deletions are asked for; with ``wait`` when they are done, at most ``timeout_s`` seconds later, with
- * their receipts. A model that is away, or names what it was not shown, chooses nothing, and ``degraded`` says so.
+ * With a chat model one call chooses among the facts that are found; without, those that say all that the words
+ * say. Words that fit several things choose none. ``turns`` says what becomes of the turns that say the facts:
+ * "alone" deletes those that say nothing else, "all" also those that say other things, "none" keeps them;
+ * ``left`` of the result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks,
+ * for the audit. Returns when the deletions are asked for; with ``wait`` when they are done, at most
+ * ``timeout_s`` seconds later, with their receipts. A model that is away, or names what it was not shown,
+ * chooses nothing, and ``degraded`` says so.
  * Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
  *
  * Needs a key with the scope `write`.

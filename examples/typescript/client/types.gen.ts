@@ -47,7 +47,7 @@ export type AnswerRequest = {
     owner: string;
     question: string;
     k?: number | null;
-    mode?: string | null;
+    mode?: 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
     context?: boolean;
     neighbours?: number;
     max_tokens?: number | null;
@@ -80,7 +80,7 @@ export type AppendRequest = {
     owner: string;
     session_id: string | null;
     turn: TurnInput;
-    wait?: string;
+    wait?: 'none' | 'raw' | 'facts' | 'summaries';
     display_name?: string | null;
     metadata?: {
         [key: string]: unknown;
@@ -308,7 +308,7 @@ export type EnqueueRequest = {
     owner: string;
     session_id: string;
     turns: Array<TurnInput>;
-    wait?: string;
+    wait?: 'none' | 'raw' | 'facts' | 'summaries';
     started_at?: string | number | null;
     display_name?: string | null;
     metadata?: {
@@ -394,7 +394,7 @@ export type ForgetRequest = {
     dry_run?: boolean;
     turns?: 'alone' | 'all' | 'none';
     actor?: string | null;
-    wait?: boolean;
+    wait?: 'none' | 'raw' | 'facts' | 'summaries';
     timeout_s?: number;
 };
 
@@ -497,7 +497,15 @@ export type LifecycleClearPolicyRequest = {
     actor?: string | null;
 };
 
-export type LifecycleCorrectRequest = {
+export type LifecycleCorrectRequest = ({
+    text: unknown;
+} | {
+    start: unknown;
+} | {
+    end: unknown;
+} | {
+    value: unknown;
+}) & {
     owner: string;
     fact: string;
     text?: string | null;
@@ -509,7 +517,53 @@ export type LifecycleCorrectRequest = {
     dry_run?: boolean;
 };
 
-export type LifecycleForgetRequest = {
+export type LifecycleForgetRequest = ({
+    session: unknown;
+    fact?: null;
+    speaker?: null;
+    since?: null;
+    until?: null;
+    everything?: false;
+} | {
+    fact: unknown;
+    session?: null;
+    speaker?: null;
+    since?: null;
+    until?: null;
+    turns?: unknown;
+    everything?: false;
+} | {
+    speaker: unknown;
+    session?: null;
+    fact?: null;
+    since?: null;
+    until?: null;
+    turns?: unknown;
+    everything?: false;
+} | {
+    until: unknown;
+    session?: null;
+    fact?: null;
+    speaker?: null;
+    since?: null;
+    turns?: unknown;
+    everything?: false;
+} | {
+    everything: true;
+    session?: null;
+    fact?: null;
+    speaker?: null;
+    since?: null;
+    until?: null;
+    turns?: unknown;
+} | {
+    since: unknown;
+    session?: null;
+    fact?: null;
+    speaker?: null;
+    turns?: unknown;
+    everything?: false;
+}) & {
     owner: string;
     session?: string | null;
     turns?: Array<string>;
@@ -535,7 +589,14 @@ export type LifecycleMergeRequest = {
     dry_run?: boolean;
 };
 
-export type LifecyclePinRequest = {
+export type LifecyclePinRequest = ({
+    fact: unknown;
+    session?: null;
+    turn?: null;
+} | {
+    session: unknown;
+    fact?: null;
+}) & {
     owner: string;
     fact?: string | null;
     session?: string | null;
@@ -567,7 +628,19 @@ export type LifecycleRematerializeRequest = {
     dry_run?: boolean;
 };
 
-export type LifecycleSetPolicyRequest = {
+export type LifecycleSetPolicyRequest = ({
+    max_facts: unknown;
+} | {
+    max_bytes: unknown;
+} | {
+    max_age_days: unknown;
+} | {
+    facts_max_age_days: unknown;
+} | {
+    digests_max_age_days: unknown;
+} | {
+    window_max_age_days: unknown;
+}) & {
     owner?: string | null;
     max_age_days?: number | null;
     max_facts?: number | null;
@@ -576,11 +649,18 @@ export type LifecycleSetPolicyRequest = {
     facts_max_age_days?: number | null;
     digests_max_age_days?: number | null;
     window_max_age_days?: number | null;
-    order?: string;
+    order?: 'age' | 'visits';
     actor?: string | null;
 };
 
-export type LifecycleUnpinRequest = {
+export type LifecycleUnpinRequest = ({
+    fact: unknown;
+    session?: null;
+    turn?: null;
+} | {
+    session: unknown;
+    fact?: null;
+}) & {
     owner: string;
     fact?: string | null;
     session?: string | null;
@@ -974,14 +1054,18 @@ export type RecallManyRequest = {
         string
     ]>;
     k?: number | null;
-    mode?: string | null;
+    mode?: 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
 };
 
-export type RecallRequest = {
+export type RecallRequest = ({
+    owner: unknown;
+} | {
+    owners: unknown;
+}) & {
     owner?: string | null;
     question?: string | null;
     k?: number | null;
-    mode?: string | null;
+    mode?: 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
     neighbours?: number;
     max_tokens?: number | null;
     since?: string | number | null;
@@ -1064,7 +1148,7 @@ export type RememberRequest = {
     metadata?: {
         [key: string]: unknown;
     } | null;
-    wait?: string;
+    wait?: 'none' | 'raw' | 'facts' | 'summaries';
     timeout_s?: number;
 };
 
@@ -1289,7 +1373,13 @@ export type StoredTree = {
     title_source?: string;
 };
 
-export type SummarizeRequest = {
+export type SummarizeRequest = ({
+    day: unknown;
+    session?: null;
+} | {
+    session: unknown;
+    day?: null;
+}) & {
     owner: string;
     day?: string | null;
     session?: string | null;
@@ -1899,7 +1989,7 @@ export type WaitData = {
     query: {
         owner: string;
         session_id: string;
-        stage?: string;
+        stage?: 'none' | 'raw' | 'facts' | 'summaries';
         timeout_s?: number;
     };
     url: '/v1/sessions/wait';
@@ -2276,7 +2366,7 @@ export type TreesData = {
     path?: never;
     query: {
         owner: string;
-        kind?: string | null;
+        kind?: 'session' | 'entity' | 'scene';
         limit?: number;
         cursor?: string | null;
     };
@@ -2337,7 +2427,7 @@ export type CallsData = {
     query?: {
         owner?: string | null;
         session_id?: string | null;
-        step?: string | null;
+        step?: 'extract' | 'summarize' | 'browse' | 'plan' | 'answer' | 'profile' | 'judge' | 'embed' | 'rerank';
         outcome?: string | null;
         since?: string | number | null;
         until?: string | number | null;
@@ -3707,7 +3797,7 @@ export type WebhooksDeliveriesData = {
     path?: never;
     query?: {
         endpoint?: string | null;
-        state?: string | null;
+        state?: 'held' | 'ready' | 'running' | 'done' | 'dead';
         limit?: number;
         cursor?: string | null;
     };
