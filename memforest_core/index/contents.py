@@ -30,6 +30,8 @@ def differing(
         if wrong:
             with store.indexing(tenant) as reading:
                 model, written = reading.written_points(wrong)
+                if model is None:
+                    return []
                 vectors = reading.known_vectors(model, texts_of(written))
             known = [each for each in written if each.vector is not None or _own(each) in vectors]
             wrong = index.differing([point_of(tenant, each, vectors) for each in known])

@@ -210,12 +210,13 @@ class IndexRows(VectorRows):
                 contents.update(read_contents(self._db, self._tenant, kind, ids))
         return contents
 
-    def written_points(self, ids: Collection[UUID]) -> tuple[str, list[StalePoint]]:
-        """The live collection's model, and those of these points that the index has, as their rows are now."""
+    def written_points(self, ids: Collection[UUID]) -> tuple[str | None, list[StalePoint]]:
+        """The live collection's model, None without one, and those of these points that the index has, as their rows
+        are now."""
         rows = self._run(_WRITTEN, ids=list(ids)).all()
         contents = self._contents(rows)
         written = [_stale(row, contents[row.point_id]) for row in rows if row.point_id in contents]
-        return self._db.scalars(sa.select(m.Collection.model).where(m.Collection.live)).one(), written
+        return self._db.scalars(sa.select(m.Collection.model).where(m.Collection.live)).first(), written
 
     def hold_points(self, token: LeaseToken, versions: Mapping[UUID, int]) -> frozenset[UUID]:
         """Lock those of these rows that are still under the lease until the transaction ends; the ids that may be

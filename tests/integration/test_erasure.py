@@ -23,9 +23,9 @@ from memforest_core.erase.receipt import Receipt
 from memforest_core.erase.rows.erasing import erasing
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.extract.rows import ExtractRows
+from memforest_core.index.contents import point_of
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.records import PointLease
-from memforest_core.index.service import _point
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.reduce.rows import ReduceRows
@@ -487,7 +487,7 @@ def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -
     assert held == {late.id}
     task = ask(rested, everything=True) if target == "owner" else ask(rested, session="secrets")
     rested.drive()
-    indexer.index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+    indexer.index.upsert([point_of(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
     waiting = rested.rows("SELECT state, error_code FROM memforest.maintenance WHERE task_id = :i", i=task)
     assert [tuple(row) for row in waiting] == [("ready", "writer_at_work")]
     assert not receipt(rested, task).clean
@@ -526,7 +526,7 @@ def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target
     assert receipt(rested, task).clean
 
     if claimed == "before the points":
-        indexer.index.upsert([_point(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+        indexer.index.upsert([point_of(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
         indexer._undo(rested.tenant, token, points)
     else:
         indexer._write(rested.tenant, token, points, {})

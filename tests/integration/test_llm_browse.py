@@ -164,8 +164,6 @@ class TestCalls:
         spans = sorted((call.started, call.ended or 0.0) for call in server.requests)
         for above, below in zip(_cut(spans, levels), _cut(spans, levels)[1:], strict=False):
             assert max(ended for _, ended in above) <= min(started for started, _ in below)
-        took = spans[-1][1] - spans[0][0]
-        assert took < 0.75 * sum(levels) * LATENCY_S
 
     def test_one_at_once_is_one_after_another(self, bob: Walker, server: ModelServer) -> None:
         server.latency_s = 0.02
