@@ -105,8 +105,8 @@ def body_model(name: str, found: Iterable[Parameter], example: Mapping[str, obje
     for each in found:
         extra = of_value(name, each.name)
         fields[each.name] = (each.type, Field(... if each.required else each.default, json_schema_extra=extra))
-    shown = {"examples": [dict(example)]} if example else {}
-    config = ConfigDict(extra="forbid", json_schema_extra={**shown, **of_body(name)})
+    shown: dict[str, Any] = {"examples": [dict(example)]} if example else {}
+    config = ConfigDict(extra="forbid", json_schema_extra=shown | of_body(name))
     return create_model(_title(name), __config__=config, **fields)
 
 
