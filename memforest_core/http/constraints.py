@@ -67,13 +67,13 @@ _NAMES = _list(_NAME, asking.MAX_NAMES)
 _LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _DAYS: Schema = {"minimum": 1 / policies.DAY_S, "maximum": policies.LONGEST_AGE_DAYS}
 _ID: Schema = {"pattern": rf"^\s*-*([0-9a-fA-F]-*){{{SHORTEST_PREFIX},32}}\s*$"}
-_ONE_NAME = "owner session_id display_name about attribute entity scene before into speaker session turn outcome"
+_ONE_NAME = "owner session_id display_name about attribute entity scene before into speaker session outcome"
 _AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
 _MERGES = ("merge", "merge_conflicts")
 _VALUES: Mapping[str, Schema] = {
     **dict.fromkeys(_ONE_NAME.split(), _NAME),
     **dict.fromkeys(["sessions", "exclude_sessions", "speakers", "lifecycle.forget.turns"], _NAMES),
-    **dict.fromkeys(["question", "lifecycle.forget.words"], _text(MAX_QUESTION_CHARS)),
+    "question": _text(MAX_QUESTION_CHARS),
     **dict.fromkeys(["max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days"], _DAYS),
     **dict.fromkeys(["limit", "last"], _whole(MAX_LIMIT)),
     **dict.fromkeys(
@@ -94,8 +94,7 @@ _VALUES: Mapping[str, Schema] = {
     "mode": {"enum": [*Mode, None]},
     "state": {"enum": [*WorkState, None]},
     "order": {"enum": [*Order]},
-    "wait": {"enum": [*WAIT_STAGES]},
-    "stage": {"enum": [*WAIT_STAGES]},
+    **{name: {"enum": [*WAIT_STAGES]} for name in ("enqueue.wait", "append.wait", "remember.wait", "stage")},
     "events": _list({"enum": [*Event]}, MAX_LIMIT, 1),
     "tags": {"items": {"type": "string", **_text(MAX_TAG_CHARS, _LINE)}},
     "enqueue.turns": {"minItems": 1},

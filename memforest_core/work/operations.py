@@ -174,6 +174,7 @@ class Operations:
 
         An owner is found by name also after its deletion, of which only a hash is kept.
         """
+        owner = None if owner is None else checked_name(owner, "owner")
         with self._store.transaction(tenant) as rows:
             return rows.audited(owner, action, task, since, checked_limit(limit, MOST_LISTED))
 

@@ -394,7 +394,7 @@ export type ForgetRequest = {
     dry_run?: boolean;
     turns?: 'alone' | 'all' | 'none';
     actor?: string | null;
-    wait?: 'none' | 'raw' | 'facts' | 'summaries';
+    wait?: boolean;
     timeout_s?: number;
 };
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from benchmarks.support.processes import environment
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, QuotaExceeded, RetryableError
 from memforest_core.keys.service import Keys
@@ -295,3 +300,17 @@ def test_keys_are_made_of_good_input(node: Node) -> None:
         node.keys.revoke(node.memory.tenant, uuid4())
     with pytest.raises(NotFound):
         node.keys.revoke(node.memory.for_tenant("other").tenant, node.keys.list(node.memory.tenant)[0].id)
+
+
+def test_the_command_makes_a_key_that_ends(tmp_path: Path) -> None:
+    """Given a day to come, then the new key ends on it; a day that has passed is refused."""
+    command = [sys.executable, "-m", "memforest_core.cli", "keys", "create", "short", "--data", str(tmp_path), "--json"]
+
+    made, refused = (
+        subprocess.run([*command, "--expires", day], env=environment(), capture_output=True, text=True, check=False)
+        for day in ("2999-01-31", "2001-01-31")
+    )
+
+    assert json.loads(made.stdout)["key"]["expires_at"].startswith("2999-01-31T00:00:00")
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stderr

@@ -44,6 +44,7 @@ NOT_IN_A_SCHEMA = {
     "same_forest": "one value differs from others",
     "same_topic": "one value differs from others",
     "missing_owner": "parameters of a query can't depend on each other",
+    "no_chat_model": "the settings name the model that a mode needs",
     "unknown_source": "the settings name the sources",
     "unknown_entity": "the memory has the names",
     "already_rematerializing": "another operation has to end before",
