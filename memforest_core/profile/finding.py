@@ -78,7 +78,7 @@ class Meant:
     """They are a question of one term ("where I work"): a fact that has it need not be what they mean."""
     first_person: bool
     """They say I or my: a fact about somebody else has to be named."""
-    told: frozenset[str]
+    stated_attributes: frozenset[str]
     """Names of the states that they tell or ask for."""
 
 
@@ -149,7 +149,7 @@ def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, st
         attributes=asked_now(f"{words} now") if _ASKS.match(words.strip()) else frozenset(),
         bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
         first_person=_first_person(words),
-        told=asked_now(f"{words} now"),
+        stated_attributes=asked_now(f"{words} now"),
     )
 
 
@@ -189,7 +189,7 @@ def _says(fact: NearFact, meant: Meant, ignored: frozenset[str]) -> bool:
     if fact.subject_key in meant.others or not meant.names <= has or (meant.first_person and not about):
         return False
     value = frozenset(terms(said.value))
-    if value and said.attribute in meant.told and value <= frozenset(terms(meant.text)):
+    if value and said.attribute in meant.stated_attributes and value <= frozenset(terms(meant.text)):
         return True
     content = {term for term in meant.terms - meant.names if not any(alike(term, name) for name in named)}
     needed = content - ignored

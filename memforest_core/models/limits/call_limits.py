@@ -164,7 +164,7 @@ class CallLimits:
     def acquire(self, model: str, tokens: int, wait_s: float, *, hold_s: float, named: str = "") -> CallPermit:
         """A permit for a call of about ``tokens`` tokens, which ends by itself after ``hold_s`` seconds.
 
-        ``named``: the input's name, by which repeated failures of one input are told from an outage.
+        ``named``: the input's name, by which repeated failures of one input are distinguished from an outage.
 
         Raises ModelRateLimited when there is none within ``wait_s`` seconds (at once when that is known) and
         ModelPaused when the circuit is open; both say when to come back.

@@ -19,7 +19,7 @@ local LEAST_MEASURED = 4
 local TRIAL_LOOK_S = 1
 -- Keys that nobody touched for this long are deleted; longer than any pause that a provider may ask for (an hour).
 local KEPT_S = 7200
--- Failed inputs that are stored; in an outage with more of them the rest is not told apart.
+-- Failed inputs that are stored; in an outage with more of them the rest is not distinguished.
 local MOST_INPUTS = 500
 -- While one caller checks whether the model answers at all, the others leave it to that one for so long.
 local CHECK_S = 10

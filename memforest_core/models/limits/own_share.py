@@ -21,7 +21,7 @@ BURST = 1 / 20
 CHECK_S = 10.0
 """While one caller checks whether the model answers, the others leave it to that one for so long."""
 MOST_INPUTS = 500
-"""Failed inputs of a model that are held in memory; in an outage with more of them the rest is not told apart."""
+"""Failed inputs of a model that are held in memory; in an outage with more of them the rest is not distinguished."""
 LONGEST_PAUSE_S = 60.0
 """After 429s that do not say how long to wait; the first such pause takes a second, and each doubles."""
 
