@@ -280,12 +280,16 @@ class IndexRows(VectorRows):
         held = self._free_rows(lease.token, list(lease.points)).scalars().all()
         self._db.execute(_GIVE_BACK, {"t": self._tenant, "token": lease.token, "ids": held})
 
-    def undo_points(self, token: LeaseToken, points: Sequence[UUID]) -> None:
-        """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives."""
+    def undo_points(self, token: LeaseToken, points: Sequence[UUID], lost: Sequence[UUID]) -> None:
+        """These points were deleted from the index after their lease was lost: forget tombstones, renew what lives.
+
+        Of all that was ``lost``, what lives again under the lease is given back: it was begun again after its deletion.
+        """
         ids = sorted(points, key=str)
-        self._hold(ids)
+        self._hold(lost)
         self._db.execute(sa.delete(m.IndexRow).where(*self._under(token, ids), m.IndexRow.deleted))
         self._db.execute(_RENEW, {"t": self._tenant, "ids": ids})
+        self._db.execute(_GIVE_BACK, {"t": self._tenant, "token": token, "ids": list(lost)})
 
     def renew_points(self, points: Sequence[UUID]) -> int:
         """Mark what lives of these points as behind: their points may be missing; how many. Leases stay."""

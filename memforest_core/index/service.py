@@ -308,7 +308,7 @@ class Indexer:
         ]
         self.index.delete([point.key(tenant) for point in orphans])
         with self.store.indexing(tenant) as rows:
-            rows.undo_points(token, [point.id for point in orphans])
+            rows.undo_points(token, [point.id for point in orphans], [point.id for point in lost])
 
     def _embedded(
         self, missing: Sequence[OwnText], cells: Mapping[OwnText, Sequence[int]], failed: dict[str, MemForestError]

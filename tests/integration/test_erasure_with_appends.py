@@ -18,9 +18,11 @@ from memforest_core.erase.rows.erasing import erasing
 from memforest_core.erase.rows.targets import TargetRows
 from memforest_core.erase.steps import PHASE
 from memforest_core.errors import NotFound
+from memforest_core.index.service import Indexer
 from memforest_core.verify.records import Check
 from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
+from memforest_workers.runtime import ALL_KINDS
 from tests.integration.test_erasure import (
     GARAGE,
     PARTY,
@@ -159,6 +161,37 @@ def test_a_deletion_leaves_other_sessions_to_their_callers(filled: Stack) -> Non
         filled.memory.client.append("bob", "party", MORE, transaction=connection)
         erase(filled, session="garage")
         transaction.commit()
+    assert_whole(filled)
+
+
+def test_a_point_begun_again_while_its_writer_takes_it_back_keeps_no_lease(
+    filled: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given: a session is deleted while its points are written, and begun again while the writer takes them back. Then:
+    no row stays under the writer's lease, for which the receipt would wait."""
+    indexer = filled.services.indexer
+    upsert, undo = indexer.index.upsert, Indexer._undo
+    filled.memory.client.enqueue("bob", "short", [MORE])
+
+    def deleted_meanwhile(points: Any) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr(Indexer, "_undo", begun_again)
+        upsert(points)
+        task, progress = held(filled, session="short"), {}
+        while progress.get(PHASE) != "index":
+            progress = filled.services.lifecycle.erasing.step(filled.tenant, task, progress) or {}
+
+    def begun_again(*given: Any) -> None:
+        filled.memory.client.append("bob", "short", MORE)
+        undo(*given)
+
+    monkeypatch.setattr(indexer.index, "upsert", deleted_meanwhile)
+    indexer.run_one(filled.tenant, filled.runtime.worker, ALL_KINDS)
+    monkeypatch.undo()
+
+    assert one(filled, "SELECT count(*) FROM memforest.index_row WHERE state = 'running'") == 0
+    filled.execute("UPDATE memforest.maintenance SET available_at = now()")
+    work(filled)
     assert_whole(filled)
 
 
