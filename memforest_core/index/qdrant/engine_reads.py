@@ -135,8 +135,8 @@ def engine_failures(what: str) -> Iterator[None]:
     """Turns what the engine raises into our errors; ``what`` failed, in words for messages.
 
     The engine raises ``Exception`` itself for everything, with no class of its own, and a panic of its own as a
-    ``BaseException``; damaged payload lacks fields or has other values. What else is raised are our own errors or bugs
-    and passes unchanged. Raises IndexDamaged, but IndexUnavailable for what the machine lacks.
+    ``BaseException``; fields of damaged payload are missing or have other values. What else is raised are our own
+    errors or bugs and passes unchanged. Raises IndexDamaged, but IndexUnavailable for what is missing on the machine.
     """
     try:
         yield
