@@ -1,109 +1,279 @@
-"""States that plain sentences set: residence, job, age, pets, preferences and their like."""
+"""States that plain sentences set: whose they are, and a value of the kind that the attribute has."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.domain.state_names import single_valued
 from memforest_core.extract.answer import MAX_SHORT_CHARS
-from memforest_core.extract.offline.rules import FAVOURITE, MEASURED, PROJECT, RELATIVE_NAMED, RULES, SWITCHED, Rule
-from memforest_core.extract.offline.subjects import subject_before
+from memforest_core.extract.offline import kinds
+from memforest_core.extract.offline.clause_subjects import Subject, subject_at
+from memforest_core.extract.offline.kinds import Reader, Reading
+from memforest_core.extract.offline.rules import (
+    FAVOURITE,
+    GOODS_LOST,
+    LOW_CERTAINTY,
+    MEASURED,
+    NAMED,
+    PET_LOST,
+    PET_NAMED,
+    PROJECT,
+    RELATIVE_NAMED,
+    Rule,
+    rules,
+)
+from memforest_core.extract.offline.stance import is_asserted
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One attribute a sentence sets, and the piece of the sentence that sets it."""
+    """One attribute a sentence sets."""
 
     subject: str
     attribute: str
     value: str
     previous_value: str
     change: Change
+    polarity: Polarity
+    modality: Modality
     start: int
+    """Of its clause in the sentence."""
     end: int
-    polarity: Polarity | None = None
-    """What the rule itself says; None leaves it to the sentence."""
-    modality: Modality | None = None
+    """Of its value in the sentence."""
+    clause: str
+    """Subject, predicate and value, in the speaker's words."""
 
 
-_IDLE_WORDS = "it that this them him her you me us one more most tears fear peace someone something things"
-_IDLE = frozenset(_IDLE_WORDS.split())
-_MIN_VALUE = 2
+_HEAD = re.compile(
+    r"(?:[,;:.!?()—–]+|\s-+\s|(?:^|(?<=[\s,;]))(?P<word>and|but|so|because|bc|cause|cuz|cos|since|plus|though|although|yet|then|also|while|which\s+is\s+why)\b)\s*",
+    re.IGNORECASE,
+)
+_FILLER = re.compile(
+    r"(?:\W*(?:well|so|and|but|also|then|plus|btw|by\s+the\s+way|fyi|ok|okay|oh|hi|hey|hello|lol|haha+|hmm+|yes|yeah|yep|no|nope|nah"
+    r"|actually|honestly|anyway|update|news|big\s+news|ps|guess\s+what|fun\s+fact|for\s+the\s+record|as\s+you\s+know|you\s+know|you\s+see"
+    r"|remember(?:\s+that)?|(?:please\s+)?note(?:\s+that)?|reminder|edit|correction|sorry|thing\s+is|the\s+thing\s+is|just\s+so\s+you\s+know"
+    r"|happy\s+to\s+say(?:\s+that)?|(?:i\s+(?:already\s+)?told\s+you|did\s+i\s+tell\s+you)(?:\s+that)?)\b[\s,:.!]*)*"
+    r"(?:(?:in|on|last|this|next|since|from|by|as\s+of|at|back\s+in|after|before|now|today|yesterday|currently|recently|finally|these\s+days"
+    r"|right\s+now|at\s+the\s+moment|two|three|four|five|a\s+few|a\s+couple\s+of)\b(?:\s+[\w’'-]+){0,4}?,?\s+(?=(?:i|we|my|our)\b))?",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"\s*(?:$|[,;:!)(…—–\N{MIDDLE DOT}]|\.(?!\w)|\s-+(?:\s|$)|[^\w\s?'’&/%-])|\s+(?:now|since|for|with|because|bc|cause|cuz|cos|and|but|or|so|which|who|where|when"
+    r"|these|atm|currently|again|anymore|any|lol|haha+|too|as|also|already|yet|last|this|next|in|on|at|near|from|until|till|after|before|by"
+    r"|although|though|while|right|rn|btw|ago|every|all|today|yesterday|tomorrow|soon|full|part|here|there|is|are|not|via|out|of|to|thanks"
+    r"|permanently|together|alone|myself|once|twice|later|early|around|about|over|during|a\s+(?:few|couple|while|year|month|week|day|long)"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|\d+|most|more|than|really|lately|recently|instead|years?|monday|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday|tonight|then|since|plus|due|how|what|that|just|and\s+i|i|we|my|it|she|he|they|you)\b",
+    re.IGNORECASE,
+)
+_MORE = re.compile(r"\s*(?:,\s*(?:and\s+|or\s+)?|\s(?:and|or|&|\+)\s+)(?!i\b|my\b|we\b)", re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
+_ENDED = re.compile(r"\bno\s+longer\b", re.IGNORECASE)
+_ANY_MORE = re.compile(r"\s*(?:anymore|any\s+more|any\s+longer)\b", re.IGNORECASE)
+_FROM = re.compile(r"\s+from\b", re.IGNORECASE)
+_UNSURE = re.compile(
+    r"\b(?:to|would|could|should|might|may|must|will|want|wants|hope|if|never|not|almost|nearly|dream|wish|plan|plans|going|gonna|let|until|till)\b"
+    r"|['’](?:d|ll)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_NEW_SUBJECT = re.compile(
+    r"(?:he|she|they|you|it|this|that|the|there|his|her|their|who|which|what|if|when|nobody|everyone|someone)\b", re.I
+)
+_HERE = re.compile(r"(?P<what>[\w-]+(?:\s[\w-]+){0,2})\s+here\b", re.IGNORECASE)
+_WE = frozenset({"residence", "hometown", "pet", "possession", "relationship", "diet"})
+"""What is also read of "we"."""
 
 
-def _value(raw: str) -> str:
-    words = raw.strip(" ,.-'’").split()
-    if words and words[0][:1].isupper():
-        kept = [words[0]]
-        for position, word in enumerate(words[1:], start=1):
-            following = words[position + 1][:1].isupper() if position + 1 < len(words) else False
-            if (word in {"of", "de", "la", "the", "at"} and following) or not word[:1].islower():
-                kept.append(word)
-            else:
-                break
-        words = kept
-    return " ".join(words)[:MAX_SHORT_CHARS].strip(" ,")
+def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[State]:
+    """The states a sentence sets, in order. ``known`` are the names of those who speak, and of their relatives."""
+    found: list[State] = []
+    subject: Subject | None = None
+    seen = 0
+    for at, joined in _heads(sentence):
+        if at < seen:
+            continue
+        own = subject_at(sentence, at, speaker, known)
+        states = list(_special(sentence, at, speaker))
+        if not states and own is None and _NEW_SUBJECT.match(sentence, at):
+            subject = None
+            continue
+        if not states and own is not None:
+            subject = own
+            states = [*_named(own, speaker, at), *_of(sentence, own.end, sentence[at : own.end], own, speaker)]
+        elif not states and (at == 0 or not joined):
+            shown = _HERE.match(sentence, at)
+            words = _HERE.sub(r"\g<what>", sentence[at:], count=1) if shown else sentence[at:]
+            states = list(_without_subject(sentence, at, words, Subject(speaker, at, "I"), bare=shown is None))
+            subject = Subject(speaker, at, "I") if states else subject
+        elif not states and subject is not None and not _UNSURE.search(sentence, subject.end, at):
+            states = list(_without_subject(sentence, at, sentence[at:], subject, bare=False))
+        for state in states:
+            if is_asserted(sentence, state.start, state.end):
+                found.append(state)
+                seen = max(seen, state.end)
+    return found
 
 
-def _special(sentence: str, speaker: str) -> Iterator[State]:
-    """Rules whose attribute or subject is itself in the sentence."""
-    for pattern in (MEASURED, FAVOURITE, RELATIVE_NAMED, PROJECT, SWITCHED):
-        found = pattern.search(sentence)
+def _heads(sentence: str) -> Iterator[tuple[int, bool]]:
+    """Where clauses may begin, and whether a word or a comma joins them to what is before."""
+    first = _FILLER.match(sentence)
+    yield (first.end() if first else 0), False
+    for found in _HEAD.finditer(sentence):
+        filler = _FILLER.match(sentence, found.end())
+        yield (filler.end() if filler else found.end()), True
+
+
+def _named(subject: Subject, speaker: str, at: int) -> Iterator[State]:
+    """That a relative has a name, of a subject that says so ("my sister Maya")."""
+    if subject.relation:
+        yield State(
+            speaker,
+            subject.relation,
+            subject.name,
+            "",
+            Change.NONE,
+            Polarity.POSITIVE,
+            Modality.ASSERTED,
+            at,
+            subject.end,
+            subject.text,
+        )
+
+
+def _without_subject(sentence: str, at: int, words: str, subject: Subject, *, bare: bool) -> Iterator[State]:
+    """States of a clause that leaves its subject out, as if it were there."""
+    verb = " am" if subject.text.casefold() in {"i", "we"} else " is"
+    for lead in (subject.text + " ", f"{subject.text}{verb} "):
+        shadow = lead + words
+        for state in _of(shadow, len(subject.text), subject.text, subject, subject.name, bare=bare):
+            shift = at - len(lead) + (len(sentence) - at - len(words))
+            yield State(
+                state.subject,
+                state.attribute,
+                state.value,
+                state.previous_value,
+                state.change,
+                state.polarity,
+                state.modality,
+                at,
+                max(at, state.end + shift),
+                state.clause,
+            )
+            return
+
+
+def _of(text: str, at: int, said: str, subject: Subject, speaker: str, *, bare: bool = False) -> Iterator[State]:
+    """The states of the first rule that matches behind a subject."""
+    for rule in rules():
+        if (bare and not rule.bare) or (rule.attribute in LOW_CERTAINTY and subject.name != speaker):
+            continue
+        if subject.text.casefold() == "we" and rule.attribute not in _WE:
+            continue
+        matched = rule.predicate.match(text, at)
+        if matched is None:
+            continue
+        readings = list(_read(rule, matched, text))
+        if readings:
+            yield from _states(rule, matched, readings, text, at, said, subject)
+            return
+
+
+def _states(
+    rule: Rule, matched: re.Match[str], readings: list[Reading], text: str, at: int, said: str, subject: Subject
+) -> Iterator[State]:
+    wording = matched.group()
+    end = readings[-1].end
+    denied = _DENIED.search(wording) is not None
+    over = _ENDED.search(wording) is not None or (denied and _ANY_MORE.match(text, end) is not None)
+    change = Change.STOP if over else rule.change
+    if rule.change is Change.STOP and denied and not over:
+        change = Change.NONE
+    polarity = Polarity.NEGATIVE if (denied and not over) or rule.polarity is Polarity.NEGATIVE else Polarity.POSITIVE
+    for reading in readings:
+        yield State(
+            subject=subject.name,
+            attribute=rule.attribute,
+            value=reading.value[:MAX_SHORT_CHARS],
+            previous_value=_before(matched, text, end) if rule.change is Change.SWITCH else "",
+            change=change,
+            polarity=polarity,
+            modality=rule.modality,
+            start=at - len(said),
+            end=reading.end,
+            clause=said + (text[at:end] if len(readings) == 1 else f"{wording} {reading.value}"),
+        )
+
+
+def _read(rule: Rule, matched: re.Match[str], text: str) -> Iterator[Reading]:
+    value = matched.groupdict().get("value")
+    if value is not None:
+        plain = value if value.casefold() not in {"there"} else ""
+        yield Reading(plain, matched.end("value"))
+        return
+    at, tail = matched.end(), rule.tail or _TAIL
+    first = rule.reader(text, at) if rule.reader else None
+    if first is None or rule.reader is None:
+        return
+    found = [first]
+    while (
+        not single_valued(rule.attribute)
+        and rule.change is not Change.STOP
+        and (more := _MORE.match(text, found[-1].end))
+    ):
+        reading = rule.reader(text, more.end())
+        if reading is None or not tail.match(text, reading.end):
+            break
+        found.append(reading)
+    if tail.match(text, found[-1].end):
+        yield from found
+
+
+def _before(matched: re.Match[str], text: str, end: int) -> str:
+    """The value that a switch names as the one before ("moved to Oslo from Rome")."""
+    named = matched.groupdict().get("origin")
+    if named:
+        return str(named)
+    origin = _FROM.match(text, end)
+    found = kinds.place(text, origin.end()) if origin else None
+    return found.value if found else ""
+
+
+def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
+    """Statements whose attribute or subject is itself in the sentence."""
+    for pattern, attribute, reader in _SPECIAL:
+        found = pattern.match(sentence, at)
         if found is None:
             continue
-        groups = found.groupdict()
-        value = found["value"].strip(" .,") if pattern in (PROJECT, MEASURED) else _value(found["value"])
-        if not value or value.casefold() in _IDLE:
+        reading = reader(sentence, found.end()) if reader else Reading(found["value"], found.end())
+        if reading is None or (reader is not None and not _TAIL.match(sentence, reading.end)):
             continue
-        what = groups.get("what") or ""
+        what = found.groupdict().get("what") or ""
         yield State(
-            subject=what if pattern is PROJECT else _special_subject(pattern, sentence, found, speaker),
-            attribute="status" if pattern is PROJECT else what.casefold().replace("favourite", "favorite"),
-            value=value,
-            previous_value=_value(groups.get("prev") or ""),
-            change=Change.SWITCH if pattern is SWITCHED else Change.NONE,
-            start=found.start(),
-            end=found.end(),
+            subject=what if pattern is PROJECT else speaker,
+            attribute=attribute or what.casefold().replace("favourite", "favorite"),
+            value=reading.value[:MAX_SHORT_CHARS],
+            previous_value="",
+            change=Change.STOP if pattern in {PET_LOST, GOODS_LOST} else Change.NONE,
+            polarity=Polarity.POSITIVE,
+            modality=Modality.ASSERTED,
+            start=at,
+            end=reading.end,
+            clause=sentence[at : reading.end],
         )
+        return
 
 
-def _special_subject(pattern: re.Pattern[str], sentence: str, found: re.Match[str], speaker: str) -> str:
-    if pattern is SWITCHED:
-        return subject_before(sentence, found.start(), speaker)
-    if pattern is FAVOURITE:
-        owner = re.search(r"([A-Z]\w+)['’]s\s+$", sentence[: found.start()])
-        return owner[1] if owner else speaker
-    return speaker
-
-
-def _matched(rule: Rule, sentence: str, speaker: str) -> Iterator[State]:
-    for found in rule.pattern.finditer(sentence):
-        groups = found.groupdict()
-        value = _value(groups["value"] or "")
-        if value.casefold() in _IDLE or (len(value) < _MIN_VALUE and rule.change is not Change.STOP):
-            continue
-        yield State(
-            subject=subject_before(sentence, found.start(), speaker),
-            attribute=rule.attribute,
-            value=value,
-            previous_value=_value(groups.get("prev") or groups.get("prev2") or ""),
-            change=rule.change,
-            polarity=rule.polarity,
-            modality=rule.modality,
-            start=found.start(),
-            end=found.end(),
-        )
-
-
-def states_in(sentence: str, speaker: str) -> list[State]:
-    """The states a sentence sets, first the one it opens with; overlapping matches count once."""
-    found: list[State] = []
-    candidates = list(_special(sentence, speaker))
-    for rule in RULES:
-        candidates.extend(_matched(rule, sentence, speaker))
-    for state in candidates:
-        if not any(state.start < kept.end and kept.start < state.end for kept in found):
-            found.append(state)
-    return sorted(found, key=lambda state: state.start)
+_SPECIAL: tuple[tuple[re.Pattern[str], str, Reader | None], ...] = (
+    (MEASURED, "", kinds.amount),
+    (MEASURED, "", kinds.code),
+    (FAVOURITE, "", kinds.liked),
+    (NAMED, "name", kinds.name),
+    (PET_NAMED, "pet name", None),
+    (RELATIVE_NAMED, "", None),
+    (PET_LOST, "pet", None),
+    (GOODS_LOST, "possession", None),
+    (PROJECT, "status", None),
+)

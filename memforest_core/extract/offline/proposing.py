@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
-from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+from memforest_core.domain.facts import Change, Origin
 from memforest_core.domain.mentions import told
 from memforest_core.domain.pasted import body_of
 from memforest_core.domain.rendering import speaker, turn_line
@@ -25,12 +25,9 @@ from memforest_core.extract.offline.person import to_third_person, without_quote
 from memforest_core.extract.offline.results import results
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.extract.offline.stance import (
-    clause_of,
     corrects,
-    modality_at,
     modality_of,
     polarity_of,
-    stops,
     value_denied,
 )
 from memforest_core.extract.offline.subjects import names_in
@@ -98,24 +95,6 @@ def _foreign(turn: WindowTurn, text: str, name: str) -> Iterator[_Draft]:
             yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
 
 
-def _stance(told: str, state: State | None, correcting: bool) -> tuple[Change, Polarity, Modality, str]:
-    """The stance and the previous value: those of a state's own clause, or of a whole sentence without a state."""
-    change = state.change if state else Change.NONE
-    polarity, modality = polarity_of(told), modality_of(told)
-    if state is not None:
-        clause = clause_of(told, state.start, state.end)
-        polarity = state.polarity or polarity_of(clause)
-        modality = modality_at(told, state.start, state.end)
-        if modality is Modality.ASSERTED and state.modality is not None:
-            modality = state.modality
-        if polarity is Polarity.NEGATIVE and stops(told):
-            change = Change.STOP
-    previous = state.previous_value if state else ""
-    if correcting:
-        change, previous = Change.CORRECT, previous or value_denied(told)[:MAX_SHORT_CHARS]
-    return change, polarity, modality, previous
-
-
 def _draft(
     turn: WindowTurn,
     text: str,
@@ -129,8 +108,9 @@ def _draft(
 ) -> _Draft:
     """An item with its stance read from ``body``, the English sentence in the speaker's words."""
     told = without_quotes(body)
-    correcting = origin is Origin.USER and corrects(without_quotes(quote[:MAX_SHORT_CHARS]))
-    change, polarity, modality, previous_value = _stance(told, state, correcting)
+    change, previous_value = (state.change, state.previous_value) if state else (Change.NONE, "")
+    if origin is Origin.USER and corrects(without_quotes(quote[:MAX_SHORT_CHARS])):
+        change, previous_value = Change.CORRECT, previous_value or value_denied(told)[:MAX_SHORT_CHARS]
     item = Item(
         text=text,
         turns=[turn.number],
@@ -141,8 +121,8 @@ def _draft(
         value=state.value if state else "",
         previous_value=previous_value,
         change=change,
-        polarity=polarity,
-        modality=modality,
+        polarity=state.polarity if state else polarity_of(told),
+        modality=state.modality if state else modality_of(told),
         when=when,
         entities=list(names_in(body))[:MAX_ENTITIES],
         scene=scene_of(body, state.attribute if state else ""),
@@ -200,13 +180,8 @@ def _from_sentence(turn: WindowTurn, sentence: str, named: str, name: str) -> It
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
     yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
     for state, when in zip(states[1:], dates[1:], strict=True):
-        clause = body[state.start : state.end]
-        if state.subject == name and not skipping.tells_of_speaker(clause):
-            clause = f"I {clause}" if not clause.startswith(("'", "’")) else f"I{clause}"
-        elif state.subject and state.subject != name:
-            clause = f"{state.subject} {clause}"
-        said = cut(to_third_person(clause, name), MAX_TEXT)
-        yield _draft(turn, said, sentence, subject=state.subject, state=state, body=body, when=when)
+        clause = cut(to_third_person(state.clause, name), MAX_TEXT)
+        yield _draft(turn, clause, sentence, subject=state.subject, state=state, body=body, when=when)
 
 
 def _from_turn(turn: WindowTurn, window: Window) -> Iterator[_Draft]:

@@ -1,252 +1,434 @@
-"""The wordings that set a state, as patterns that capture its value and perhaps the old one."""
+"""The plain wordings that set a state: what follows the subject of a clause, and the kind of value after it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from memforest_core.domain.facts import Change, Modality, Polarity
-from memforest_core.domain.words.english import OCCUPATIONS, PETS, RELATIVES
+from memforest_core.extract.offline import kinds
+from memforest_core.extract.offline.kinds import Reader, alternatives
+
+LOW_CERTAINTY = frozenset({"preference", "activity", "possession"})
+"""Kinds of state that are read of the speaker alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One wording, and what it says beyond its value."""
+    """One wording. Without a reader the wording itself has the value, or there is none."""
 
     attribute: str
-    pattern: re.Pattern[str]
+    predicate: re.Pattern[str]
+    """Matched right behind the subject; ``value`` may be a group of it, and ``not`` one that denies."""
+    reader: Reader | None = None
     change: Change = Change.NONE
-    polarity: Polarity | None = None
-    modality: Modality | None = None
+    polarity: Polarity = Polarity.POSITIVE
+    modality: Modality = Modality.ASSERTED
+    bare: bool = False
+    """Whether it is also read at the head of a sentence without a subject ("Moved to Oslo")."""
+    tail: re.Pattern[str] | None = None
+    """What has to follow the value, where that is more than the end of a clause."""
 
 
-_STOPS = (
-    r"and|but|because|since|for|with|when|where|while|which|that|who|so|after|before|until|as|last"
-    r"|next|this|these|about|around|now|then|today|tomorrow|yesterday|right|if|or|two|three|four"
-    r"|five|six|a\s+(?:few|couple|year|month|week|day)|\d|by|though|although|during|again|anymore"
-    r"|recently|too|even|already|soon|later|ago|back|from|to|in|on|at|is|was|are|just|together"
-    r"|every|full|once|lately|since|all|i|he|she|they|we|have|has|will"
+_ADVERBS = (
+    "just|really|also|still|now|currently|actually|finally|recently|already|always|officially|only|both|all|definitely|happily"
+    "|usually|mostly|basically|honestly|proudly|absolutely|totally|truly|genuinely|newly|originally|simply|seriously|literally"
+    "|personally|soon|lately|even|obviously|clearly|presently|permanently|sadly|luckily|do|too|sort of|kind of"
 )
-_HEAD = rf"(?:(?!(?:{_STOPS})\b)[\w&$€£%’'+-]+)"
-PLACE = (
-    r"(?:(?:the|a|an|my|our|his|her|their)\s+)?"
-    rf"(?P<value>{_HEAD}(?:(?:\s+of|\s+the)?\s+{_HEAD}){{0,4}}(?:,\s+[A-Z][\w]+(?:\s+[A-Z]\w+)?)?)"
-)
-THING = rf"(?:(?:the|a|an|my|our|some)\s+)?(?P<value>{_HEAD}(?:\s+(?:of\s+|the\s+)?{_HEAD}){{0,5}})"
-ROLE = rf"(?:(?:the|a|an|their)\s+)?(?P<value>{_HEAD}(?:\s+(?:of\s+|at\s+|for\s+)?{_HEAD}){{0,6}})"
-_FROM = PLACE.replace("(?P<value>", "(?P<prev>")
-_LATER = PLACE.replace("(?P<value>", "(?P<prev2>")
-_OCCUPATIONS = "|".join(OCCUPATIONS)
-_PETS = "|".join(PETS)
-_SOLID = "car|house|apartment|condo|bike|motorcycle|boat|truck|van|laptop|phone|guitar|piano|camera"
-_NUMBER = r"(?:\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty)(?:[- ][a-z]+)?)"
-_NAME = r"(?P<value>[A-Z][\w&-]*(?:\s+[A-Z][\w&-]+){0,2})"
-_CLUBS = (
-    "club|gym|team|party|choir|band|league|church|society|group|orchestra|facebook|instagram|twitter|reddit|discord"
-)
-_EMPLOYER = (
-    rf"(?!(?:[A-Z][\w&-]*\s+){{0,3}}(?i:{_CLUBS})\b){_NAME}(?![\w&'’-])(?!\s+[A-Z])(?!\s+(?:for|on|at|to)\b)"
-    rf"(?!\s+(?:{_CLUBS})\b)"
-)
-_AMOUNT = r"(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|m|km|miles|bpm|%|k)?)"
+ADV = rf"(?:\s+(?:{_ADVERBS})\b)*"
+BE = rf"(?:['’](?:m|re|s)|\s+(?:am|are|is))\b{ADV}"
+HAVE = rf"(?:(?:['’](?:ve|s)|\s+(?:have|has)){ADV})?{ADV}"
+WILL = rf"(?:(?:['’]ll|\s+will|\s+(?:am|are|is)\s+(?:going to|gonna)|['’](?:m|re|s)\s+(?:going to|gonna)))\b{ADV}"
+NOT = rf"(?:{ADV}\s+(?:don['’]t|do\s+not|doesn['’]t|does\s+not)\b{ADV}(?:\s+really)?)"
+_LONGER = rf"(?:\s+no\s+longer|{ADV}\s+(?:stopped|quit)(?=\s+\w+ing\b))"
+_JOB = r"(?:(?:an?|my|his|her|the|our|their)\s+)?(?:(?!offer)[\w-]+\s+){0,2}?(?:job|position|role|internship|gig|apprenticeship)"
+_PART = r"(?:\s+(?:part[- ]time|full[- ]time|remotely|from home|nights|freelance))?"
+_NO_MORE = re.compile(r"\s*(?:there\s+)?(?:anymore|any\s+more|any\s+longer|now)\b", re.IGNORECASE)
 
 
-def _rule(
-    attribute: str,
-    pattern: str,
-    change: Change = Change.NONE,
-    polarity: Polarity | None = None,
-    modality: Modality | None = None,
-    case: bool = False,
-) -> Rule:
-    flags = re.NOFLAG if case else re.IGNORECASE
-    return Rule(attribute, re.compile(rf"\b{pattern}", flags), change, polarity, modality)
+def _rule(attribute: str, predicate: str, reader: Reader | None = None, **said: object) -> Rule:
+    return Rule(attribute, re.compile(predicate, re.IGNORECASE), reader, **said)  # type: ignore[arg-type]
 
 
-RULES = (
-    _rule("residence", rf"(?:moved|relocated)(?:\s+back)?\s+from\s+{_FROM}\s+(?:back\s+)?to\s+{PLACE}", Change.SWITCH),
-    _rule(
-        "residence",
-        r"moved\s+(?:in)?to\s+(?:(?:my|our|an?|the)\s+)?(?:[\w-]+\s+){0,2}"
-        rf"(?:flat|apartment|house|place|home|studio|room|condo)\s+in\s+{PLACE}",
-        Change.SWITCH,
-    ),
-    _rule("residence", rf"(?:moved|relocated)(?:\s+\w+)?\s+(?:in)?to\s+{PLACE}(?:\s+from\s+{_LATER})?", Change.SWITCH),
-    _rule(
-        "residence",
-        rf"(?:moving|relocating|move|relocate)(?:\s+back)?\s+to\s+{PLACE}(?:\s+from\s+{_LATER})?",
-        Change.SWITCH,
-        modality=Modality.PLANNED,
-    ),
-    _rule("residence", rf"used to (?:live|reside)\s+in\s+{PLACE}", Change.STOP),
-    _rule("residence", rf"(?:no longer|don['’]t|doesn['’]t) lives?\s+in\s+{PLACE}", Change.STOP),
-    _rule("residence", r"(?:no longer|don['’]t|doesn['’]t) lives?\s+there\b(?P<value>)", Change.STOP),
-    _rule("residence", rf"moved\s+(?:out of|away from)\s+{PLACE}", Change.STOP),
-    _rule("residence", rf"settled(?: down)?\s+(?:in|near)\s+{PLACE}", Change.SWITCH),
-    _rule("residence", rf"(?:lives?|living|reside[sd]?|residing|based)\s+(?:in|near)\s+{PLACE}"),
-    _rule("residence", rf"(?:have|has|['’]ve|['’]s|been)\s+lived\s+in\s+{PLACE}"),
-    _rule("former residence", rf"lived\s+in\s+{PLACE}"),
-    _rule("hometown", rf"(?:grew up|(?:was |were )?(?:born|raised)(?: and raised)?)\s+in\s+{PLACE}"),
-    _rule("hometown", rf"(?:am|['’]m|is|comes?)\s+(?:originally\s+)?from\s+{PLACE}"),
-    _rule("hometown", rf"(?:hometown|home town) is\s+{PLACE}"),
-    _rule(
-        "job",
-        r"(?:quit|left|leaving|quitting|lost|resigned from|retired from|laid off from|fired from)\s+"
-        rf"(?:(?:my|his|her|the|their)\s+)?(?:\w+\s+)?(?:job|position|role|work)(?:\s+(?:at|as|with)\s+{ROLE})?",
-        Change.STOP,
-    ),
-    _rule("job", rf"(?:used to|no longer|don['’]t|doesn['’]t)\s+works?\s+(?:at|for|as)\s+{ROLE}", Change.STOP),
-    _rule("job", rf"(?:stopped|quit)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.STOP),
-    _rule("job", r"(?:no longer|don['’]t|doesn['’]t|stopped|quit)\s+work(?:s|ing)?\s+there\b(?P<value>)", Change.STOP),
-    _rule(
-        "job",
-        rf"(?:resigned|retired|(?:got|was|been)\s+(?:laid off|fired|let go|sacked|made redundant)"
-        rf"|handed in (?:my|his|her|their) (?:notice|resignation))(?:\s+(?:from|at|by)\s+{ROLE})?",
-        Change.STOP,
-    ),
-    _rule(
-        "job",
-        r"(?<!to )quit(?P<value>)(?=\s*(?:[.!,;]|$)|\s+(?:last|this|yesterday|today|on|in|two|three"
-        r"|a (?:few|week|month)|and|because|after)\b)",
-        Change.STOP,
-    ),
-    _rule(
-        "job",
-        rf"(?:left|quit)\s+{_NAME}(?=\s*(?:[.!;]|$)|\s+(?:in|last|this|two|three|a|and|to join|for|after)\b)"
-        r"(?!.*\b(?:moved|live|living|settled|relocated|trip|flight|train)\b)",
-        Change.STOP,
-        case=True,
-    ),
-    _rule("job", rf"joined\s+{_EMPLOYER}", Change.START, case=True),
-    _rule("job", rf"(?:join|joining)\s+{_EMPLOYER}", Change.START, modality=Modality.PLANNED, case=True),
-    _rule(
-        "job",
-        r"(?:start|begin)s?\s+(?:(?:(?:a|my|the|his|her)\s+)?(?:\w+\s+)?(?:job|position|role|internship)\s+"
-        rf"(?:at|as|with|for)|working\s+(?:at|for|as)|at|as)\s+{ROLE}",
-        Change.START,
-        modality=Modality.PLANNED,
-    ),
-    _rule(
-        "job",
-        r"(?:started|got|landed|accepted|took|found|starting|began|taking)\s+"
-        r"(?:(?:a|an|my|the|his|her)\s+)?(?:\w+\s+)?(?:job|position|role|internship)\s+"
-        rf"(?:offer\s+)?(?:at|as|with|for)\s+{ROLE}",
-        Change.START,
-    ),
-    _rule("job", rf"(?:started|began|starting)\s+working\s+(?:at|for|as)\s+{ROLE}", Change.START),
-    _rule("job", rf"(?:started|starting)\s+(?:at|as)\s+{ROLE}", Change.START),
-    _rule("job", rf"(?:got\s+|was\s+|been\s+)?promoted\s+to\s+{ROLE}", Change.SWITCH),
-    _rule("job", rf"(?:got|was|been)\s+hired\s+(?:by|at|as)\s+{ROLE}", Change.START),
-    _rule(
-        "job",
-        rf"(?:works?|working|worked)(?:\s+(?:from home|remotely|(?:part|full)[- ]time))?\s+(?:at|for|as)\s+{ROLE}",
-    ),
-    _rule("job", rf"(?:am|['’]m|is|became|['’]s)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}(?:{_OCCUPATIONS}))\b"),
-    _rule("age", rf"(?:turned|turning|turns|turn)\s+(?P<value>{_NUMBER})\b(?!\s*(?:%|into|minutes))"),
-    _rule("age", rf"(?:am|['’]m|is|was)\s+(?P<value>{_NUMBER})(?=\s+years?[ -]old|\s+now\b|[.!]?$)"),
-    _rule("age", rf"(?P<value>{_NUMBER})[- ]years?[- ]old"),
-    _rule(
-        "pet",
-        r"(?:(?:have|has|['’]ve|['’]s) got|have|has|had|owns?)\s+"
-        rf"(?:an?|our|another|two|three|the|my)\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_PETS})s?\b"
-        r"(?:,?\s+(?:named|called)\s+\w+)?)",
-    ),
-    _rule(
-        "pet",
-        r"(?:adopted|got|bought|rescued|getting|adopting|adopt|get)\s+"
-        rf"(?:an?|our|another|two|three|the|my)\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_PETS})s?\b"
-        r"(?:,?\s+(?:named|called)\s+\w+)?)",
-        Change.START,
-    ),
-    _rule(
-        "pet",
-        rf"(?:my|our)\s+(?P<value>(?:{_PETS})(?:\s+\w+|,\s+\w+,)?)\s+(?:died|passed away|ran away|was put down)\b",
-        Change.STOP,
-    ),
-    _rule("pet", rf"(?:gave|give|given)\s+(?:my|our|the)\s+(?P<value>(?:{_PETS})(?:\s+\w+)?)\s+away\b", Change.STOP),
-    _rule(
-        "pet", rf"(?:gave away|rehomed|lost)\s+(?:my|our|the)\s+(?P<value>(?:{_PETS})(?:\s+[A-Z]\w+)?)\b", Change.STOP
-    ),
-    _rule(
-        "pet name",
-        rf"(?:(?:{_PETS})(?:['’]s name is| is (?:named|called)| (?:named|called))|named (?:him|her|it))"
-        r"\s+(?P<value>[A-Z]\w+)",
-    ),
-    _rule("possession", r"(?:sold|gave away|lost|traded in)\s+" + THING, Change.STOP),
-    _rule(
-        "possession",
-        rf"(?:my|our)\s+(?P<value>(?:[\w-]+\s+){{0,2}}?(?:{_SOLID}))\s+(?:was|got)\s+(?:stolen|totall?ed|wrecked|destroyed)\b",
-        Change.STOP,
-    ),
-    _rule("possession", r"(?:bought|purchased)\s+" + THING, Change.START),
-    _rule(
-        "possession",
-        rf"(?:own|owns|have|has|had|owned|got|drives?|rides?)\s+an?\s+(?P<value>(?:[\w-]+\s+){{0,3}}?(?:{_SOLID})\b)",
-    ),
-    _rule("possession", r"(?:drive|drives)\s+an?\s+(?P<value>(?:[a-z-]+\s+){0,2}[A-Z][\w-]+)", case=True),
-    _rule("relationship", r"(?:got|am|['’]m|is|are|getting)\s+(?P<value>divorced|separated)\b", Change.STOP),
-    _rule("relationship", r"(?:started|began)\s+(?P<value>dating\s+(?:a\s+)?\w+)\b", Change.START),
-    _rule(
-        "relationship",
-        r"(?:got|am|['’]m|is|are|['’]re|getting|been)\s+(?P<value>(?:married|engaged)(?:\s+to\s+\w+)?"
-        r"|single|widowed|dating\s+(?:a\s+)?\w+)\b",
-    ),
-    _rule(
-        "relationship", r"(?P<value>(?:broke|split) up(?:\s+with\s+(?:my\s+)?\w+)?|married\s+[A-Z]\w+)", Change.START
-    ),
-    _rule("name", r"my\s+(?:full\s+|first\s+|last\s+)?name(?:\s+is|['’]s)\s+(?P<value>[\w’'-]+(?:\s+[A-Z][\w’'-]+)?)"),
-    _rule("name", r"(?:call me|go by|goes by)\s+(?P<value>[A-Z]\w+)", case=True),
-    _rule("weight", rf"(?:weigh|weighs|weighed)\s+(?:about\s+|around\s+)?{_AMOUNT}"),
-    _rule("height", r"(?:am|['’]m|is)\s+(?P<value>\d[\d.'’,]*\s?(?:cm|m|feet|ft|foot)?(?:\s?\d+)?)\s+tall\b"),
-    _rule(
-        "diet",
-        r"(?:am|['’]m|is|became|went|been|turned)\s+(?:\w+\s+)?(?P<value>vegetarian|vegan|pescatarian"
-        r"|gluten[- ]free|lactose intolerant)\b",
-    ),
-    _rule("allergy", r"allergic\s+to\s+" + THING),
-    _rule(
-        "preference", r"(?:hates?|dislikes?|can['’]t stand|despises?|detests?)\s+" + THING, polarity=Polarity.NEGATIVE
-    ),
-    _rule(
-        "preference",
-        r"(?:don['’]t|doesn['’]t|do not|does not|never)\s+(?:really\s+)?(?:liked?|enjoy(?:ed)?|loved?)\s+"
-        r"(?:to\s+)?" + THING,
-        polarity=Polarity.NEGATIVE,
-    ),
-    _rule(
-        "preference",
-        r"(?<!would )(?<!['’]d )(?<!feel )(?<!look )(?<!sound )(?<!seem )"
-        r"(?:loves?|likes?|enjoys?|adores?|prefers?)\s+(?:to\s+)?(?!to\b|it\b|that\b|this\b"
-        r"|you\b|how\b|them\b)" + THING,
-    ),
-    _rule(
-        "activity",
-        r"(?:stopped|quit|gave up|given up|quitting)\s+(?P<value>\w+ing(?:\s+" + _HEAD + r"){0,3})",
-        Change.STOP,
-    ),
-    _rule(
-        "activity", r"(?:started|began|took up|taken up)\s+(?P<value>\w+ing(?:\s+" + _HEAD + r"){0,3})", Change.START
-    ),
+_STOPS = {"change": Change.STOP}
+_STARTS = {"change": Change.START}
+_SWITCHES = {"change": Change.SWITCH}
+_PLANS = {"modality": Modality.PLANNED}
+
+
+def _residence() -> list[Rule]:
+    r, place = "residence", kinds.place
+    origin = r"(?:\s+from\s+(?P<origin>[\w’'-]+(?:\s+[\w’'-]+){0,2}?))?"
+    back = r"(?:\s+(?:back|over|out|down|up|here|house|all\s+the\s+way|in\s+with\s+my\s+\w+))?"
+    return [
+        _rule(r, rf"{ADV}\s+(?:lives?|resides?)\s+(?:(?:over|out|up|down|back|alone)\s+)?in\b", place),
+        _rule(
+            r,
+            rf"{BE}\s+(?:living|residing|based|staying\s+permanently)\s+(?:(?:over|out|up|down)\s+)?in\b",
+            place,
+            bare=True,
+        ),
+        _rule(r, rf"{HAVE}\s+been\s+living\s+in\b", place),
+        _rule(
+            r,
+            rf"(?:['’](?:ve|s)|\s+(?:have|has)){ADV}\s+lived\s+in\b",
+            place,
+            tail=re.compile(r"\s+(?:since|for|all|my\s+(?:whole|entire)|\w+\s+years)\b", re.I),
+        ),
+        _rule(r, rf"{HAVE}\s+(?:moved|relocated){back}{origin}\s+(?:in)?to\b", place, bare=True, **_SWITCHES),
+        _rule(r, rf"{HAVE}\s+settled(?:\s+down)?\s+in\b", place, bare=True, **_SWITCHES),
+        _rule(
+            r,
+            rf"(?:{BE}|{WILL}(?:\s+be)?)\s+(?:moving|relocating){back}{origin}\s+(?:in)?to\b",
+            place,
+            bare=True,
+            **_SWITCHES | _PLANS,
+        ),
+        _rule(r, rf"(?:{WILL}|{ADV})\s+(?:moves?|relocates?){back}{origin}\s+(?:in)?to\b", place, **_SWITCHES | _PLANS),
+        _rule(r, rf"{ADV}\s+used\s+to\s+(?:live|reside)\s+in\b", place, bare=True, **_STOPS),
+        _rule(r, rf"{ADV}\s+lived\s+in\b", place, **_STOPS),
+        _rule(r, rf"(?:{_LONGER}|{NOT})\s+(?:lives?|living|resides?)\s+(?:in\b|(?P<value>there\b))", place, **_STOPS),
+        _rule(r, rf"{HAVE}\s+moved\s+(?:out\s+of|away\s+from)\b", place, bare=True, **_STOPS),
+        _rule("hometown", rf"{BE}\s+(?:originally\s+)?from\b", place),
+        _rule("hometown", rf"{ADV}\s+comes?\s+(?:originally\s+)?from\b", place),
+        _rule(
+            "hometown",
+            rf"(?:\s+(?:was|were)\s+(?:born|raised|born\s+and\s+raised)|\s+grew\s+up)\s+(?:and\s+raised\s+)?in\b",
+            place,
+            bare=True,
+        ),
+    ]
+
+
+def _job() -> list[Rule]:
+    j, firm, role, any_ = "job", kinds.employer, kinds.occupation, kinds.workplace
+    return [
+        _rule(j, rf"{BE}(?:\s+now)?(?:\s+working\s+as)?(?!\s+the\b)(?=\s)", role),
+        _rule(
+            j,
+            rf"(?:{ADV}\s+works?|{BE}\s+(?:working|employed)|{HAVE}\s+been\s+working){_PART}\s+(?:at|for|with)\b",
+            firm,
+            bare=True,
+        ),
+        _rule(
+            j, rf"(?:{ADV}\s+works?|{BE}\s+(?:working|employed)|{HAVE}\s+been\s+working){_PART}\s+as\b", role, bare=True
+        ),
+        _rule(j, rf"(?:{ADV}\s+works?|{BE}\s+working|{HAVE}\s+been\s+working){_PART}\s+in\b", kinds.field),
+        _rule(
+            j,
+            rf"(?:['’](?:ve|s)|\s+(?:have|has)){ADV}\s+(?:been|worked\s+as)\b",
+            role,
+            tail=re.compile(r"\s+(?:since|for|\w+\s+years)\b", re.I),
+        ),
+        _rule(
+            j,
+            rf"(?:['’](?:ve|s)|\s+(?:have|has)){ADV}\s+worked\s+(?:at|for)\b",
+            firm,
+            tail=re.compile(r"\s+(?:since|for|\w+\s+years)\b", re.I),
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:started|began)(?:\s+(?:{_JOB}|work|working))?\s+(?:at|as|with|for)\b",
+            any_,
+            bare=True,
+            **_STARTS,
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:got|gotten|landed|accepted|took|found|taken)\s+{_JOB}\s+(?:at|as|with|for)\b",
+            any_,
+            bare=True,
+            **_STARTS,
+        ),
+        _rule(j, rf"{HAVE}\s+joined\b", kinds.firm, bare=True, tail=_JOINED, **_STARTS),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:became|become|qualified\s+as|(?:got\s+|was\s+|been\s+)?promoted\s+to)\b",
+            role,
+            bare=True,
+            **_SWITCHES,
+        ),
+        _rule(j, rf"{HAVE}\s+(?:(?:got|was|were|been)\s+)?hired\s+(?:by|at|as)\b", any_, bare=True, **_STARTS),
+        _rule(
+            j,
+            rf"(?:{WILL}|{ADV})\s+(?:start|begin)s?(?:\s+(?:{_JOB}|work|working))?\s+(?:at|as|with|for)\b",
+            any_,
+            **_STARTS | _PLANS,
+        ),
+        _rule(
+            j,
+            rf"(?:{BE}|{WILL}\s+be)\s+starting(?:\s+(?:{_JOB}|work))?\s+(?:at|as|with|for)\b",
+            any_,
+            bare=True,
+            **_STARTS | _PLANS,
+        ),
+        _rule(j, rf"(?:{BE}\s+joining|{WILL}\s+(?:be\s+joining|join))\b", kinds.firm, tail=_JOINED, **_STARTS | _PLANS),
+        _rule(j, rf"{WILL}\s+(?:be\s+working|work)\s+(?:at|for|as)\b", any_, **_STARTS | _PLANS),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:quit|left|lost|resigned\s+from|retired\s+from)\s+(?:(?:my|his|her|the|their)\s+)(?:[\w-]+\s+)?"
+            r"(?:job|position|role|work)(?P<value>\b)(?!\s+(?:at|as|with)\b)",
+            bare=True,
+            **_STOPS,
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:quit|left|lost|resigned\s+from)\s+(?:(?:my|his|her|the|their)\s+)?(?:[\w-]+\s+)?(?:job|position|role)\s+(?:at|as|with)\b",
+            any_,
+            bare=True,
+            **_STOPS,
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:(?:got|was|were|been)\s+(?:laid\s+off|fired|let\s+go|sacked|made\s+redundant)|retired|resigned|handed\s+in\s+(?:my|his|her|their)\s+(?:notice|resignation))\s+(?:from|at|by)\b",
+            firm,
+            bare=True,
+            **_STOPS,
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:(?:got|was|were|been)\s+(?:laid\s+off|fired|let\s+go|sacked|made\s+redundant)|resigned|handed\s+in\s+(?:my|his|her|their)\s+(?:notice|resignation))(?P<value>\b)(?!\s+(?:from|at|by)\b)",
+            bare=True,
+            **_STOPS,
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+quit(?P<value>\b)(?=\s*(?:[.!,;]|$)|\s+(?:last|this|yesterday|today|on|in|two|three|a\s+(?:few|week|month)|and|because|after)\b)",
+            bare=True,
+            **_STOPS,
+        ),
+        _rule(
+            j,
+            rf"{HAVE}\s+(?:left|quit)\b(?!.*\b(?:moved|live|living|settled|relocated|trip|flight|train)\b)",
+            kinds.firm,
+            tail=re.compile(r"\s*(?:[.!;]|$)|\s+(?:in|last|this|two|three|a|and|to\s+join|for|after)\b"),
+            **_STOPS,
+        ),
+        _rule(
+            j,
+            rf"(?:{_LONGER}|{NOT}|{ADV}\s+used\s+to)\s+(?:works?|working)\s+(?:(?:at|for|as)\b|(?P<value>there\b))",
+            any_,
+            bare=True,
+            **_STOPS,
+        ),
+        _rule(j, rf"(?:{ADV}\s+used\s+to\s+be|{BE}\s+(?:no\s+longer|not))(?=\s)", role, **_STOPS),
+    ]
+
+
+_JOINED = re.compile(
+    r"\s*(?:$|[.,;!])|\s+(?:as|in|last|this|next|two|three|a|and|yesterday|today|tomorrow|after|since|when)\b", re.I
 )
-MEASURED = re.compile(
-    r"\b(?:my|our)\s+(?P<what>weight|height|blood pressure|resting heart rate|heart rate|cholesterol"
-    r"|salary|rent|budget|\w+ (?:record|time|score|budget|goal)|score|mortgage|phone number|age)"
-    r"\s+(?:is|was|went down to|went up to|dropped to|rose to|increased to|is now|is about|=)"
-    rf"\s+(?:now\s+|about\s+|around\s+)?{_AMOUNT}",
+
+
+def _person() -> list[Rule]:
+    married = r"(?P<value>(?:married|engaged)(?:\s+to\s+(?-i:[A-Z])\w+)?|divorced|separated|widowed|single|dating\s+(?:a\s+\w+|(?-i:[A-Z])\w+)|seeing\s+someone|in\s+a\s+(?:long[- ]distance\s+)?relationship)\b(?!\s+(?:to|from|by|with)\b)(?!-)"
+    return [
+        _rule("age", rf"{BE}(?:\s+(?:almost\s+)?exactly)?(?=\s)", kinds.age, tail=_AGE_TAIL),
+        _rule("age", rf"{HAVE}\s+turned\b", kinds.age, bare=True, tail=_AGE_TAIL),
+        _rule(
+            "age",
+            rf"(?:{BE}\s+turning|{WILL}\s+(?:be|turn)|{ADV}\s+turns?)\b",
+            kinds.age,
+            bare=True,
+            tail=_AGE_TAIL,
+            **_SWITCHES | _PLANS,
+        ),
+        _rule(
+            "relationship",
+            rf"(?:{BE}(?:\s+(?:not|no\s+longer))?|{HAVE}\s+been)\s+(?:(?:newly|recently|happily|freshly)\s+)?{married}",
+        ),
+        _rule(
+            "relationship",
+            rf"{HAVE}\s+got(?:ten)?\s+(?P<value>(?:re)?married(?:\s+to\s+(?-i:[A-Z])\w+)?|engaged(?:\s+to\s+(?-i:[A-Z])\w+)?|divorced)\b",
+            bare=True,
+        ),
+        _rule(
+            "relationship",
+            rf"(?:{BE}\s+getting|{WILL}\s+(?:get|be\s+getting))\s+(?P<value>(?:re)?married|engaged|divorced)\b",
+            bare=True,
+            **_STARTS | _PLANS,
+        ),
+        _rule("relationship", rf"{HAVE}\s+(?P<value>married\s+(?-i:[A-Z])\w+)\b", **_STARTS),
+        _rule(
+            "relationship", rf"{HAVE}\s+(?:started|began)\s+(?P<value>dating\s+(?:a\s+)?\w+)\b", bare=True, **_STARTS
+        ),
+        _rule("relationship", rf"{HAVE}\s+(?:broke|broken|split)\s+up(?P<value>\b)", bare=True, **_STOPS),
+        _rule(
+            "weight",
+            rf"(?:{ADV}\s+weighs?|{BE}\s+(?:(?:weighing\s+(?:in\s+)?at|down\s+to|up\s+to)|(?=\d\S*\s?(?:kg|kilo|lb))))",
+            kinds.weight,
+            bare=True,
+        ),
+        _rule("height", rf"{BE}(?=\s)", kinds.height),
+        _rule(
+            "diet",
+            rf"(?:{BE}(?:\s+(?:a|an|strictly|not|no\s+longer|not\s+an?))*|{HAVE}\s+been(?:\s+an?)?|{HAVE}\s+(?:became|become|went|gone|turned|going)(?:\s+an?)?)(?=\s)",
+            kinds.listed("diet"),
+            bare=True,
+        ),
+        _rule(
+            "diet",
+            rf"(?:{NOT}|\s+never|\s+(?:can['’]t|cannot))\s+(?:eat|touch|have)\b(?:\s+any)?",
+            kinds.listed("food"),
+            polarity=Polarity.NEGATIVE,
+        ),
+        _rule("diet", rf"(?:{NOT}|\s+never)\s+drinks?\b(?:\s+any)?", kinds.listed("drink"), polarity=Polarity.NEGATIVE),
+        _rule(
+            "allergy",
+            rf"(?:{BE}(?:\s+(?:not|no\s+longer|badly|severely|deathly|very|highly|mildly|pretty|quite))*)\s+allergic\s+to\b",
+            kinds.allergen,
+            bare=True,
+        ),
+        _rule(
+            "allergy",
+            rf"{HAVE}(?:\s+(?:have|has|got))\s+an?\s+(?:(?:severe|bad|serious|mild|strong|nasty)\s+)?(?P<value>(?:{alternatives('allergen')}))\s+allergy\b",
+        ),
+    ]
+
+
+_AGE_TAIL = re.compile(
+    r"\s*(?:$|[,;!)]|\.(?!\d))|\s+(?:years?\s+old|now|today|already|and|but|lol|last|this|next|in|on|yesterday|tomorrow|soon|here|so)\b",
+    re.I,
+)
+
+
+def _things() -> list[Rule]:
+    owned = r"(?:have|has|['’]ve\s+got|['’]s\s+got|have\s+got|has\s+got)"
+    verbs = r"(?:loves?|likes?|enjoys?|adores?|prefers?)"
+    return [
+        _rule("pet", rf"(?:{ADV}\s+{owned}|['’](?:ve|s)\s+got|{ADV}\s+owns?)(?=\s)", kinds.animal),
+        _rule(
+            "pet",
+            rf"{HAVE}\s+(?:adopted|got|gotten|bought|rescued)(?:\s+(?:myself|ourselves))?(?=\s)",
+            kinds.animal,
+            bare=True,
+            **_STARTS,
+        ),
+        _rule(
+            "pet",
+            rf"(?:{BE}\s+(?:getting|adopting)|{WILL}\s+(?:get|adopt|be\s+getting))(?=\s)",
+            kinds.animal,
+            bare=True,
+            **_STARTS | _PLANS,
+        ),
+        _rule(
+            "pet",
+            rf"{HAVE}\s+(?:gave\s+away|given\s+away|rehomed|lost|gave|given)\s+(?:my|our|the)\b",
+            kinds.own_animal,
+            bare=True,
+            tail=re.compile(r"\s*(?:$|[.,;!])|\s+(?:away|up|in|last|this|yesterday|to)\b"),
+            **_STOPS,
+        ),
+        _rule(
+            "possession", rf"(?:{ADV}\s+{owned}|['’](?:ve|s)\s+got|{ADV}\s+(?:owns?|drives?|rides?))(?=\s)", kinds.goods
+        ),
+        _rule(
+            "possession",
+            rf"{HAVE}\s+(?:bought|purchased|got)(?:\s+(?:myself|ourselves))?(?=\s)",
+            kinds.goods,
+            bare=True,
+            **_STARTS,
+        ),
+        _rule(
+            "possession",
+            rf"{HAVE}\s+(?:sold|gave\s+away|traded\s+in|given\s+away|crashed|totall?ed)(?=\s)",
+            kinds.goods,
+            bare=True,
+            **_STOPS,
+        ),
+        _rule("preference", rf"{ADV}\s+{verbs}(?:\s+(?:to\s+eat|eating|drinking))?\b", kinds.liked),
+        _rule(
+            "preference", rf"{BE}(?:\s+(?:a|an|such\s+a))?(?:\s+(?:big|huge|massive|real))?\s+fan\s+of\b", kinds.liked
+        ),
+        _rule(
+            "preference",
+            rf"{ADV}\s+(?:hates?|dislikes?|despises?|detests?|loathes?|can['’]t\s+stand|cannot\s+stand|can['’]t\s+bear)\b",
+            kinds.liked,
+            polarity=Polarity.NEGATIVE,
+        ),
+        _rule(
+            "preference",
+            rf"(?:{NOT}|\s+never)\s+(?:likes?|liked|enjoy|loves?)\b",
+            kinds.liked,
+            polarity=Polarity.NEGATIVE,
+        ),
+        _rule(
+            "preference",
+            rf"{BE}\s+not(?:\s+(?:a|much\s+of\s+a|really\s+a))?(?:\s+(?:big|huge))?\s+fan\s+of\b",
+            kinds.liked,
+            polarity=Polarity.NEGATIVE,
+        ),
+        _rule("activity", rf"{ADV}\s+(?:plays?|practi[cs]es?|does|do)(?=\s)", kinds.instrument),
+        _rule(
+            "activity",
+            rf"(?:{BE}|{HAVE}\s+been)\s+(?:learning|playing)(?:\s+(?:to\s+play|how\s+to\s+play))?(?=\s)",
+            kinds.instrument,
+        ),
+        _rule("activity", rf"(?:{BE}|{HAVE}\s+been)(?=\s+(?:learning|studying)\b)", kinds.learning, bare=True),
+        _rule("activity", rf"{HAVE}\s+(?:started|began)(?=\s+learning\b)", kinds.learning, bare=True, **_STARTS),
+        _rule(
+            "activity",
+            rf"(?:{ADV}\s+goes?|{BE}\s+(?:really\s+)?into|{HAVE}\s+(?:started|began|took\s+up|taken\s+up|gotten\s+into|got\s+into)(?:\s+(?:doing|playing|learning|with))?)(?=\s)",
+            kinds.instrument,
+            bare=True,
+        ),
+        _rule(
+            "activity",
+            rf"(?:{HAVE}\s+(?:stopped|quit|gave\s+up|given\s+up)|{_LONGER})(?:\s+(?:doing|playing))?(?=\s)",
+            kinds.listed("hobby", "instrument", "habit"),
+            bare=True,
+            **_STOPS,
+        ),
+        *(
+            _rule(
+                "activity",
+                rf"(?:{NOT}\s+{verb}|{ADV}\s+{verb}s?)\b(?=\s*(?:$|[.,;!])|\s+(?:every|twice|once|three|a\s+lot|daily|weekly|regularly|on\s+\w+days?|competitively)\b)",
+                _said(act),
+            )
+            for verb, act in (pair.split("=") for pair in sorted(kinds.words("exercise verb")))
+        ),
+    ]
+
+
+def _said(value: str) -> Reader:
+    """A reader of what the wording itself says."""
+    return lambda text, at: kinds.Reading(value, at)
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All wordings; the first that matches at a place counts."""
+    return (*_residence(), *_job(), *_person(), *_things())
+
+
+_WHAT = (
+    r"(?:new\s+)?(?P<what>weight|height|blood pressure|resting heart rate|heart rate|cholesterol|salary|rent|budget"
+    r"|\w+ (?:record|time|score|budget|goal)|score|mortgage|phone number|(?:[a-z]+ )?(?:code|pin|password|passcode))"
+)
+_IS = r"\s+(?:is|was|went\s+down\s+to|went\s+up\s+to|dropped\s+to|rose\s+to|increased\s+to|=)"
+MEASURED = re.compile(rf"(?:my|our|the)\s+{_WHAT}{_IS}", re.IGNORECASE)
+FAVOURITE = re.compile(
+    r"(?:my|our)\s+(?:all[- ]time\s+)?(?P<what>favou?rite\s+(?:\w+\s+)?\w+)\s+(?:is|are)(?:\s+(?:now|probably|still))?\b",
     re.IGNORECASE,
 )
-FAVOURITE = re.compile(
-    rf"\b(?P<what>favou?rite\s+(?:\w+\s+)?\w+)\s+(?:is|are|was)\s+(?:now\s+|probably\s+)?{THING}", re.IGNORECASE
+NAMED = re.compile(
+    r"(?:my\s+(?:full\s+|first\s+|last\s+|real\s+)?name(?:\s+is|['’]s)|name['’]s|(?:please\s+)?call\s+me|i\s+go\s+by|(?:people|friends|everyone)\s+calls?\s+me)\b",
+    re.IGNORECASE,
 )
-RELATIVE_NAMED = re.compile(
-    rf"\b[Mm]y\s+(?:\w+\s+)?(?P<what>{RELATIVES})(?:['’]s name is| is named| is called|,| named"
-    r"| called)?\s+(?P<value>[A-Z]\w+)\b(?!\s*['’]s)"
+_OWN = r"(?:my|our)\s+"
+_CALLED = r"(?:['’]s\s+name\s+is|\s+is\s+(?:named|called))\s+(?P<value>(?-i:[A-Z])[\w’'-]+)"
+PET_NAMED = re.compile(rf"{_OWN}(?:{alternatives('pet')}){_CALLED}", re.IGNORECASE)
+RELATIVE_NAMED = re.compile(rf"{_OWN}(?P<what>(?:{alternatives('person')})){_CALLED}", re.IGNORECASE)
+PET_LOST = re.compile(
+    rf"{_OWN}(?P<value>(?:{alternatives('pet')})(?:,?\s+(?-i:[A-Z])\w+,?)?)\s+(?:died|passed\s+away|ran\s+away|was\s+put\s+down|got\s+run\s+over)\b",
+    re.IGNORECASE,
+)
+GOODS_LOST = re.compile(
+    rf"{_OWN}(?P<value>(?:[\w-]+\s+){{0,2}}?(?:{alternatives('goods')}))\s+(?:was|got)\s+(?:stolen|totall?ed|wrecked|destroyed)\b",
+    re.IGNORECASE,
 )
 PROJECT = re.compile(
-    r"\b(?:[Tt]he\s+|[Mm]y\s+|[Oo]ur\s+)?(?P<what>(?!The\b|My\b"
-    r"|Our\b)(?:[A-Z][\w-]*\s+)+project|project\s+[A-Z][\w-]*)\s+(?:is|was|got"
-    r"|has been|will be)\s+(?:now\s+|still\s+)?(?P<value>[\w%’'-]+(?:\s+[\w%’'-]+){0,6})"
-)
-SWITCHED = re.compile(
-    rf"\b(?:switch|switched|switching|changed|changing|went)(?:\s+\w+)?\s+from\s+{_FROM}\s+to\s+{PLACE}", re.IGNORECASE
+    r"(?:[Tt]he\s+|[Mm]y\s+|[Oo]ur\s+)?(?P<what>(?!The\b|My\b|Our\b)(?:[A-Z][\w-]*\s+)+project|project\s+[A-Z][\w-]*)"
+    r"\s+(?:is|was|got|has been|will be)\s+(?:now\s+|still\s+)?(?P<value>[\w%’'-]+(?:\s+[\w%’'-]+){0,6})"
 )

@@ -20,7 +20,7 @@ _HEARSAY = re.compile(
 )
 _HYPOTHETICAL = re.compile(
     r"\b(?:if|might|maybe|perhaps|I wish|imagine|considering|thinking (?:of|about)|possibly"
-    r"|not sure|would(?!\s+(?:like|love)\b))\b|(?<=[a-z])['’]d\s+(?:rather|probably|be)\b",
+    r"|not sure|doubt|pretend|suppose|let['’]s say|refuse|almost|would(?!\s+(?:like|love)\b))\b|(?<=[a-z])['’]d\s+(?:rather|probably|be)\b",
 )
 _SUPPOSED = re.compile(r"^(?:Maybe|Perhaps|If|Possibly|Imagine)\b")
 _PLANNED = re.compile(
@@ -37,9 +37,26 @@ CORRECTION = re.compile(
 )
 _NOT_BUT = re.compile(r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$")
 
-_BOUNDARY = re.compile(r"[,;]|\b(?:because|since|but|and|so|when|while|although|though|that)\b")
-_REACHING = re.compile(r"\b[Ii]f\b|^(?:Maybe|Perhaps|Possibly)\b")
-_ENDED = re.compile(r"\b(?:anymore|any more|no longer)\b", re.IGNORECASE)
+_SUPPOSING = re.compile(
+    r"\W*(?:so\s+|and\s+|but\s+|ok(?:ay)?,?\s+)?(?:if|unless|suppose|supposing|imagine|let['’]?s\s+(?:say|pretend|assume|imagine)|pretend|assum(?:e|ing)"
+    r"|what\s+if|say\s+i|had\s+i|were\s+i|in\s+case|whether|i\s+(?:wish|hope|dream(?:t|ed)?|doubt|pretend)|if\s+only|picture\s+this|hypothetically"
+    r"|in\s+(?:theory|another\s+life|my\s+dreams?|my\s+next\s+life|a\s+past\s+life|a\s+perfect\s+world)|maybe|perhaps|possibly|apparently|supposedly"
+    r"|allegedly|according\s+to|not\s+sure|(?:it['’]?s|it\s+is)\s+not\s+true|everyone\s+thinks|people\s+think|they\s+say|rumou?r)\b",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"\b(?:if|unless|whether|would|wouldn['’]t|might|said|says|thinks?|thought|claims?|claimed|swears?|swore|believes?|believed|reckons?|insists?|heard|dream(?:t|ed|s)?"
+    r"|pretend(?:s|ed|ing)?|joked?|jokes|lied|lie|told\s+(?!you\b)|asked|wrote|sang|sings|reads?|goes\s+like|quote|lyrics?)\b[^.;!?]*$",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"\bkidding\b|\bj/?k\b|(?:^|\s)/s\b|\bjok(?:e|es|ing)\b|\bsarcas\w+|\bsaid\s+no\s*(?:one|body)\b|\bthat['’]?s\s+(?:a\s+lie|not\s+true|what\s+\w+\s+(?:said|think))"
+    r"|\bi\s+(?:lied|was\s+lying|wish)\b|\bwouldn['’]t\s+that\s+be\b|\bin\s+(?:my|your|his|her)\s+(?:head|mind|dreams?|imagination)\b|\bas\s+if\b|\bor\s+(?:so|not)\s+(?:they|he|she|people)\b"
+    r"|\b(?:in|on|for|as)\s+(?:the|this|that|my|our|a|an)\s+(?:[\w-]+\s+){0,2}(?:games?|novels?|stor(?:y|ies)|books?|movies?|films?|shows?|sims?|campaign|series|role\s?-?play|larp|script|dreams?|halloween|costume|party|quiz)\b"
+    r"|\bif\b[^.;]*\b(?:would|could|['’]d)\b|\botherwise\b|(?:^|[\s,.!])not[.!]*\s*$|\bnot\s+really\b|\byeah\s+right\b|\bmeans?\s+nothing\b",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[.;!?]|\s+-+\s+")
 
 
 def modality_of(sentence: str) -> Modality:
@@ -51,25 +68,14 @@ def modality_of(sentence: str) -> Modality:
     return Modality.PLANNED if _PLANNED.search(sentence) else Modality.ASSERTED
 
 
-def modality_at(sentence: str, start: int, end: int) -> Modality:
-    """The modality of the clause that holds a span; hearsay and conditions reach over clauses."""
-    whole = modality_of(sentence)
-    if whole is Modality.HEARSAY or (whole is Modality.HYPOTHETICAL and _REACHING.search(sentence)):
-        return whole
-    return modality_of(clause_of(sentence, start, end))
-
-
-def clause_of(sentence: str, start: int, end: int) -> str:
-    """The clause that ends with a span: from the last boundary before it."""
-    opens = 0
-    for found in _BOUNDARY.finditer(sentence, 0, start):
-        opens = found.end()
-    return sentence[opens:end]
-
-
-def stops(sentence: str) -> bool:
-    """Whether a denial says that something ended."""
-    return _ENDED.search(sentence) is not None
+def is_asserted(sentence: str, start: int, end: int) -> bool:
+    """Whether the speaker says a clause in earnest: not supposed, reported, quoted or taken back."""
+    if _SUPPOSING.match(sentence) or _TAKEN_BACK.search(sentence, end) or sentence.rstrip(" \"'”)").endswith("?"):
+        return False
+    before = sentence[:start]
+    return not _SUPPOSING.match(
+        before[max((found.end() for found in _CLAUSE.finditer(before)), default=0) :] + " "
+    ) and not _REPORTED.search(before)
 
 
 def polarity_of(sentence: str) -> Polarity:

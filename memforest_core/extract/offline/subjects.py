@@ -1,12 +1,10 @@
-"""Whom a predicate is about, and which names a sentence holds."""
+"""The names in a sentence."""
 
 from __future__ import annotations
 
 import re
 
 from memforest_core.domain.text import STOP_WORDS
-from memforest_core.domain.words.english import RELATIVES
-from memforest_core.extract.offline.person import ADVERBS
 
 _UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"
 NAME_WORD = rf"[{_UPPER}][\w&’'.-]*[\w]|[{_UPPER}]"
@@ -36,19 +34,6 @@ _AFTER_NAME = re.compile(
     r"(?:['’]s\b|,\s+(?:my|our|who)\b|\s+(?:is|was|has|had|will|can|and|did|does|would|just|told|said|also|who|loves?"
     r"|really|[a-z]{2,}(?:es|ed|s)|went|got|came|made|took|bought|left|quit|began|became|sent|gave"
     r"|thinks?|never|always|project|with)\b)"
-)
-_LINK = re.compile(
-    rf"(?:['’](?:m|ve|ll|d|re|s)\b)?(?:\s+(?:{ADVERBS}|am|is|are|was|were|have|has|had|been|be"
-    r"|will|would|might|may|could|can|should|going|gonna|want|wants|plan|plans|planning|hope|hopes"
-    r"|hoping|decided|like|need|needs|about|to|used|not|don['’]t|doesn['’]t|didn['’]t|isn['’]t"
-    r"|wasn['’]t|haven['’]t|hasn['’]t|won['’]t|can['’]t|aren['’]t|no|longer|do|did|does|got"
-    r"|getting|intend|intends|looking|forward|considering|thinking|of|thought|ended|up|once|soon"
-    r"|who|originally|born))*\s*"
-)
-_CANDIDATE = re.compile(
-    rf"\b(?P<self>I|i|[Ww]e)\b(?![.-])|\b(?P<mine>(?:[Mm]y|[Oo]ur))\s+(?:\w+\s+)?"
-    rf"(?P<relative>{RELATIVES})\b(?:,?\s+(?P<called>[{_UPPER}]\w+),?)?(?!\s+and\s+I\b)"
-    rf"|\b(?P<other>[Hh]e|[Ss]he|[Tt]hey)\b|(?<![\w.])(?P<name>[{_UPPER}][\w-]+(?:\s+[{_UPPER}][\w-]+)?)"
 )
 
 
@@ -89,40 +74,3 @@ def _trimmed(name: str, sentence: str, start: int, end: int) -> str:
 def _is_common(word: str) -> bool:
     folded = word.casefold().replace("’", "'").rstrip(".,")
     return folded in NOT_NAMES or folded.split("'")[0] in NOT_NAMES
-
-
-def _named(found: re.Match[str], speaker: str) -> str | None:
-    if found["self"]:
-        return speaker
-    if found["mine"]:
-        return found["called"] or f"{speaker}'s {found['relative']}"
-    if found["other"]:
-        return ""
-    name = " ".join(word for word in found["name"].split() if not _is_common(word))
-    return name or None
-
-
-def subject_before(sentence: str, at: int, speaker: str) -> str:
-    """Whom the predicate that starts at ``at`` is about; empty when only a pronoun says it.
-
-    The name or pronoun that reaches the predicate over auxiliaries wins, else the first of the
-    sentence; a predicate without any before it drops its "I".
-    """
-    first: str | None = None
-    for found in _CANDIDATE.finditer(sentence, 0, at):
-        subject = _named(found, speaker)
-        if subject is None:
-            continue
-        if _LINK.fullmatch(sentence, found.end(), at):
-            return _resolved(subject, sentence, found.start())
-        if first is None:
-            first = subject
-    return speaker if first is None else first
-
-
-def _resolved(subject: str, sentence: str, at: int) -> str:
-    """A bare he, she or they stands for the one name before it, if there is just one."""
-    if subject:
-        return subject
-    names = names_in(sentence[:at])
-    return names[0] if len(names) == 1 else ""
