@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import count
 
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
-from memforest_core.domain.holding import Mention, Position, Role, Said, arranged, role_of
+from memforest_core.domain.holding import Mention, Position, Role, Said, arranged, is_denial, is_plan, role_of, spoken
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.state_names import canonical, single_valued
 from memforest_core.domain.text import normalize_name, normalize_statement
@@ -56,6 +57,11 @@ class ChainState:
         return self.role is Role.SETS and self.superseded_by is None
 
     @property
+    def planned(self) -> bool:
+        """Whether it is known from plans alone, whose date has passed."""
+        return self.current and all(is_plan(each) for each in self.said)
+
+    @property
     def mentions(self) -> list[Mention]:
         """Every time it was said, in the order of time."""
         return sorted((mention for each in self.said for mention in each.mentions), key=lambda each: each.said_at)
@@ -77,41 +83,66 @@ def wrong_states(said: Iterable[Sequence[Said]], states: Sequence[ChainState]) -
     return found
 
 
-def states_of(attribute: str, said: Iterable[Said]) -> list[ChainState]:
+def states_of(attribute: str, said: Iterable[Said], now: datetime | None = None) -> list[ChainState]:
     """The states of one chain in the order of time. ``said`` are all of one subject and attribute, in any order.
 
     A value said again joins its state. Of an attribute with one value at a time, another value ends the one before; of
-    the others a value ends only what a switch, a correction or a stop names.
+    the others a value ends only what a switch, a correction, a stop or the opposite names. Plans that were due before
+    ``now`` count, unless something said later takes them back; without ``now`` none does.
     """
-    chain = _Chain(single_valued(attribute))
+    everything = list(said)
+    single = single_valued(attribute)
+    plans = [each for each in everything if role_of(each, now) is not Role.MARKED and is_plan(each)]
+    taken_back = frozenset(plan.fact.id for plan in plans if _taken_back(plan, everything, single))
+    chain = _Chain(single, now, taken_back)
     told: list[Said] = []
     changing: list[Said] = []
-    for each in said:
-        role = role_of(each)
-        (changing if role in {Role.SETS, Role.ENDS} or _denies(each.fact.statement) else told).append(each)
+    for each in everything:
+        changes = chain.role(each) in {Role.SETS, Role.ENDS} or _denies(each.fact.statement)
+        (changing if changes else told).append(each)
     for each in sorted([*told, *arranged(changing)], key=lambda each: each.position):
         chain.add(each)
     chain.correct()
     return chain.states
 
 
+def _taken_back(plan: Said, others: Iterable[Said], single: bool) -> bool:
+    """Whether something said after a plan denies it, or plans something else."""
+    value, time = plan.fact.statement.value, plan.fact.statement.time
+    for other in others:
+        statement = other.fact.statement
+        if spoken(other) <= spoken(plan):
+            continue
+        against = statement.polarity is Polarity.NEGATIVE or statement.change is Change.STOP
+        instead = is_plan(other) and (statement.time != time or not _alike(statement.value, value))
+        if (against and _alike(statement.value, value)) or (instead and (single or _alike(statement.value, value))):
+            return True
+    return False
+
+
 class _Chain:
     """The states so far, and which of them hold."""
 
-    def __init__(self, single: bool) -> None:
+    def __init__(self, single: bool, now: datetime | None, taken_back: frozenset[FactId]) -> None:
         self._single = single
+        self._now = now
+        self._taken_back = taken_back
         self._holding: dict[object, ChainState] = {}
         self._told: dict[object, ChainState] = {}
         self._unlike = count()
         self.states: list[ChainState] = []
 
+    def role(self, said: Said) -> Role:
+        """What a statement does; a plan that was taken back does nothing."""
+        return Role.MARKED if said.fact.id in self._taken_back else role_of(said, self._now)
+
     def add(self, said: Said) -> None:
         """The next statement in the order of time."""
         statement = said.fact.statement
-        role = role_of(said)
+        role = self.role(said)
         if role is Role.ENDS and self._is_state(statement):
             role = Role.SETS
-        if _denies(statement) and _value_key(statement) in self._holding:
+        if role is Role.MARKED and _denies(statement) and _key(statement, Polarity.POSITIVE) in self._holding:
             role = Role.ENDS
         match role:
             case Role.EVENT:
@@ -157,14 +188,23 @@ class _Chain:
             known.said.append(said)
             return
         state = ChainState(Role.SETS, [said])
-        if self._single:
-            ended = list(self._holding.values())
+        opposite = [
+            each
+            for each in self._holding.values()
+            if each.statement.polarity is not statement.polarity and _alike(each.statement.value, statement.value)
+        ]
+        if is_denial(statement):
+            ended = opposite
+        elif self._single:
+            ended = [each for each in self._holding.values() if not is_denial(each.statement) or each in opposite]
+        elif opposite:
+            ended = opposite
         elif corrects or statement.change is Change.SWITCH:
             ended = [known] if known is not None else self._meant(statement.previous_value)
         else:
             ended = []
         self._append(state, ended)
-        self._holding[_value_key(statement) or next(self._unlike)] = state
+        self._holding[_key(statement, statement.polarity) if _value_key(statement) else next(self._unlike)] = state
 
     def _append(self, state: ChainState, ended: Sequence[ChainState]) -> None:
         for each in ended:
@@ -175,16 +215,15 @@ class _Chain:
     def _same(self, statement: Statement) -> ChainState | None:
         """The state that holds and has this value."""
         key = _value_key(statement)
-        found = self._holding.get(key) if key else None
+        found = self._holding.get(_key(statement, statement.polarity)) if key else None
         if found is None and key and self._single:
-            found = next(
-                (each for each in self._holding.values() if _alike(each.statement.value, statement.value)), None
-            )
+            same = (each for each in self._holding.values() if each.statement.polarity is statement.polarity)
+            found = next((each for each in same if _alike(each.statement.value, statement.value)), None)
         return found
 
     def _meant(self, value: str) -> list[ChainState]:
         """The holding states that a value names: equal ones, else the latest alike; without a value the only one."""
-        holding = list(self._holding.values())
+        holding = [each for each in self._holding.values() if not is_denial(each.statement)]
         if not value.strip():
             return holding if self._single or len(holding) == 1 else []
         key = normalize_name(value)
@@ -217,6 +256,11 @@ def _supersede(state: ChainState, other: ChainState) -> None:
     other.superseded_by = state.id
     other.ended = state.said[0].began if state.role is not Role.WRONG else None
     state.supersedes.append(other.id)
+
+
+def _key(statement: Statement, polarity: Polarity) -> tuple[str, Polarity]:
+    """What makes two statements one state: that something is so, or that it is not."""
+    return _value_key(statement), polarity
 
 
 def _value_key(statement: Statement) -> str:

@@ -84,7 +84,7 @@ class Role(Enum):
     SETS = auto()
     ENDS = auto()
     MARKED = auto()
-    """Planned, heard of, supposed, denied or past: it is told, but changes nothing."""
+    """Planned and not due yet, heard of, supposed, denied or past: it changes nothing."""
     EVENT = auto()
     """It sets no attribute."""
     WRONG = auto()
@@ -110,6 +110,8 @@ _CHANGE_VERBS = "got|became|moved|settled|started|began|joined|adopted|bought|sw
 _LINKS = r"(?:\s+(?!(?:and|but|or|when|where|who|which|that|because|while|so|if)\b)[\w'’-]+){0,3}?"
 _SINCE = re.compile(r"\bsince\b", re.IGNORECASE)
 
+_DENIED = frozenset({"preference", "diet", "allergy", "activity", "relationship", "pet", "possession"})
+"""Of these a denial is a state itself ("not vegan", "hates fish"); of the others it only ends what it denies."""
 _ENDS_BY_ITSELF = frozenset({"residence", "job", "employer", "relationship", "pet", "possession", "car", "phone"})
 """In the past tense these tell what is over ("she worked at Initech"); a past figure is the last one that is known."""
 
@@ -132,19 +134,37 @@ def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
     return [Said(fact, (mention,), _at(fact, mention, mention.said_at)) for mention in spoken]
 
 
-def role_of(said: Said) -> Role:
-    """What a statement does in its chain. What lies ahead of when it was said is a plan, however it was said."""
+def role_of(said: Said, now: datetime | None = None) -> Role:
+    """What a statement does in its chain, at ``now``.
+
+    What lies ahead of when it was said is a plan, however it was said; once its date has passed it sets its state.
+    """
     statement = said.fact.statement
     if not statement.attribute:
         return Role.EVENT
-    if statement.modality is not Modality.ASSERTED or _lies_ahead(said):
+    if statement.modality not in {Modality.ASSERTED, Modality.PLANNED}:
+        return Role.MARKED
+    if is_plan(said) and not (now is not None and statement.time.end is not None and statement.time.end <= now):
         return Role.MARKED
     stops = statement.change is Change.STOP
     if statement.polarity is Polarity.NEGATIVE:
+        if is_denial(statement):
+            return Role.SETS
         return Role.ENDS if stops or statement.change is Change.CORRECT else Role.MARKED
     if not stops and canonical(statement.attribute) in _ENDS_BY_ITSELF and tense_of(statement) is Tense.PAST:
         return Role.MARKED
     return Role.ENDS if stops else Role.SETS
+
+
+def is_plan(said: Said) -> bool:
+    """Whether what it tells had not come when it was said."""
+    return said.fact.statement.modality is Modality.PLANNED or _lies_ahead(said)
+
+
+def is_denial(statement: Statement) -> bool:
+    """Whether it is a state that something is not so ("not vegan"), and not the end of one."""
+    denied = statement.polarity is Polarity.NEGATIVE and statement.modality is Modality.ASSERTED
+    return denied and statement.change is Change.NONE and canonical(statement.attribute) in _DENIED
 
 
 def tense_of(statement: Statement) -> Tense:
@@ -161,7 +181,7 @@ def arranged(said: Iterable[Said]) -> list[Said]:
     gets a position in that order: its own, or one just before that of its successor.
     """
     order: list[tuple[_Reach, Said]] = []
-    for each in sorted(said, key=_spoken):
+    for each in sorted(said, key=spoken):
         reach = _reach(each)
         at = len(order)
         while at and reach.certainly_before(order[at - 1][0]):
@@ -213,7 +233,8 @@ _STATE = STATE_SLACK // timedelta(microseconds=1)
 _CHANGE = CHANGE_SLACK // timedelta(microseconds=1)
 
 
-def _spoken(said: Said) -> tuple[int, int, int, str]:
+def spoken(said: Said) -> tuple[int, int, int, str]:
+    """The order in which statements were said."""
     first = said.mentions[0]
     return micros(first.said_at), _turn(first), said.fact.key[2], said.fact.id.hex
 

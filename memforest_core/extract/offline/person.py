@@ -53,6 +53,27 @@ _IRREGULAR = {
 }
 
 
+_SHORT = {
+    "im": "I'm", "i,m": "I'm", "iam": "I am", "ive": "I've", "dont": "don't", "doesnt": "doesn't", "didnt": "didn't", "cant": "can't",
+    "isnt": "isn't", "arent": "aren't", "wasnt": "wasn't", "havent": "haven't", "hasnt": "hasn't", "wouldnt": "wouldn't",
+    "couldnt": "couldn't", "shouldnt": "shouldn't", "wont": "won't", "hes": "he's", "shes": "she's", "theyre": "they're",
+    "youre": "you're", "weve": "we've", "thats": "that's", "whats": "what's", "wifes": "wife's", "moms": "mom's", "dads": "dad's",
+    "u": "you", "n": "and", "livin": "living", "workin": "working", "movin": "moving", "alergic": "allergic", "allergc": "allergic",
+    "vegeterian": "vegetarian", "vegitarian": "vegetarian", "luv": "love", "rly": "really", "curently": "currently",
+    "realy": "really", "definately": "definitely", "maried": "married", "enginer": "engineer", "acountant": "accountant",
+}  # fmt: skip
+_SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT))})(?![\w’'/@-])", re.IGNORECASE)
+_WOULD = re.compile(r"(?<![\w’'-])id(?=\s+(?:love|like|rather|say|be|prefer|hate|go|have)\b)", re.IGNORECASE)
+
+
+def spelled_out(sentence: str) -> str:
+    """A sentence as typed in a chat with what it shortens and misspells written out ("im" becomes "I'm")."""
+    full = _SHORTENED.sub(
+        lambda found: found.group() if found.group().isupper() else _SHORT[found.group().casefold()], sentence
+    )
+    return _WOULD.sub("I'd", full)
+
+
 def verb_for_one(verb: str) -> str:
     """The form of an English verb after a name: ``live`` gives ``lives``, ``moved`` stays."""
     folded = verb.replace("’", "'")

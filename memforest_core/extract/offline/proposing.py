@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
-from memforest_core.domain.facts import Change, Origin
+from memforest_core.domain.facts import Change, Modality, Origin
 from memforest_core.domain.mentions import told
 from memforest_core.domain.pasted import body_of
 from memforest_core.domain.rendering import speaker, turn_line
@@ -19,9 +20,11 @@ from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import MAX_ITEMS, MAX_SHORT_CHARS, CellSummary, ExtractionAnswer, Item
 from memforest_core.extract.offline import skipping
 from memforest_core.extract.offline.attributes import State, states_in
+from memforest_core.extract.offline.clause_subjects import subject_at
+from memforest_core.extract.offline.corrections import Earlier, corrected
 from memforest_core.extract.offline.languages import is_english, packed
 from memforest_core.extract.offline.listener import about_listener, addressed
-from memforest_core.extract.offline.person import to_third_person, without_quotes
+from memforest_core.extract.offline.person import spelled_out, to_third_person, without_quotes
 from memforest_core.extract.offline.results import results
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.extract.offline.stance import (
@@ -155,6 +158,9 @@ def _statement(body: str, name: str) -> tuple[str, str]:
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
     third = to_third_person(body, name)
     names = names_in(body)
+    subject = subject_at(body, 0, name)
+    if subject is not None and subject.name != name:
+        return third, subject.name
     leading = next((known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), "")
     if skipping.tells_of_speaker(body):
         opens = leading and not re.match(rf".{{0,{len(leading) + 1}}}(?:,|\s+and\s+I\b)", body)
@@ -166,46 +172,68 @@ def _statement(body: str, name: str) -> tuple[str, str]:
     return f"{speaker(name)} said: {third}", name if corrects(body) else ""
 
 
-def _from_sentence(turn: WindowTurn, sentence: str, named: str, name: str) -> Iterator[_Draft]:
-    """What a sentence says; ``named`` is the sentence with names in the place of mentions and nicknames."""
-    body = cut(clean(_body(named)).strip(), MAX_TEXT)
+def _from_sentence(
+    turn: WindowTurn, sentence: str, named: str, name: str, known: Collection[str], earlier: list[Earlier]
+) -> Iterator[_Draft]:
+    """What a sentence says; ``named`` is the sentence with names in the place of mentions and nicknames.
+
+    ``known`` are the names of those who speak, ``earlier`` what the speaker said of themselves before.
+    """
+    body = cut(clean(_body(spelled_out(named))).strip(), MAX_TEXT)
     if not body:
         return
     text, subject = _statement(body, name)
-    states = states_in(without_quotes(body), name)
+    plain = without_quotes(body)
+    states = states_in(plain, name, known) or corrected(plain, turn.number, earlier)
     dates = _dates_of(body, states)
     first = states[0] if states else None
+    for state in states:
+        planned = state.modality is Modality.PLANNED
+        earlier.append(Earlier(turn.number, state.subject, state.attribute, state.value, planned))
+    if first is not None and first.change is Change.CORRECT and first.clause:
+        text = first.clause
     if first is not None and first.attribute == "status" and text.startswith(f"{speaker(name)} said: "):
         text = text.removeprefix(f"{speaker(name)} said: ")
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
     yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
     for state, when in zip(states[1:], dates[1:], strict=True):
-        clause = cut(to_third_person(state.clause, name), MAX_TEXT)
+        clause = cut(to_third_person(state.clause, name), MAX_TEXT) or text
         yield _draft(turn, clause, sentence, subject=state.subject, state=state, body=body, when=when)
 
 
-def _from_turn(turn: WindowTurn, window: Window) -> Iterator[_Draft]:
+def _from_turn(turn: WindowTurn, window: Window, known: Collection[str], earlier: list[Earlier]) -> Iterator[_Draft]:
     name = clean(turn.speaker).strip() or turn.role.value
-    listener = addressed(turn, window)
     at = 0
     for piece in turn.pasted:
-        yield from _from_words(turn, turn.text[at : piece.start], name, window, listener)
+        yield from _from_words(turn, turn.text[at : piece.start], name, window, known, earlier)
         if piece.author:
             writer = name if piece.author.casefold() == name.casefold() else cut(clean(piece.author), MAX_LABEL)
-            yield from _from_words(turn, body_of(turn.text[piece.start : piece.end]), writer, window, None)
+            words = body_of(turn.text[piece.start : piece.end])
+            yield from _from_words(turn, words, writer, window, known, [], own=False)
         at = piece.end
-    yield from _from_words(turn, turn.text[at:], name, window, listener)
+    yield from _from_words(turn, turn.text[at:], name, window, known, earlier)
 
 
-def _from_words(turn: WindowTurn, text: str, name: str, window: Window, listener: str | None) -> Iterator[_Draft]:
+def _from_words(
+    turn: WindowTurn,
+    text: str,
+    name: str,
+    window: Window,
+    known: Collection[str],
+    earlier: list[Earlier],
+    *,
+    own: bool = True,
+) -> Iterator[_Draft]:
     """What ``name`` says in a turn, or wrote in what it pastes."""
+    listener = addressed(turn, window) if own else None
     found = list(sentences(text))
     if found and not is_english(text):
         yield from _foreign(turn, text, name)
         return
     for sentence in found:
         named = sentence if window.people is None else told(sentence, window.people)
-        yield from _from_sentence(turn, sentence, named if listener is None else about_listener(named, listener), name)
+        heard = named if listener is None else about_listener(named, listener)
+        yield from _from_sentence(turn, sentence, heard, name, known, earlier)
 
 
 def _from_result(turn: WindowTurn) -> Iterator[_Draft]:
@@ -252,10 +280,15 @@ def _drafts(window: Window) -> list[_Draft]:
     by_turn: dict[int, list[_Draft]] = {turn.number: [] for turn in window.turns}
     for draft in _accepted(window):
         by_turn[draft.item.turns[0]].append(draft)
+    spoken = [turn for turn in (*window.context, *window.turns) if turn.role is Role.USER]
+    known = {name for turn in spoken if (name := clean(turn.speaker).strip())} | {window.owner}
+    earlier: dict[str, list[Earlier]] = defaultdict(list)
+    for turn in spoken:
+        found = list(_from_turn(turn, window, known, earlier[turn.speaker]))
+        if turn.number in by_turn:
+            by_turn[turn.number].extend(found)
     for turn in window.turns:
-        if turn.role is Role.USER:
-            by_turn[turn.number].extend(_from_turn(turn, window))
-        elif turn.role is Role.TOOL:
+        if turn.role is Role.TOOL:
             by_turn[turn.number].extend(_from_result(turn))
     drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
     if len(drafts) <= MAX_ITEMS:

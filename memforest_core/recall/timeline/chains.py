@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from memforest_core.domain.chain import ChainState, states_of, wrong_states
 from memforest_core.domain.holding import Mention, Said, StoredState, placed
@@ -87,8 +87,9 @@ def chains_of(
 ) -> tuple[dict[Chain, list[ChainState]], list[ChainState]]:
     """The states of each chain, each chain in the order of time, and the states that were corrected.
 
-    Nothing that was said after ``as_of`` counts. Raises StoreUnavailable.
+    Nothing that was said after ``as_of`` counts; plans count that were due by then, or by now. Raises StoreUnavailable.
     """
+    now = datetime.now(UTC) if as_of is None else as_of
     said: dict[FactId, list[Mention]] = defaultdict(list)
     for mention in rows.mentions([fact.id for fact in facts], as_of, MAX_MENTIONS):
         said[mention.fact_id].append(mention)
@@ -101,7 +102,7 @@ def chains_of(
             wrong.append(stands)
         else:
             chains[speakers.person(fact.subject_key), canonical(fact.attribute)].extend(stands)
-    found = {chain: states_of(chain[1], each) for chain, each in chains.items()}
+    found = {chain: states_of(chain[1], each, now) for chain, each in chains.items()}
     return found, wrong_states(wrong, [state for states in found.values() for state in states])
 
 
