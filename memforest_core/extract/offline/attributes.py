@@ -13,15 +13,21 @@ from memforest_core.extract.offline import kinds
 from memforest_core.extract.offline.clause_subjects import Subject, subject_at
 from memforest_core.extract.offline.kinds import Reader, Reading
 from memforest_core.extract.offline.rules import (
+    AGED,
+    ALLERGIES,
+    FAVOURED,
     FAVOURITE,
     GOODS_LOST,
+    HOMETOWN,
     LOW_CERTAINTY,
     MEASURED,
     NAMED,
     PET_LOST,
     PET_NAMED,
+    PET_OWNED,
     PROJECT,
     RELATIVE_NAMED,
+    WEIGHING,
     Rule,
     rules,
 )
@@ -64,7 +70,7 @@ _TAIL = re.compile(
     r"\s*(?:$|[,;:!)(…—–\N{MIDDLE DOT}]|\.(?!\w)|\s-+(?:\s|$)|[^\w\s?'’&/%-])|\s+(?:now|since|for|with|because|bc|cause|cuz|cos|and|but|or|so|which|who|where|when"
     r"|these|atm|currently|again|anymore|any|lol|haha+|too|as|also|already|yet|last|this|next|in|on|at|near|from|until|till|after|before|by"
     r"|although|though|while|right|rn|btw|ago|every|all|today|yesterday|tomorrow|soon|full|part|here|there|is|are|not|via|out|of|to|thanks"
-    r"|permanently|together|alone|myself|once|twice|later|early|around|about|over|during|a\s+(?:few|couple|while|year|month|week|day|long)"
+    r"|originally|daily|weekly|regularly|permanently|together|alone|myself|once|twice|later|early|around|about|over|during|a\s+(?:few|couple|while|year|month|week|day|long)"
     r"|one|two|three|four|five|six|seven|eight|nine|ten|\d+|most|more|than|really|lately|recently|instead|years?|monday|tuesday|wednesday"
     r"|thursday|friday|saturday|sunday|tonight|then|since|plus|due|how|what|that|just|and\s+i|i|we|my|it|she|he|they|you)\b",
     re.IGNORECASE,
@@ -82,7 +88,11 @@ _UNSURE = re.compile(
 _NEW_SUBJECT = re.compile(
     r"(?:he|she|they|you|it|this|that|the|there|his|her|their|who|which|what|if|when|nobody|everyone|someone)\b", re.I
 )
-_HERE = re.compile(r"(?P<what>[\w-]+(?:\s[\w-]+){0,2})\s+here\b", re.IGNORECASE)
+_HERE = re.compile(r"(?P<what>[\w-]+(?:\s[\w-]+){0,2})(?:\s+here\b|(?=,\s+(?:for\s+)?\w+\s+years\b))", re.IGNORECASE)
+_AS_HOBBY = re.compile(
+    r"\W*(?:[\w-]+\W+){0,3}?(?:in|on|as|for|at)\s+(?:(?:my|his|her)\s+(?:free|spare)\s+time|(?:the\s+)?(?:weekends?|side)|a\s+hobby|fun|heart)\b",
+    re.I,
+)
 _WE = frozenset({"residence", "hometown", "pet", "possession", "relationship", "diet"})
 """What is also read of "we"."""
 
@@ -146,7 +156,7 @@ def _named(subject: Subject, speaker: str, at: int) -> Iterator[State]:
 def _without_subject(sentence: str, at: int, words: str, subject: Subject, *, bare: bool) -> Iterator[State]:
     """States of a clause that leaves its subject out, as if it were there."""
     verb = " am" if subject.text.casefold() in {"i", "we"} else " is"
-    for lead in (subject.text + " ", f"{subject.text}{verb} "):
+    for lead in (f"{subject.text} ", f"{subject.text}{verb} "):
         shadow = lead + words
         for state in _of(shadow, len(subject.text), subject.text, subject, subject.name, bare=bare):
             shift = at - len(lead) + (len(sentence) - at - len(words))
@@ -176,7 +186,7 @@ def _of(text: str, at: int, said: str, subject: Subject, speaker: str, *, bare: 
         if matched is None:
             continue
         readings = list(_read(rule, matched, text))
-        if readings:
+        if readings and not (rule.attribute == "job" and _AS_HOBBY.match(text, readings[-1].end)):
             yield from _states(rule, matched, readings, text, at, said, subject)
             return
 
@@ -213,21 +223,10 @@ def _read(rule: Rule, matched: re.Match[str], text: str) -> Iterator[Reading]:
         plain = value if value.casefold() not in {"there"} else ""
         yield Reading(plain, matched.end("value"))
         return
-    at, tail = matched.end(), rule.tail or _TAIL
-    first = rule.reader(text, at) if rule.reader else None
-    if first is None or rule.reader is None:
+    if rule.reader is None:
         return
-    found = [first]
-    while (
-        not single_valued(rule.attribute)
-        and rule.change is not Change.STOP
-        and (more := _MORE.match(text, found[-1].end))
-    ):
-        reading = rule.reader(text, more.end())
-        if reading is None or not tail.match(text, reading.end):
-            break
-        found.append(reading)
-    if tail.match(text, found[-1].end):
+    found = _values(rule.reader, rule.attribute if rule.change is not Change.STOP else "job", text, matched.end())
+    if found and (rule.tail or _TAIL).match(text, found[-1].end):
         yield from found
 
 
@@ -247,33 +246,54 @@ def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
         found = pattern.match(sentence, at)
         if found is None:
             continue
-        reading = reader(sentence, found.end()) if reader else Reading(found["value"], found.end())
-        if reading is None or (reader is not None and not _TAIL.match(sentence, reading.end)):
+        readings = (
+            _values(reader, attribute, sentence, found.end()) if reader else [Reading(found["value"], found.end())]
+        )
+        if reader is not None and (not readings or not _TAIL.match(sentence, readings[-1].end)):
             continue
         what = found.groupdict().get("what") or ""
-        yield State(
-            subject=what if pattern is PROJECT else speaker,
-            attribute=attribute or what.casefold().replace("favourite", "favorite"),
-            value=reading.value[:MAX_SHORT_CHARS],
-            previous_value="",
-            change=Change.STOP if pattern in {PET_LOST, GOODS_LOST} else Change.NONE,
-            polarity=Polarity.POSITIVE,
-            modality=Modality.ASSERTED,
-            start=at,
-            end=reading.end,
-            clause=sentence[at : reading.end],
-        )
+        for reading in readings:
+            yield State(
+                subject=what if pattern is PROJECT else speaker,
+                attribute=attribute or what.casefold().replace("favourite", "favorite"),
+                value=reading.value[:MAX_SHORT_CHARS],
+                previous_value="",
+                change=Change.STOP if pattern in {PET_LOST, GOODS_LOST} else Change.NONE,
+                polarity=Polarity.POSITIVE,
+                modality=Modality.ASSERTED,
+                start=at,
+                end=reading.end,
+                clause=sentence[at : reading.end],
+            )
         return
 
 
+def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]:
+    """A value, and of an attribute with several at a time those that are listed after it."""
+    found: list[Reading] = []
+    while (reading := reader(text, at)) is not None and (not found or _TAIL.match(text, reading.end)):
+        found.append(reading)
+        more = _MORE.match(text, reading.end)
+        if more is None or single_valued(attribute):
+            break
+        at = more.end()
+    return found
+
+
 _SPECIAL: tuple[tuple[re.Pattern[str], str, Reader | None], ...] = (
+    (AGED, "age", kinds.age),
+    (WEIGHING, "weight", kinds.weight),
+    (HOMETOWN, "hometown", kinds.place),
+    (ALLERGIES, "allergy", kinds.allergen),
     (MEASURED, "", kinds.amount),
     (MEASURED, "", kinds.code),
     (FAVOURITE, "", kinds.liked),
+    (FAVOURED, "", None),
     (NAMED, "name", kinds.name),
     (PET_NAMED, "pet name", None),
     (RELATIVE_NAMED, "", None),
     (PET_LOST, "pet", None),
+    (PET_OWNED, "pet", None),
     (GOODS_LOST, "possession", None),
     (PROJECT, "status", None),
 )

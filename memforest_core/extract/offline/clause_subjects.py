@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from memforest_core.extract.offline.kinds import is_kind
 from memforest_core.extract.offline.subjects import NOT_NAMES
 
-_SELF = re.compile(r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)")
+_SELF = re.compile(
+    r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+[A-Z]\w+"
+)
 _MINE = re.compile(r"(?:[Mm]y|[Oo]ur)\s+(?P<words>[\w’'-]+(?:\s+[\w’'-]+){0,5})")
 _KIN = re.compile(r"(?:ex|step|great|half|foster|former|late|grand)[- ]|[- ]in[- ]law$", re.IGNORECASE)
 _CALLED = re.compile(r",?\s+(?P<name>[^\W\d_][\w-]+),?(?=[\s'’])")
@@ -31,7 +33,7 @@ class Subject:
 def subject_at(sentence: str, at: int, speaker: str, known: Collection[str] = ()) -> Subject | None:
     """The subject that a clause begins with; ``known`` are names of speakers and of relatives. None for any other."""
     if (own := _SELF.match(sentence, at)) is not None:
-        return Subject(speaker, own.end(), own["who"])
+        return Subject(speaker, own.end(), own["who"] or "I")
     if (mine := _MINE.match(sentence, at)) is not None:
         return _theirs(sentence, mine, speaker)
     for name in sorted(known, key=len, reverse=True):

@@ -33,7 +33,7 @@ _OLD = r"(?:,?\s+not\s+(?:in\s+|at\s+|an?\s+)?(?P<old>[\w .’'-]{1,40}?))"
 _CORRECTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"{_SORRY}*(?:i\s+meant(?:\s+to\s+say)?|make\s+(?:that|it)|that\s+should\s+(?:be|say)|it\s+should\s+(?:be|say)|rather)\s+(?:in\s+|at\s+)?(?P<new>.+?){_OLD}?(?:\s+now)?\W*$",
+        rf"{_SORRY}*(?:(?:i\s+)?meant(?:\s+to\s+say)?|make\s+(?:that|it)|that\s+should\s+(?:be|say)|it\s+should\s+(?:be|say)|rather)\s+(?:in\s+|at\s+)?(?P<new>.+?){_OLD}?(?:\s+now)?\W*$",
         r"\*\s?(?P<new>[^*\s][^*]*?)\*?\W*$",
         rf"{_SORRY}*(?:it['’]?s|its|that['’]?s|i['’]m|we['’]re)\s+(?:in\s+|at\s+)?(?P<new>.+?)(?:{_OLD}|\s+(?:now|to\s+be\s+(?:exact|precise)))\b.*$",
         rf"{_SORRY}*(?:in\s+|at\s+)?(?P<new>[\w .’'-]{{1,40}}?){_OLD}\W*$",
@@ -45,6 +45,10 @@ _KIDDING = re.compile(r"\b(?:just\s+)?(?:kidding|joking)\b|\bj/?k\b|\bthat\s+was
 _OFF = re.compile(
     r"\b(?:is|are|was|got|been)\s+(?:off|cancell?ed|called\s+off|postponed|withdrawn|rejected)\b|\bfell\s+through\b|\bwithdrew\b|\bafter\s+all\b"
     r"|\bnot\s+happening\b|\bchanged\s+(?:my|his|her|their|our)\s+minds?\b|\bbacked\s+out\b|\b(?:won['’]t|didn['’]t)\s+happen\b",
+    re.IGNORECASE,
+)
+_GONE = re.compile(
+    r"\bput\s+(?P<name>[^\W\d_][\w-]*)\s+(?:to\s+sleep|down)\b|\b(?P<other>[^\W\d_][\w-]*)\s+(?:died|passed\s+away|ran\s+away|is\s+gone|was\s+put\s+down)\b",
     re.IGNORECASE,
 )
 _SOLD = re.compile(r"\bsold\s+(?:it|him|her|them)\b", re.IGNORECASE)
@@ -76,6 +80,13 @@ def corrected(sentence: str, turn: int, earlier: Sequence[Earlier]) -> list[Stat
     if _SOLD.search(sentence):
         return [
             _ended(each, sentence, Change.STOP) for each in reversed(earlier) if each.attribute in {"possession", "pet"}
+        ][:1]
+    if (gone := _GONE.search(sentence)) is not None:
+        name = gone["name"] or gone["other"]
+        return [
+            _ended(each, sentence, Change.STOP)
+            for each in earlier
+            if each.attribute == "pet" and _meant(name, each.value)
         ][:1]
     if _OFF.search(sentence):
         return [_ended(each, sentence) for each in reversed(earlier) if each.planned][:1]

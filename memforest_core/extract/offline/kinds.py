@@ -24,11 +24,11 @@ _CALLED = re.compile(r",?\s+(?:named|called)\s+[^\W\d_][\w’'-]*|,?\s+[A-Z][\w�
 _JOINING = frozenset("of de la le upon sur am del da do y the".split())
 _AGE = re.compile(
     r"\s*(?P<value>\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ](?:one|two|three|four|five|six"
-    r"|seven|eight|nine))?)(?P<old>\s?-?(?:years?[- ]old|yrs?(?:[- ]old)?|yo|y/o)\b)?(?![\w%°.:/-]*\d|[%°€$£:/])",
+    r"|seven|eight|nine))?)(?P<old>\s?-?(?:(?:years?|yrs?)[- ](?:old|young)|yrs?|yo|y/o|[fm])\b)?(?![\w%°.:/-]*\d|[%°€$£:/])",
     re.IGNORECASE,
 )
 _MASS = re.compile(
-    r"\s*(?:(?:about|around|roughly|like|exactly|under|over|only|at)\s+)?(?P<value>(?P<number>\d{2,3}(?:[.,]\d)?)"
+    r"\s*(?:(?:about|abt|around|roughly|approx|like|exactly|only|at|~)\s*)?(?P<value>(?P<number>\d{2,3}(?:[.,]\d)?)"
     r"\s?(?P<unit>k(?:g|gs|ilos?|ilograms?)|lbs?|pounds|st(?:one)?)?)(?![\w%])",
     re.IGNORECASE,
 )
@@ -101,10 +101,10 @@ def _reading(text: str, words: list[re.Match[str]]) -> Reading:
 
 def _longest(text: str, at: int, *names: str) -> Reading | None:
     """The longest phrase of a kind that begins here."""
-    words = _words(text, at, 4)
+    words = _words(text, at, 5)
     for length in range(len(words), 0, -1):
         found = _reading(text, words[:length])
-        if is_kind(" ".join(found.value.split()), *names):
+        if is_kind(found.value, *names) or is_kind(found.value.replace("-", " "), *names):
             return found
     return None
 
@@ -296,6 +296,21 @@ def listed(*names: str) -> Reader:
     return lambda text, at: _longest(text, at, *names)
 
 
+def studies(text: str, at: int) -> Reading | None:
+    """What somebody studies, with the verb."""
+    verb = re.compile(r"\s+(?:currently\s+)?studying\s+", re.IGNORECASE).match(text, at)
+    found = liked(text, verb.end()) if verb else None
+    if found is None or verb is None or found.value.split()[0].isdigit():
+        return None
+    return Reading(text[verb.start() : found.end].strip(), found.end)
+
+
+def ensemble(text: str, at: int) -> Reading | None:
+    """A group that one sings or plays in."""
+    start, article = _past(text, at)
+    return _ending(text, start, "ensemble") if article else None
+
+
 def learning(text: str, at: int) -> Reading | None:
     """A language or an instrument that somebody learns, with the verb."""
     verb = re.compile(r"\s+(?:learning|studying)\s+(?:to\s+(?:play|speak)\s+)?", re.IGNORECASE).match(text, at)
@@ -311,6 +326,8 @@ def instrument(text: str, at: int) -> Reading | None:
 def liked(text: str, at: int) -> Reading | None:
     """A noun phrase without determiner that runs to the end of its clause: what somebody likes or dislikes."""
     words = _words(text, at, MAX_NOUNS + 1)
+    if len(words) > 3 and words[0]["word"].casefold() == "the" and words[2]["word"] == "of":
+        words = words[1:]
     taken: list[re.Match[str]] = []
     for word in words:
         plain = word["word"].casefold().replace("’", "'")
@@ -334,7 +351,7 @@ _ENDS = frozenset(
 _NOT_LIKED = frozenset(
     """it that this these those them him her you me us myself yourself himself herself themselves how when what where who why
     your his their its everything nothing something anything everyone everybody someone people guy guys girl thing things way
-    idea ideas one ones lot lots being having doing seeing hearing knowing getting going making saying looking thinking feeling
+    idea ideas one ones lot lots being having doing seeing hearing knowing getting going making saying waiting standing sitting looking thinking feeling
     talking today tonight tomorrow now rn right just not no to from is are was were will would can could should has have had do does did
     gets makes goes comes said says""".split()
 )

@@ -184,7 +184,7 @@ def _from_sentence(
         return
     text, subject = _statement(body, name)
     plain = without_quotes(body)
-    states = states_in(plain, name, known) or corrected(plain, turn.number, earlier)
+    states = states_in(plain, name, known) or corrected(spelled_out(clean(named)), turn.number, earlier)
     dates = _dates_of(body, states)
     first = states[0] if states else None
     for state in states:

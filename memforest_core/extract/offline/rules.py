@@ -94,7 +94,7 @@ def _residence() -> list[Rule]:
         _rule("hometown", rf"{ADV}\s+comes?\s+(?:originally\s+)?from\b", place),
         _rule(
             "hometown",
-            rf"(?:\s+(?:was|were)\s+(?:born|raised|born\s+and\s+raised)|\s+grew\s+up)\s+(?:and\s+raised\s+)?in\b",
+            rf"(?:\s+(?:was|were|am)\s+(?:born|raised)(?:\s+and\s+(?:raised|bred))?|\s+grew\s+up|\s+spent\s+(?:my|his|her|our)\s+(?:whole\s+|entire\s+)?childhood)\s+(?:in\b|(?=(?:on|near|outside)\b))",
             place,
             bare=True,
         ),
@@ -141,6 +141,9 @@ def _job() -> list[Rule]:
             bare=True,
             **_STARTS,
         ),
+        _rule(j, rf"{BE}\s+(?=the\b)", role, tail=re.compile(r"\s+(?:now|here|at|of|for)\b", re.I)),
+        _rule(j, rf"{BE}(?=\s)", kinds.listed("standing"), bare=True),
+        _rule(j, rf"{BE}(?=\s+(?:currently\s+)?studying\b)", kinds.studies, bare=True),
         _rule(j, rf"{HAVE}\s+joined\b", kinds.firm, bare=True, tail=_JOINED, **_STARTS),
         _rule(
             j,
@@ -225,6 +228,8 @@ def _person() -> list[Rule]:
     married = r"(?P<value>(?:married|engaged)(?:\s+to\s+(?-i:[A-Z])\w+)?|divorced|separated|widowed|single|dating\s+(?:a\s+\w+|(?-i:[A-Z])\w+)|seeing\s+someone|in\s+a\s+(?:long[- ]distance\s+)?relationship)\b(?!\s+(?:to|from|by|with)\b)(?!-)"
     return [
         _rule("age", rf"{BE}(?:\s+(?:almost\s+)?exactly)?(?=\s)", kinds.age, tail=_AGE_TAIL),
+        _rule("age", rf"{BE}(?=\s+\d\d\s?(?:yo|y/o|yrs?|[fm]\b))", kinds.age, bare=True),
+        _rule("name", rf"{BE}\s+(?:called|named)\b", kinds.name),
         _rule("age", rf"{HAVE}\s+turned\b", kinds.age, bare=True, tail=_AGE_TAIL),
         _rule(
             "age",
@@ -237,7 +242,9 @@ def _person() -> list[Rule]:
         _rule(
             "relationship",
             rf"(?:{BE}(?:\s+(?:not|no\s+longer))?|{HAVE}\s+been)\s+(?:(?:newly|recently|happily|freshly)\s+)?{married}",
+            bare=True,
         ),
+        _rule("relationship", rf"{HAVE}\s+tied\s+the\s+knot(?P<value>\b)", **_STARTS),
         _rule(
             "relationship",
             rf"{HAVE}\s+got(?:ten)?\s+(?P<value>(?:re)?married(?:\s+to\s+(?-i:[A-Z])\w+)?|engaged(?:\s+to\s+(?-i:[A-Z])\w+)?|divorced)\b",
@@ -256,7 +263,7 @@ def _person() -> list[Rule]:
         _rule("relationship", rf"{HAVE}\s+(?:broke|broken|split)\s+up(?P<value>\b)", bare=True, **_STOPS),
         _rule(
             "weight",
-            rf"(?:{ADV}\s+weighs?|{BE}\s+(?:(?:weighing\s+(?:in\s+)?at|down\s+to|up\s+to)|(?=\d\S*\s?(?:kg|kilo|lb))))",
+            rf"(?:{ADV}\s+weighs?|{BE}\s+(?:(?:weighing\s+(?:in\s+)?at|down\s+to|up\s+to)|(?:at\s+)?(?=\d\S*\s?(?:kg|kilo|lb|pound|stone|st\b))))",
             kinds.weight,
             bare=True,
         ),
@@ -273,7 +280,9 @@ def _person() -> list[Rule]:
             kinds.listed("food"),
             polarity=Polarity.NEGATIVE,
         ),
+        _rule("diet", rf"{ADV}\s+(?:eats?|keeps?|follows?(?:\s+an?)?)\b", kinds.listed("diet")),
         _rule("diet", rf"(?:{NOT}|\s+never)\s+drinks?\b(?:\s+any)?", kinds.listed("drink"), polarity=Polarity.NEGATIVE),
+        _rule("allergy", r"\s+(?:have|has)\s+no\s+allergy\s+to\b", kinds.allergen, polarity=Polarity.NEGATIVE),
         _rule(
             "allergy",
             rf"(?:{BE}(?:\s+(?:not|no\s+longer|badly|severely|deathly|very|highly|mildly|pretty|quite))*)\s+allergic\s+to\b",
@@ -297,6 +306,9 @@ def _things() -> list[Rule]:
     owned = r"(?:have|has|['’]ve\s+got|['’]s\s+got|have\s+got|has\s+got)"
     verbs = r"(?:loves?|likes?|enjoys?|adores?|prefers?)"
     return [
+        _rule("pet", rf"{NOT}\s+(?:have|own)(?:\s+any)?(?=\s)", kinds.animal),
+        _rule("possession", rf"{NOT}\s+(?:have|own)(?:\s+any)?(?=\s)", kinds.goods),
+        _rule("possession", rf"{BE}\s+(?:the\s+)?(?:proud|happy)\s+owner\s+of\b", kinds.goods, bare=True),
         _rule("pet", rf"(?:{ADV}\s+{owned}|['’](?:ve|s)\s+got|{ADV}\s+owns?)(?=\s)", kinds.animal),
         _rule(
             "pet",
@@ -337,7 +349,7 @@ def _things() -> list[Rule]:
             bare=True,
             **_STOPS,
         ),
-        _rule("preference", rf"{ADV}\s+{verbs}(?:\s+(?:to\s+eat|eating|drinking))?\b", kinds.liked),
+        _rule("preference", rf"{ADV}\s+{verbs}(?:\s+(?:to\s+eat|eating|drinking))?\b", kinds.liked, bare=True),
         _rule(
             "preference", rf"{BE}(?:\s+(?:a|an|such\s+a))?(?:\s+(?:big|huge|massive|real))?\s+fan\s+of\b", kinds.liked
         ),
@@ -359,12 +371,18 @@ def _things() -> list[Rule]:
             kinds.liked,
             polarity=Polarity.NEGATIVE,
         ),
-        _rule("activity", rf"{ADV}\s+(?:plays?|practi[cs]es?|does|do)(?=\s)", kinds.instrument),
+        _rule("activity", rf"(?:{NOT}\s+(?:play|do)|{ADV}\s+(?:plays?|practi[cs]es?|does|do))(?=\s)", kinds.instrument),
         _rule(
             "activity",
-            rf"(?:{BE}|{HAVE}\s+been)\s+(?:learning|playing)(?:\s+(?:to\s+play|how\s+to\s+play))?(?=\s)",
+            rf"(?:{ADV}\s+(?:sings?|plays?|dances?)|{BE}\s+(?:singing|playing|dancing))\s+(?:in|with|for)\b",
+            kinds.ensemble,
+        ),
+        _rule(
+            "activity",
+            rf"(?:{BE}|{HAVE}\s+been)\s+(?:learning|playing|doing|practi[cs]ing)(?:\s+(?:to\s+play|how\s+to\s+play))?(?=\s)",
             kinds.instrument,
         ),
+        _rule("activity", rf"{ADV}\s+spends?\s+(?:every|most|my|his|her)\s+(?:\w+\s+)?\w+(?=\s)", kinds.instrument),
         _rule("activity", rf"(?:{BE}|{HAVE}\s+been)(?=\s+(?:learning|studying)\b)", kinds.learning, bare=True),
         _rule("activity", rf"{HAVE}\s+(?:started|began)(?=\s+learning\b)", kinds.learning, bare=True, **_STARTS),
         _rule(
@@ -403,11 +421,26 @@ def rules() -> tuple[Rule, ...]:
 
 
 _WHAT = (
-    r"(?:new\s+)?(?P<what>weight|height|blood pressure|resting heart rate|heart rate|cholesterol|salary|rent|budget"
+    r"(?:(?:new|current|actual)\s+)?(?P<what>weight|height|blood pressure|resting heart rate|heart rate|cholesterol|salary|rent|budget"
     r"|\w+ (?:record|time|score|budget|goal)|score|mortgage|phone number|(?:[a-z]+ )?(?:code|pin|password|passcode))"
 )
 _IS = r"\s+(?:is|was|went\s+down\s+to|went\s+up\s+to|dropped\s+to|rose\s+to|increased\s+to|=)"
 MEASURED = re.compile(rf"(?:my|our|the)\s+{_WHAT}{_IS}", re.IGNORECASE)
+AGED = re.compile(r"(?:my|our)\s+age\s+is\b", re.IGNORECASE)
+WEIGHING = re.compile(
+    r"(?:my\s+(?:current\s+)?weight(?:\s+(?:is|was))?|weight)(?:\s+(?:now|today|this\s+morning))?\s*(?::|\bis\b|(?<=is)|(?<=was))",
+    re.IGNORECASE,
+)
+HOMETOWN = re.compile(r"(?:my\s+)?home\s?town(?:\s+is|['’]s|\s*:)", re.IGNORECASE)
+ALLERGIES = re.compile(r"(?:my\s+)?allerg(?:y|ies)(?:\s+(?:is|are)|\s*:)", re.IGNORECASE)
+PET_OWNED = re.compile(
+    rf"(?:my|our)\s+(?P<value>(?:{alternatives('pet')})(?:,?\s+(?!is|has|was|and|will|just|who)[\w’'-]+)?)(?=,|['’]s\s+(?!name|\w+\s+(?:is|was))|\s+(?:is|has|keeps|needs|loves|likes|hates|sleeps|eats|just|always|still|won['’]t|doesn['’]t)\b)",
+    re.IGNORECASE,
+)
+FAVOURED = re.compile(
+    r"(?P<value>[\w-]+(?:\s[\w-]+)?)\s+(?:is|are)\s+(?:my|our)\s+(?:all[- ]time\s+)?(?P<what>favou?rite\s+(?:\w+\s+)?\w+)",
+    re.IGNORECASE,
+)
 FAVOURITE = re.compile(
     r"(?:my|our)\s+(?:all[- ]time\s+)?(?P<what>favou?rite\s+(?:\w+\s+)?\w+)\s+(?:is|are)(?:\s+(?:now|probably|still))?\b",
     re.IGNORECASE,
