@@ -1,0 +1,139 @@
+"""Stated states are compared with labels as the labels mean it, and both halves of the labels are whole and balanced."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from benchmarks.eval.states import (
+    ATTRIBUTES,
+    LOCKED,
+    RIGHT,
+    Label,
+    Stated,
+    normalized,
+    outcome,
+    pair_row,
+    read,
+    row,
+    rows,
+    says,
+    score,
+)
+from benchmarks.states import sessions
+
+OPEN, HIDDEN = read(False), read(True)
+
+
+def label(attribute: str, *values: str, subject: str = "Kim", polarity: str = "positive", plain: bool = True) -> Label:
+    return Label((subject,), attribute, values, polarity, plain)
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted", "right"),
+    [
+        ("The Nurse", "nurse", True),
+        ("nurse at St. Olav's", "nurse", True),
+        ("nurse at the old town clinic", "nurse", False),
+        ("cats", "cat", False),
+        ("64.5 kg", "64.5", True),
+        ("Kim Adeyemi-Larsen", "adeyemi larsen", True),
+        ("", "cat", False),
+    ],
+)
+def test_a_value_is_right_when_it_says_an_accepted_one_and_little_more(value: str, accepted: str, right: bool) -> None:
+    assert says(normalized(value), normalized(accepted)) is right
+
+
+def test_subjects_are_compared_without_case_and_under_all_their_names() -> None:
+    sister = Label(("Kim's sister", "Ana"), "job", ("dentist",), "positive", True)
+    assert sister.allows(Stated("kim’s Sister", "job", "dentist"))
+    assert sister.allows(Stated("ana", "job", "a dentist"))
+    assert not sister.allows(Stated("Kim", "job", "dentist"))
+
+
+def test_a_denial_is_one_whether_the_value_or_the_polarity_says_no() -> None:
+    no_pork = label("diet", "pork", polarity="negative")
+    assert no_pork.allows(Stated("Kim", "diet", "pork", "negative"))
+    assert no_pork.allows(Stated("Kim", "diet", "no pork"))
+    assert not no_pork.allows(Stated("Kim", "diet", "pork"))
+
+
+def test_what_no_label_allows_is_false_and_only_plain_labels_can_be_missed() -> None:
+    labels = [label("job", "nurse"), label("age", "34"), label("pet", "cat", plain=False)]
+    stated = [
+        Stated("Kim", "job", "nurse"),
+        Stated("Kim", "pet", "cat"),
+        Stated("Kim", "residence", "the stone age"),
+        Stated("Kim", "height", "183"),
+    ]
+    made = score("plain", labels, stated)
+    assert [one.value for one in made.true] == ["nurse", "cat"]
+    assert [one.value for one in made.false] == ["the stone age"]
+    assert (made.found, made.missed) == ((labels[0],), (labels[1],))
+
+
+def test_rows_count_states_and_labels_of_all_items_attributes_and_kinds() -> None:
+    good = score("plain", [label("job", "nurse")], [Stated("Kim", "job", "nurse")])
+    bad = score("joke", [label("age", "34")], [Stated("Kim", "job", "batman")])
+    found = {one["part"]: one for one in rows([good, bad])}
+    assert (found["all"]["n"], found["all"]["stated"], found["all"]["precision"], found["all"]["coverage"]) == (
+        2,
+        2,
+        0.5,
+        0.5,
+    )
+    assert (found["job"]["n"], found["job"]["false"], found["job"]["coverage"]) == (2, 1, 1.0)
+    assert (found["age"]["precision"], found["age"]["coverage"]) == (None, 0.0)
+    assert (found["joke"]["n"], found["joke"]["precision"]) == (1, 0.0)
+    assert row("none", [])["precision"] is None
+
+
+def test_a_pair_is_merged_only_when_both_sentences_have_the_same_facts() -> None:
+    assert outcome(frozenset({1}), frozenset({1})) == "merged"
+    assert outcome(frozenset({1}), frozenset({2})) == "apart"
+    assert outcome(frozenset({1}), frozenset()) == outcome(frozenset({1, 2}), frozenset({2})) == "neither"
+    assert pair_row("merge", ["merged", "apart", "merged"])["right"] == 2
+    assert pair_row("apart", ["merged", "apart", "merged"])["right"] == 1
+
+
+def test_turns_are_sent_by_day_and_speaker() -> None:
+    sent = sessions("s1", ["hi", {"speaker": "Jonas", "text": "hello"}, {"text": "back", "at": "2025-03-10T09:00:00Z"}])
+    assert list(sent) == ["2025-03-03", "2025-03-10"]
+    assert [(turn["name"], turn["speaker_id"]) for turn in sent["2025-03-03"]] == [("Kim", "s1"), ("Jonas", "jonas")]
+
+
+@pytest.mark.parametrize("data", [OPEN, HIDDEN], ids=["open", "locked"])
+def test_each_half_is_whole(data: Any) -> None:
+    items = data["states"]
+    assert len(items) == 351
+    assert sum(any(one["plain"] for one in item["states"]) for item in items) == 145
+    plain = Counter(one["attribute"] for item in items for one in item["states"] if one["plain"])
+    assert set(plain) == ATTRIBUTES
+    assert min(plain.values()) >= 5
+    assert all(1 <= len(item["turns"]) <= 3 for item in items)
+    assert {name: len(data["pairs"][name]) for name in data["pairs"]} == dict.fromkeys(RIGHT, 60)
+
+
+def test_every_label_allows_each_of_its_own_values() -> None:
+    # A failure must not show a locked label: only whether there is one.
+    read_labels = [Label.read(one) for data in (OPEN, HIDDEN) for item in data["states"] for one in item["states"]]
+    wrong = [
+        one
+        for one in read_labels
+        if one.attribute not in ATTRIBUTES
+        or one.polarity not in {"positive", "negative"}
+        or not all(one.allows(Stated(one.subjects[-1], one.attribute, value, one.polarity)) for value in one.values)
+    ]
+    assert len(wrong) == 0
+
+
+def test_no_item_or_pair_is_in_both_halves_and_the_locked_file_shows_none() -> None:
+    texts = [[str(item["turns"]) for item in data["states"]] for data in (OPEN, HIDDEN)]
+    pairs = [{str(pair) for name in RIGHT for pair in data["pairs"][name]} for data in (OPEN, HIDDEN)]
+    assert len(set(texts[0]) & set(texts[1])) == len(pairs[0] & pairs[1]) == 0
+    assert len({item["id"] for data in (OPEN, HIDDEN) for item in data["states"]}) == 702
+    whole = LOCKED.read_text(encoding="ascii")
+    assert sum(text in whole for text in texts[1]) == 0
