@@ -184,7 +184,10 @@ class _Chain:
     def _set(self, said: Said, statement: Statement) -> None:
         known = self._same(statement)
         corrects = statement.change is Change.CORRECT
-        if known is not None and not (corrects and statement.time != known.statement.time):
+        other_value = (
+            bool(statement.previous_value) and _value_key(statement) != _value_key(known.statement) if known else False
+        )
+        if known is not None and not (corrects and (other_value or statement.time != known.statement.time)):
             known.said.append(said)
             return
         state = ChainState(Role.SETS, [said])

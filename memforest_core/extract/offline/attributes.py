@@ -12,25 +12,7 @@ from memforest_core.extract.answer import MAX_SHORT_CHARS
 from memforest_core.extract.offline import kinds
 from memforest_core.extract.offline.clause_subjects import Subject, subject_at
 from memforest_core.extract.offline.kinds import Reader, Reading
-from memforest_core.extract.offline.rules import (
-    AGED,
-    ALLERGIES,
-    FAVOURED,
-    FAVOURITE,
-    GOODS_LOST,
-    HOMETOWN,
-    LOW_CERTAINTY,
-    MEASURED,
-    NAMED,
-    PET_LOST,
-    PET_NAMED,
-    PET_OWNED,
-    PROJECT,
-    RELATIVE_NAMED,
-    WEIGHING,
-    Rule,
-    rules,
-)
+from memforest_core.extract.offline.rules import OF_THE_SPEAKER, PROJECT, Rule, rules
 from memforest_core.extract.offline.stance import is_asserted
 
 
@@ -178,11 +160,11 @@ def _without_subject(sentence: str, at: int, words: str, subject: Subject, *, ba
 def _of(text: str, at: int, said: str, subject: Subject, speaker: str, *, bare: bool = False) -> Iterator[State]:
     """The states of the first rule that matches behind a subject."""
     for rule in rules():
-        if (bare and not rule.bare) or (rule.attribute in LOW_CERTAINTY and subject.name != speaker):
+        if (bare and "bare" not in rule.marks) or (rule.attribute in OF_THE_SPEAKER and subject.name != speaker):
             continue
         if subject.text.casefold() == "we" and rule.attribute not in _WE:
             continue
-        matched = rule.predicate.match(text, at)
+        matched = rule.wording.match(text, at)
         if matched is None:
             continue
         readings = list(_read(rule, matched, text))
@@ -225,7 +207,7 @@ def _read(rule: Rule, matched: re.Match[str], text: str) -> Iterator[Reading]:
         return
     if rule.reader is None:
         return
-    found = _values(rule.reader, rule.attribute if rule.change is not Change.STOP else "job", text, matched.end())
+    found = _values(rule.reader, rule.attribute, text, matched.end())
     if found and (rule.tail or _TAIL).match(text, found[-1].end):
         yield from found
 
@@ -240,34 +222,6 @@ def _before(matched: re.Match[str], text: str, end: int) -> str:
     return found.value if found else ""
 
 
-def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
-    """Statements whose attribute or subject is itself in the sentence."""
-    for pattern, attribute, reader in _SPECIAL:
-        found = pattern.match(sentence, at)
-        if found is None:
-            continue
-        readings = (
-            _values(reader, attribute, sentence, found.end()) if reader else [Reading(found["value"], found.end())]
-        )
-        if reader is not None and (not readings or not _TAIL.match(sentence, readings[-1].end)):
-            continue
-        what = found.groupdict().get("what") or ""
-        for reading in readings:
-            yield State(
-                subject=what if pattern is PROJECT else speaker,
-                attribute=attribute or what.casefold().replace("favourite", "favorite"),
-                value=reading.value[:MAX_SHORT_CHARS],
-                previous_value="",
-                change=Change.STOP if pattern in {PET_LOST, GOODS_LOST} else Change.NONE,
-                polarity=Polarity.POSITIVE,
-                modality=Modality.ASSERTED,
-                start=at,
-                end=reading.end,
-                clause=sentence[at : reading.end],
-            )
-        return
-
-
 def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]:
     """A value, and of an attribute with several at a time those that are listed after it."""
     found: list[Reading] = []
@@ -280,20 +234,32 @@ def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]
     return found
 
 
-_SPECIAL: tuple[tuple[re.Pattern[str], str, Reader | None], ...] = (
-    (AGED, "age", kinds.age),
-    (WEIGHING, "weight", kinds.weight),
-    (HOMETOWN, "hometown", kinds.place),
-    (ALLERGIES, "allergy", kinds.allergen),
-    (MEASURED, "", kinds.amount),
-    (MEASURED, "", kinds.code),
-    (FAVOURITE, "", kinds.liked),
-    (FAVOURED, "", None),
-    (NAMED, "name", kinds.name),
-    (PET_NAMED, "pet name", None),
-    (RELATIVE_NAMED, "", None),
-    (PET_LOST, "pet", None),
-    (PET_OWNED, "pet", None),
-    (GOODS_LOST, "possession", None),
-    (PROJECT, "status", None),
-)
+def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
+    """Statements that name their attribute themselves ("my rent is"), and the status of a project."""
+    project = PROJECT.match(sentence, at)
+    if project is not None:
+        yield _state(project["what"], "status", Reading(project["value"], project.end()), sentence, at, Change.NONE)
+    for rule in rules(clause=True):
+        matched = rule.wording.match(sentence, at)
+        readings = list(_read(rule, matched, sentence)) if matched else []
+        if matched is not None and readings:
+            what = matched.groupdict().get("what") or ""
+            attribute = rule.attribute or what.casefold().replace("favourite", "favorite")
+            for reading in readings:
+                yield _state(speaker, attribute, reading, sentence, at, rule.change)
+            return
+
+
+def _state(subject: str, attribute: str, reading: Reading, sentence: str, at: int, change: Change) -> State:
+    return State(
+        subject=subject,
+        attribute=attribute,
+        value=reading.value[:MAX_SHORT_CHARS],
+        previous_value="",
+        change=change,
+        polarity=Polarity.POSITIVE,
+        modality=Modality.ASSERTED,
+        start=at,
+        end=reading.end,
+        clause=sentence[at : reading.end],
+    )

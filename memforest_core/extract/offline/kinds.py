@@ -65,7 +65,8 @@ def _kinds() -> Mapping[str, frozenset[str]]:
         if colon and not line.startswith("#"):
             found[name] = frozenset(word.strip().casefold() for word in words.split(", "))
     places = folder.joinpath("places.txt").read_text(encoding="utf-8").splitlines()
-    return found | {"place": frozenset(name.casefold() for name in places if not name.startswith("#"))}
+    listed = (line for line in places if not line.startswith("#"))
+    return found | {"place": frozenset(name.strip().casefold() for line in listed for name in line.split(", "))}
 
 
 def is_kind(phrase: str, *names: str) -> bool:
@@ -73,11 +74,6 @@ def is_kind(phrase: str, *names: str) -> bool:
     phrase = phrase.casefold().replace("’", "'")
     one = phrase[:-1] if phrase.endswith("s") else phrase
     return any(phrase in _kinds()[name] or one in _kinds()[name] for name in names)
-
-
-def words(name: str) -> frozenset[str]:
-    """The words of a kind, casefolded."""
-    return _kinds()[name]
 
 
 def alternatives(*names: str) -> str:
@@ -250,6 +246,11 @@ def _matching(pattern: re.Pattern[str]) -> Reader:
 height, amount, code = _matching(_HEIGHT), _matching(_AMOUNT), _matching(_CODE)
 
 
+def measure(text: str, at: int) -> Reading | None:
+    """An amount or a code."""
+    return amount(text, at) or code(text, at)
+
+
 def name(text: str, at: int) -> Reading | None:
     """What somebody is called: not a common word."""
     found = _NAME.match(text, at)
@@ -355,3 +356,29 @@ _NOT_LIKED = frozenset(
     talking today tonight tomorrow now rn right just not no to from is are was were will would can could should has have had do does did
     gets makes goes comes said says""".split()
 )
+
+READERS: Mapping[str, Reader] = {
+    reader.__name__: reader
+    for reader in (
+        place,
+        occupation,
+        employer,
+        firm,
+        workplace,
+        field,
+        studies,
+        age,
+        weight,
+        measure,
+        name,
+        animal,
+        own_animal,
+        goods,
+        allergen,
+        instrument,
+        ensemble,
+        learning,
+        liked,
+    )
+} | {"height": height}
+"""By the names that the table of wordings uses; any other is a kind of kinds.txt."""
