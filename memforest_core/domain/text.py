@@ -13,6 +13,9 @@ import snowballstemmer
 from memforest_core.domain import languages
 from memforest_core.domain.languages import ENGLISH, guess, language_of, own_language, plausible
 
+LOOP_WORDS = 16
+"""A text of fewer words is no loop, however few of them differ."""
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
 _MARKS = (
@@ -312,3 +315,9 @@ def _normal_number(digits: str) -> str:
     whole, _, fraction = plain.replace(",", ".").partition(".")
     fraction = fraction.rstrip("0")
     return (whole.lstrip("0") or "0") + (f".{fraction}" if fraction else "")
+
+
+def repeats(text: str) -> bool:
+    """Whether a text says the same few words again and again, as a model in a loop does."""
+    words = text.casefold().split()
+    return len(words) >= LOOP_WORDS and len(set(words)) * 4 <= len(words)

@@ -51,7 +51,7 @@ _FILLER = re.compile(
 _TAIL = re.compile(
     r"\s*(?:$|[,;:!)(…—–\N{MIDDLE DOT}]|\.(?!\w)|\s-+(?:\s|$)|[^\w\s?'’&/%-])|\s+(?:now|since|for|with|because|bc|cause|cuz|cos|and|but|or|so|which|who|where|when"
     r"|these|atm|currently|again|anymore|any|lol|haha+|too|as|also|already|yet|last|this|next|in|on|at|near|from|until|till|after|before|by"
-    r"|although|though|while|right|rn|btw|ago|every|all|today|yesterday|tomorrow|soon|full|part|here|there|is|are|not|via|out|of|to|thanks"
+    r"|although|though|while|right|rn|btw|ago|every|all|today|yesterday|tomorrow|soon|full|part|here|there|not|via|out|of|to|thanks"
     r"|originally|daily|weekly|regularly|permanently|together|alone|myself|once|twice|later|early|around|about|over|during|a\s+(?:few|couple|while|year|month|week|day|long)"
     r"|one|two|three|four|five|six|seven|eight|nine|ten|\d+|most|more|than|really|lately|recently|instead|years?|monday|tuesday|wednesday"
     r"|thursday|friday|saturday|sunday|tonight|then|since|plus|due|how|what|that|just|and\s+i|i|we|my|it|she|he|they|you)\b",
@@ -101,7 +101,9 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
             states = list(_without_subject(sentence, at, words, Subject(speaker, at, "I"), bare=shown is None))
             subject = Subject(speaker, at, "I") if states else subject
         elif not states and subject is not None and not _UNSURE.search(sentence, subject.end, at):
-            states = list(_without_subject(sentence, at, sentence[at:], subject, bare=False))
+            plain = any(state.subject == subject.name for state in found)
+            following = _without_subject(sentence, at, sentence[at:], subject, bare=False)
+            states = [state for state in following if plain or state.attribute not in OF_THE_SPEAKER]
         for state in states:
             if is_asserted(sentence, state.start, state.end):
                 found.append(state)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from memforest_core.extract.offline.kinds import is_kind
+
 ADVERBS = (
     "just|really|also|still|always|usually|actually|finally|currently|recently|only|even|often"
     "|probably|definitely|honestly|already|now|sometimes|never|ever|absolutely|totally|mostly"
@@ -11,7 +13,7 @@ ADVERBS = (
 )
 _QUOTED = re.compile(r'("[^"]{1,400}"|“[^”]{1,400}”)')
 _PERSON = re.compile(
-    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|[Mm]e|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
+    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|(?<!no )(?<!que )[Mm]e(?!\s+(?:gusta|encanta|llamo|parece|duele|da|voy|siento|alegro|acuerdo|quedo))|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
     r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
 )
 _NEXT = re.compile(rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)")
@@ -25,23 +27,6 @@ _VERB_OPENS_ALSO = re.compile(
     r"(?P<and>(?:,\s*|\s+)and\s+(?:also\s+)?)"
     r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b(?!\s+of\b|-)"
 )
-_KEEP_WORDS = """
-    can could will would shall should might may must cannot can't couldn't won't wouldn't
-    shouldn't mustn't didn't hadn't wasn't weren't had was were did used ought got went came saw
-    made took ran began bought brought built broke caught chose drew drank drove ate fell felt
-    found flew forgot gave grew heard held kept knew laid led left lent lost meant met paid rode
-    rang rose said sold sent shot sang sat slept spoke spent stood stole swam taught told
-    thought threw understood woke wore won wrote became beat bit bent blew fought froze hid hung
-    lit shook slid stuck struck swore swung tore withdrew read put set cut hit let quit cost
-    hurt shut split spread bet cast and or but to of in on at for with from by as who whom which
-    that than too is are has does gonna gotta better rather if when because so then not myself
-    alone overcame undertook dreamt learnt burnt misspoke mistook foresaw oversaw outgrew
-    rebuilt redid sought bred fed fled sped bled wept crept swept dealt knelt leapt spun clung
-    dug
-"""
-_KEEP = frozenset(_KEEP_WORDS.split())
-_PRESENT_IN_ED_WORDS = "need feed bleed speed breed proceed succeed exceed heed seed weed shed embed wed"
-_PRESENT_IN_ED = frozenset(_PRESENT_IN_ED_WORDS.split())
 _IRREGULAR = {
     "am": "is",
     "have": "has",
@@ -75,15 +60,11 @@ def spelled_out(sentence: str) -> str:
 
 
 def verb_for_one(verb: str) -> str:
-    """The form of an English verb after a name: ``live`` gives ``lives``, ``moved`` stays."""
+    """The form of an English verb after a name: ``live`` gives ``lives``, ``moved`` and what is no known verb stay."""
     folded = verb.replace("’", "'")
     if folded in _IRREGULAR:
         return _IRREGULAR[folded]
-    if folded in _KEEP or "'" in folded or len(folded) < 2:
-        return verb
-    if folded.endswith("ed") and folded not in _PRESENT_IN_ED:
-        return verb
-    if folded.endswith(("ing", "ly")) and folded not in {"bring", "sing", "ring", "rely", "fly"}:
+    if not is_kind(folded, "verb") or (folded.endswith("s") and folded not in {"miss", "pass", "guess", "discuss"}):
         return verb
     if folded.endswith(("s", "x", "z", "ch", "sh")):
         return f"{verb}es"
@@ -154,6 +135,18 @@ def to_third_person(sentence: str, name: str) -> str:
             text = _VERB_OPENS_ALSO.sub(lambda found: found["and"] + verb_for_one(found["verb"]), text)
         pieces[position] = text
     return "".join(pieces)
+
+
+_REPORTING = re.compile(
+    r"\b(?P<who>[\w’'-]+)\s+(?:(?:was|were|is|are|be)\s+(?:all\s+)?like|said|says|goes|went|asked|shouted|wrote|replied|texted|yelled|whispered)\b,?:?\s+(?!that\b)"
+    r"(?=.*\b(?:I|i|my|me|we|our)\b)|[\"“«‘]|(?:^|[\s(:,])'(?=\w)"
+)
+
+
+def is_certain(sentence: str) -> bool:
+    """Whether it is certain that "I" and "my" are the speaker's: not in what somebody else is quoted with."""
+    found = _REPORTING.search(_QUOTED.sub("", sentence))
+    return found is None or (found["who"] or "").casefold() in {"i", "we"}
 
 
 def without_quotes(sentence: str) -> str:

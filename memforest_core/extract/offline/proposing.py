@@ -14,7 +14,7 @@ from memforest_core.domain.facts import Change, Modality, Origin
 from memforest_core.domain.mentions import told
 from memforest_core.domain.pasted import body_of
 from memforest_core.domain.rendering import speaker, turn_line
-from memforest_core.domain.text import clean, sentences
+from memforest_core.domain.text import clean, repeats, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import MAX_ITEMS, MAX_SHORT_CHARS, CellSummary, ExtractionAnswer, Item
@@ -24,7 +24,7 @@ from memforest_core.extract.offline.clause_subjects import subject_at
 from memforest_core.extract.offline.corrections import Earlier, corrected
 from memforest_core.extract.offline.languages import is_english, packed
 from memforest_core.extract.offline.listener import about_listener, addressed
-from memforest_core.extract.offline.person import spelled_out, to_third_person, without_quotes
+from memforest_core.extract.offline.person import is_certain, spelled_out, to_third_person, without_quotes
 from memforest_core.extract.offline.results import results
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.extract.offline.stance import (
@@ -156,6 +156,8 @@ def _statement(body: str, name: str) -> tuple[str, str]:
     if _ELLIPTIC.match(body) and not skipping.tells_of_speaker(body.split(",")[0][:60]):
         gerund = re.match(r"(?:\w+\s+)?\w+ing\b", body) and not re.match(r"\w+\s+\w+ed\b", body)
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
+    if not is_certain(body):
+        return f"{speaker(name)} said: {body}", ""
     third = to_third_person(body, name)
     names = names_in(body)
     subject = subject_at(body, 0, name)
@@ -180,7 +182,7 @@ def _from_sentence(
     ``known`` are the names of those who speak, ``earlier`` what the speaker said of themselves before.
     """
     body = cut(clean(_body(spelled_out(named))).strip(), MAX_TEXT)
-    if not body:
+    if not body or repeats(body):
         return
     text, subject = _statement(body, name)
     plain = without_quotes(body)

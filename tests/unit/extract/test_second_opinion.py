@@ -1,0 +1,63 @@
+"""Which states of a model's items contradict the words that they quote."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.extract.answer import Item
+from memforest_core.extract.second_opinion import contradicted
+
+
+def item(attribute: str, value: str, subject: str = "Kim", **stance: object) -> Item:
+    return Item.model_validate(
+        {"text": "Kim says so.", "turns": [1], "attribute": attribute, "value": value, "subject": subject} | stance
+    )
+
+
+@pytest.mark.parametrize(
+    ("quote", "state"),
+    [
+        ("I applied to Norvik for a job", item("job", "Norvik")),
+        ("I have an interview at Norvik on Monday", item("job", "Norvik")),
+        ("I almost moved to Denver last year", item("residence", "Denver")),
+        ("I'd love to live in Rome", item("residence", "Rome")),
+        ("maybe I'll get a dog", item("pet", "dog")),
+        ("if I lived in Oslo I would ski", item("residence", "Oslo")),
+        ("I don't work at Acme", item("job", "Acme")),
+        ("I never lived in Lima", item("residence", "Lima")),
+        ("My sister lives in Tampa", item("residence", "Tampa")),
+        ("my landlord is a dentist", item("job", "dentist")),
+        ("my best friend's dad lives in Hull", item("residence", "Hull")),
+        ("I live in Ghent, just kidding", item("residence", "Ghent")),
+        ("I feel like a teenager", item("age", "teenager")),
+        ("I'm in heaven", item("residence", "heaven")),
+        ("Do I live in Oslo?", item("residence", "Oslo")),
+        ("Everyone thinks I live in Bern", item("residence", "Bern")),
+        ("we are looking at a flat in Turku", item("residence", "Turku")),
+    ],
+)
+def test_what_a_quote_contradicts_makes_no_state(quote: str, state: Item) -> None:
+    assert contradicted(state, quote, "Kim")
+
+
+@pytest.mark.parametrize(
+    ("quote", "state"),
+    [
+        ("I live in Boston", item("residence", "Boston")),
+        ("im a nurse now", item("job", "nurse")),
+        ("I work at Acme, but I want to move", item("job", "Acme")),
+        ("My sister lives in Tampa", item("residence", "Tampa", "Kim's sister")),
+        ("I start at Norvik on 9 March", item("job", "Norvik", modality=Modality.PLANNED)),
+        ("I applied to Norvik", item("job", "Norvik", modality=Modality.PLANNED)),
+        ("I don't live in Oslo anymore", item("residence", "Oslo", change=Change.STOP)),
+        ("I don't eat pork", item("diet", "no pork")),
+        ("I'm not allergic to nuts", item("allergy", "nuts", polarity=Polarity.NEGATIVE)),
+        ("Ich wohne in Berlin", item("residence", "Berlin")),
+        ("I used to live in Rome", item("residence", "Rome", change=Change.STOP)),
+        ("", item("residence", "Rome")),
+        ("I said something", item("", "")),
+    ],
+)
+def test_what_a_quote_says_or_leaves_open_stands(quote: str, state: Item) -> None:
+    assert not contradicted(state, quote, "Kim")
