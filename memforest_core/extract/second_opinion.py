@@ -1,7 +1,7 @@
 """A second opinion on a model's items: what contradicts its own quote stays a statement and makes no state.
 
-The checks are those of the rules for English, of subject, value, stance and denial. Where they can't tell, the item stands
-as the model gave it.
+The checks are those of the rules for English, of subject, value, stance and denial. Where they can't tell, the item
+stays as the model gave it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from memforest_core.extract.offline.person import spelled_out
 from memforest_core.extract.offline.stance import is_asserted
 
 _UNSURE = re.compile(
-    r"\b(?:appl(?:y|ied|ies|ying)|interview\w*|hop(?:e|es|ed|ing)|wants?|wanted|wish(?:es)?|might|may|maybe|perhaps|consider\w*|think(?:ing)?\s+(?:of|about)"
-    r"|looking\s+(?:at|for|into)|almost|nearly|refus\w+|pretend\w*|dream\w*|would|could|should|plan(?:s|ned|ning)?\s+(?:to|on)|going\s+to|gonna|will|if"
+    r"\b(?:appl(?:y|ied|ies|ying)|interview\w*|hop(?:e|es|ed|ing)|wants?|wanted|wish(?:es)?|might|may|maybe|perhaps"
+    r"|consider\w*|think(?:ing)?\s+(?:of|about)"
+    r"|looking\s+(?:at|for|into)|almost|nearly|refus\w+|pretend\w*|dream\w*|would|could|should|plan(?:s|ned"
+    r"|ning)?\s+(?:to|on)|going\s+to|gonna|will|if"
     r"|unless|imagine|suppose|doubt\w*|try(?:ing)?\s+to|tried\s+to|in\s+talks)\b|['’](?:d|ll)\b",
     re.IGNORECASE,
 )

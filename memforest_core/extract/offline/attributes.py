@@ -14,6 +14,7 @@ from memforest_core.extract.offline.clause_subjects import Subject, subject_at
 from memforest_core.extract.offline.kinds import Reader, Reading
 from memforest_core.extract.offline.rules import OF_THE_SPEAKER, PROJECT, Rule, rules
 from memforest_core.extract.offline.stance import is_asserted
+from memforest_core.extract.offline.subjects import NOT_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +37,37 @@ class State:
 
 
 _HEAD = re.compile(
-    r"(?:[,;:.!?()—–]+|\s-+\s|(?:^|(?<=[\s,;]))(?P<word>and|but|so|because|bc|cause|cuz|cos|since|plus|though|although|yet|then|also|while|which\s+is\s+why)\b)\s*",
+    r"(?:[,;:!?()—–]+|\.(?!\d)|\s-+\s|(?:^|(?<=[\s,;]))(?P<word>and|but|so|because|bc|cause|cuz|cos|since|plus|though"
+    r"|although|yet|then|also|while|which\s+is\s+why)\b)\s*",
     re.IGNORECASE,
 )
 _FILLER = re.compile(
-    r"(?:\W*(?:well|so|and|but|also|then|plus|btw|by\s+the\s+way|fyi|ok|okay|oh|hi|hey|hello|lol|haha+|hmm+|yes|yeah|yep|no|nope|nah"
-    r"|actually|honestly|anyway|update|news|big\s+news|ps|guess\s+what|fun\s+fact|for\s+the\s+record|as\s+you\s+know|you\s+know|you\s+see"
-    r"|remember(?:\s+that)?|(?:please\s+)?note(?:\s+that)?|reminder|edit|correction|sorry|thing\s+is|the\s+thing\s+is|just\s+so\s+you\s+know"
+    r"(?:\W*(?:well|so|and|but|also|then|plus|btw|by\s+the\s+way|fyi|ok|okay|oh|hi|hey|hello|lol|haha+|hmm+|yes|yeah"
+    r"|yep|no|nope|nah"
+    r"|actually|honestly|anyway|update|news|big\s+news|ps|guess\s+what|fun\s+fact|for\s+the\s+record|as\s+you\s+know"
+    r"|you\s+know|you\s+see"
+    r"|remember(?:\s+that)?|(?:please\s+)?note(?:\s+that)?|reminder|edit|correction|sorry|thing\s+is|the\s+thing\s+is"
+    r"|just\s+so\s+you\s+know"
     r"|happy\s+to\s+say(?:\s+that)?|(?:i\s+(?:already\s+)?told\s+you|did\s+i\s+tell\s+you)(?:\s+that)?)\b[\s,:.!]*)*"
-    r"(?:(?:in|on|last|this|next|since|from|by|as\s+of|at|back\s+in|after|before|now|today|yesterday|currently|recently|finally|these\s+days"
-    r"|right\s+now|at\s+the\s+moment|two|three|four|five|a\s+few|a\s+couple\s+of)\b(?:\s+[\w’'-]+){0,4}?,?\s+(?=(?:i|we|my|our)\b))?",
+    r"(?:(?:in|on|last|this|next|since|from|by|as\s+of|at|back\s+in|after|before|now|today|yesterday|currently"
+    r"|recently|finally|these\s+days"
+    r"|right\s+now|at\s+the\s+moment|two|three|four|five|a\s+few|a\s+couple\s+of)\b(?:\s+[\w’'-]+){0,4}?,?\s+(?=(?:i"
+    r"|we|my|our)\b))?",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"\s*(?:$|[,;:!)(…—–\N{MIDDLE DOT}]|\.(?!\w)|\s-+(?:\s|$)|[^\w\s?'’&/%-])|\s+(?:now|since|for|with|because|bc|cause|cuz|cos|and|but|or|so|which|who|where|when"
-    r"|these|atm|currently|again|anymore|any|lol|haha+|too|as|also|already|yet|last|this|next|in|on|at|near|from|until|till|after|before|by"
-    r"|although|though|while|right|rn|btw|ago|every|all|today|yesterday|tomorrow|soon|full|part|here|there|not|via|out|of|to|thanks"
-    r"|originally|daily|weekly|regularly|permanently|together|alone|myself|once|twice|later|early|around|about|over|during|a\s+(?:few|couple|while|year|month|week|day|long)"
-    r"|one|two|three|four|five|six|seven|eight|nine|ten|\d+|most|more|than|really|lately|recently|instead|years?|monday|tuesday|wednesday"
-    r"|thursday|friday|saturday|sunday|tonight|then|since|plus|due|how|what|that|just|and\s+i|i|we|my|it|she|he|they|you)\b",
+    r"\s*(?:$|[,;:!)(…—–\N{MIDDLE DOT}]|\.(?!\w)|\s-+(?:\s|$)|[^\w\s?'’&/%-])|\s+(?:now|since|for|with|because|bc"
+    r"|cause|cuz|cos|and|but|or|so|which|who|where|when"
+    r"|these|atm|currently|again|anymore|any|lol|haha+|too|as|also|already|yet|last|this|next|in|on|at|near|from"
+    r"|until|till|after|before|by"
+    r"|although|though|while|right|rn|btw|ago|every|all|today|yesterday|tomorrow|soon|full|part|here|there|not|via"
+    r"|out|of|to|thanks"
+    r"|originally|daily|weekly|regularly|permanently|together|alone|myself|once|twice|later|early|around|about|over"
+    r"|during|a\s+(?:few|couple|while|year|month|week|day|long)"
+    r"|one|two|three|four|five|six|seven|eight|nine|ten|\d+|most|more|than|really|lately|recently|instead|years?"
+    r"|monday|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday|tonight|then|since|plus|due|how|what|that|just|and\s+i|i|we|my|it|she|he|they"
+    r"|you)\b",
     re.IGNORECASE,
 )
 _MORE = re.compile(r"\s*(?:,\s*(?:and\s+|or\s+)?|\s(?:and|or|&|\+)\s+)(?!i\b|my\b|we\b)", re.IGNORECASE)
@@ -63,7 +76,8 @@ _ENDED = re.compile(r"\bno\s+longer\b", re.IGNORECASE)
 _ANY_MORE = re.compile(r"\s*(?:anymore|any\s+more|any\s+longer)\b", re.IGNORECASE)
 _FROM = re.compile(r"\s+from\b", re.IGNORECASE)
 _UNSURE = re.compile(
-    r"\b(?:to|would|could|should|might|may|must|will|want|wants|hope|if|never|not|almost|nearly|dream|wish|plan|plans|going|gonna|let|until|till)\b"
+    r"\b(?:to|would|could|should|might|may|must|will|want|wants|hope|if|never|not|almost|nearly|dream|wish|plan|plans"
+    r"|going|gonna|let|until|till)\b"
     r"|['’](?:d|ll)\b|n['’]t\b",
     re.IGNORECASE,
 )
@@ -72,7 +86,8 @@ _NEW_SUBJECT = re.compile(
 )
 _HERE = re.compile(r"(?P<what>[\w-]+(?:\s[\w-]+){0,2})(?:\s+here\b|(?=,\s+(?:for\s+)?\w+\s+years\b))", re.IGNORECASE)
 _AS_HOBBY = re.compile(
-    r"\W*(?:[\w-]+\W+){0,3}?(?:in|on|as|for|at)\s+(?:(?:my|his|her)\s+(?:free|spare)\s+time|(?:the\s+)?(?:weekends?|side)|a\s+hobby|fun|heart)\b",
+    r"\W*(?:[\w-]+\W+){0,3}?(?:in|on|as|for|at)\s+(?:(?:my|his|her)\s+(?:free|spare)\s+time|(?:the\s+)?(?:weekends?"
+    r"|side)|a\s+hobby|fun|heart)\b",
     re.I,
 )
 _WE = frozenset({"residence", "hometown", "pet", "possession", "relationship", "diet"})
@@ -102,7 +117,7 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
             subject = Subject(speaker, at, "I") if states else subject
         elif not states and subject is not None and not _UNSURE.search(sentence, subject.end, at):
             plain = any(state.subject == subject.name for state in found)
-            following = _without_subject(sentence, at, sentence[at:], subject, bare=False)
+            following = _without_subject(sentence, at, sentence[at:], subject, bare=False, listing=plain)
             states = [state for state in following if plain or state.attribute not in OF_THE_SPEAKER]
         for state in states:
             if is_asserted(sentence, state.start, state.end):
@@ -137,10 +152,12 @@ def _named(subject: Subject, speaker: str, at: int) -> Iterator[State]:
         )
 
 
-def _without_subject(sentence: str, at: int, words: str, subject: Subject, *, bare: bool) -> Iterator[State]:
-    """States of a clause that leaves its subject out, as if it were there."""
+def _without_subject(
+    sentence: str, at: int, words: str, subject: Subject, *, bare: bool, listing: bool = True
+) -> Iterator[State]:
+    """States of a clause that leaves its subject out, as if it were there; with ``listing`` also one without a verb."""
     verb = " am" if subject.text.casefold() in {"i", "we"} else " is"
-    for lead in (f"{subject.text} ", f"{subject.text}{verb} "):
+    for lead in (f"{subject.text} ", f"{subject.text}{verb} ")[: 2 if listing else 1]:
         shadow = lead + words
         for state in _of(shadow, len(subject.text), subject.text, subject, subject.name, bare=bare):
             shift = at - len(lead) + (len(sentence) - at - len(words))
@@ -239,7 +256,7 @@ def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]
 def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
     """Statements that name their attribute themselves ("my rent is"), and the status of a project."""
     project = PROJECT.match(sentence, at)
-    if project is not None:
+    if project is not None and project["what"].split()[0].casefold() not in NOT_NAMES:
         yield _state(project["what"], "status", Reading(project["value"], project.end()), sentence, at, Change.NONE)
     for rule in rules(clause=True):
         matched = rule.wording.match(sentence, at)

@@ -56,8 +56,14 @@ def _theirs(sentence: str, mine: re.Match[str], speaker: str) -> Subject | None:
         called = _CALLED.match(sentence, end)
         if called is None or not called["name"][0].isupper() or called["name"].casefold() in NOT_NAMES:
             return Subject(f"{speaker}'s {phrase}", end, sentence[mine.start() : end])
-        return Subject(called["name"], called.end(), sentence[mine.start() : called.end()], phrase.casefold())
+        return Subject(called["name"], called.end(), sentence[mine.start() : called.end()], _relation(phrase))
     return None
+
+
+def _relation(phrase: str) -> str:
+    """What somebody is, without what describes them ("little sister" is a sister, a best friend is that)."""
+    words = phrase.casefold().split()
+    return " ".join(words[-2:]) if len(words) > 1 and is_kind(" ".join(words[-2:]), "person") else words[-1]
 
 
 def _is_person(word: str) -> bool:

@@ -28,14 +28,19 @@ _READERS: dict[str, tuple[Reader, ...]] = {
 _MEASURED: tuple[Reader, ...] = (kinds.amount, kinds.code)
 _OTHER = frozenset({"preference", "activity", "relationship", "height", "status"})
 """Their values have no shape of their own: a correction can't be told to mean them."""
-_SORRY = r"(?:(?:sorry|oops|ups|whoops|wait|no|nah|ah|oh|hmm|correction|edit|my\s+bad|i\s+mean|actually|well|typo|ok|thats?\s+wrong[\w ]*|that['’]s\s+wrong[\w ]*)[,.!:\s]+)"
+_SORRY = (
+    r"(?:(?:sorry|oops|ups|whoops|wait|no|nah|ah|oh|hmm|correction|edit|my\s+bad|i\s+mean|actually|well|typo|ok"
+    r"|thats?\s+wrong[\w ]*|that['’]s\s+wrong[\w ]*)[,.!:\s]+)"
+)
 _OLD = r"(?:,?\s+not\s+(?:in\s+|at\s+|an?\s+)?(?P<old>[\w .’'-]{1,40}?))"
 _CORRECTIONS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"{_SORRY}*(?:(?:i\s+)?meant(?:\s+to\s+say)?|make\s+(?:that|it)|that\s+should\s+(?:be|say)|it\s+should\s+(?:be|say)|rather)\s+(?:in\s+|at\s+)?(?P<new>.+?){_OLD}?(?:\s+now)?\W*$",
+        rf"{_SORRY}*(?:(?:i\s+)?meant(?:\s+to\s+say)?|make\s+(?:that|it)|that\s+should\s+(?:be|say)"
+        rf"|it\s+should\s+(?:be|say)|rather)\s+(?:in\s+|at\s+)?(?P<new>.+?){_OLD}?(?:\s+now)?\W*$",
         r"\*\s?(?P<new>[^*\s][^*]*?)\*?\W*$",
-        rf"{_SORRY}*(?:it['’]?s|its|that['’]?s|i['’]m|we['’]re)\s+(?:in\s+|at\s+)?(?P<new>.+?)(?:{_OLD}|\s+(?:now|to\s+be\s+(?:exact|precise)))\b.*$",
+        rf"{_SORRY}*(?:it['’]?s|its|that['’]?s|i['’]m|we['’]re)\s+(?:in\s+|at\s+)?(?P<new>.+?)(?:{_OLD}|\s+(?:now"
+        rf"|to\s+be\s+(?:exact|precise)))\b.*$",
         rf"{_SORRY}*(?:in\s+|at\s+)?(?P<new>[\w .’'-]{{1,40}}?){_OLD}\W*$",
         rf"{_SORRY}*not\s+(?:in\s+|at\s+)?(?P<old>[\w .’'-]{{1,40}}?),\s+(?:but\s+)?(?:in\s+|at\s+)?(?P<new>.+?)\W*$",
         rf"{_SORRY}+(?P<new>[\w .’'-]{{1,40}}?)(?:\s+to\s+be\s+(?:exact|precise))?\W*$",
@@ -43,12 +48,15 @@ _CORRECTIONS = tuple(
 )
 _KIDDING = re.compile(r"\b(?:just\s+)?(?:kidding|joking)\b|\bj/?k\b|\bthat\s+was\s+a\s+(?:joke|lie)\b", re.IGNORECASE)
 _OFF = re.compile(
-    r"\b(?:is|are|was|got|been)\s+(?:off|cancell?ed|called\s+off|postponed|withdrawn|rejected)\b|\bfell\s+through\b|\bwithdrew\b|\bafter\s+all\b"
-    r"|\bnot\s+happening\b|\bchanged\s+(?:my|his|her|their|our)\s+minds?\b|\bbacked\s+out\b|\b(?:won['’]t|didn['’]t)\s+happen\b",
+    r"\b(?:is|are|was|got|been)\s+(?:off|cancell?ed|called\s+off|postponed|withdrawn|rejected)\b|\bfell\s+through\b"
+    r"|\bwithdrew\b|\bafter\s+all\b"
+    r"|\bnot\s+happening\b|\bchanged\s+(?:my|his|her|their|our)\s+minds?\b|\bbacked\s+out\b|\b(?:won['’]t"
+    r"|didn['’]t)\s+happen\b",
     re.IGNORECASE,
 )
 _GONE = re.compile(
-    r"\bput\s+(?P<name>[^\W\d_][\w-]*)\s+(?:to\s+sleep|down)\b|\b(?P<other>[^\W\d_][\w-]*)\s+(?:died|passed\s+away|ran\s+away|is\s+gone|was\s+put\s+down)\b",
+    r"\bput\s+(?P<name>[^\W\d_][\w-]*)\s+(?:to\s+sleep|down)\b|\b(?P<other>[^\W\d_][\w-]*)\s+(?:died|passed\s+away"
+    r"|ran\s+away|is\s+gone|was\s+put\s+down)\b",
     re.IGNORECASE,
 )
 _SOLD = re.compile(r"\bsold\s+(?:it|him|her|them)\b", re.IGNORECASE)

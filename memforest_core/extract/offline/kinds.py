@@ -21,10 +21,11 @@ _DETERMINER = re.compile(
     r"\s*(?P<word>an?|the|my|our|his|her|their|some|another|one|two|three|four|five|six|\d{1,2})\s+", re.I
 )
 _CALLED = re.compile(r",?\s+(?:named|called)\s+[^\W\d_][\w’'-]*|,?\s+[A-Z][\w’'-]+")
-_JOINING = frozenset("of de la le upon sur am del da do y the".split())
 _AGE = re.compile(
-    r"\s*(?P<value>\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ](?:one|two|three|four|five|six"
-    r"|seven|eight|nine))?)(?P<old>\s?-?(?:(?:years?|yrs?)[- ](?:old|young)|yrs?|yo|y/o|[fm])\b)?(?![\w%°.:/-]*\d|[%°€$£:/])",
+    r"\s*(?P<value>\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ](?:one|two|three|four|five"
+    r"|six"
+    r"|seven|eight|nine))?)(?P<old>\s?-?(?:(?:years?|yrs?)[- ](?:old|young)|yrs?|yo|y/o|[fm])\b)?(?![\w%°.:/-]*\d"
+    r"|[%°€$£:/])",
     re.IGNORECASE,
 )
 _MASS = re.compile(
@@ -35,13 +36,16 @@ _MASS = re.compile(
 _KG = {"k": 1.0, "l": 0.4536, "p": 0.4536, "s": 6.35}
 _HEIGHT = re.compile(r"\s*(?P<value>\d[\d.'’,]*\s?(?:cm|m|feet|ft|foot)?(?:\s?\d+)?)(?=\s+tall\b)", re.IGNORECASE)
 _AMOUNT = re.compile(
-    r"\s*(?:(?:about|around|now|roughly)\s+)*(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|km|m|miles"
+    r"\s*(?:(?:about|around|now|roughly)\s+)*(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|km|m"
+    r"|miles"
     r"|bpm|%|k|mg|ml|euros?|dollars?)?)(?!\w)",
     re.IGNORECASE,
 )
 _CODE = re.compile(r"\s*(?P<value>(?=[A-Za-z-]*\d)[A-Za-z0-9-]{3,20})(?![\w])")
 _NAME = re.compile(r"\s*(?P<value>[^\W\d_][\w’'-]*(?:\s+[A-Z][\w’'-]+){0,2})")
-_PREPOSITIONS = frozenset("of with in on at for from by about without to under over".split())
+_PREPOSITIONS = frozenset(
+    ["of", "with", "in", "on", "at", "for", "from", "by", "about", "without", "to", "under", "over"]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ def _capitals(text: str, at: int, excluded: str) -> Reading | None:
         plain = word["word"].casefold().split("'")[0].split("’")[0]
         if word["word"][:1].isupper() and not (number and plain in NOT_NAMES):
             last = number + 1
-        elif not number or word["word"] not in _JOINING:
+        elif not number or not is_kind(word["word"], "joins a name"):
             break
     if not last or not words[0]["word"][:1].isupper():
         return None
@@ -300,8 +304,8 @@ def listed(*names: str) -> Reader:
 def studies(text: str, at: int) -> Reading | None:
     """What somebody studies, with the verb."""
     verb = re.compile(r"\s+(?:currently\s+)?studying\s+", re.IGNORECASE).match(text, at)
-    found = liked(text, verb.end()) if verb else None
-    if found is None or verb is None or found.value.split()[0].isdigit():
+    found = _ending(text, verb.end(), "subject of study", before=2) if verb else None
+    if found is None or verb is None:
         return None
     return Reading(text[verb.start() : found.end].strip(), found.end)
 
@@ -332,30 +336,21 @@ def liked(text: str, at: int) -> Reading | None:
     taken: list[re.Match[str]] = []
     for word in words:
         plain = word["word"].casefold().replace("’", "'")
-        if plain in _ENDS or (taken and plain in {"and", "or"}):
+        if is_kind(plain, "end of a noun phrase") or (taken and plain in {"and", "or"}):
             break
-        odd = plain in _NOT_LIKED or (plain in NOT_NAMES and plain not in _CALENDAR and plain not in _PREPOSITIONS)
-        if odd and not (taken and taken[-1]["word"] in _PREPOSITIONS and plain in {"the", "a", "an"}):
+        odd = is_kind(plain, "not liked") or (plain in NOT_NAMES and not is_kind(plain, "day", "preposition"))
+        if odd and not (taken and is_kind(taken[-1]["word"], "preposition") and plain in {"the", "a", "an"}):
             return None
         taken.append(word)
-    if not taken or len(taken) > MAX_NOUNS or taken[0]["word"] in _PREPOSITIONS or taken[-1]["word"] in _PREPOSITIONS:
+    if (
+        not taken
+        or len(taken) > MAX_NOUNS
+        or is_kind(taken[0]["word"], "preposition")
+        or is_kind(taken[-1]["word"], "preposition")
+    ):
         return None
     return _reading(text, taken)
 
-
-_CALENDAR = frozenset(
-    "monday tuesday wednesday thursday friday saturday sunday mondays fridays sundays saturdays christmas easter".split()
-)
-_ENDS = frozenset(
-    "because bc cause since but so though although lol haha too more most especially when while if as than really very either anymore".split()
-)
-_NOT_LIKED = frozenset(
-    """it that this these those them him her you me us myself yourself himself herself themselves how when what where who why
-    your his their its everything nothing something anything everyone everybody someone people guy guys girl thing things way
-    idea ideas one ones lot lots being having doing seeing hearing knowing getting going making saying waiting standing sitting looking thinking feeling
-    talking today tonight tomorrow now rn right just not no to from is are was were will would can could should has have had do does did
-    gets makes goes comes said says""".split()
-)
 
 READERS: Mapping[str, Reader] = {
     reader.__name__: reader

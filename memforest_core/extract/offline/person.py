@@ -13,7 +13,8 @@ ADVERBS = (
 )
 _QUOTED = re.compile(r'("[^"]{1,400}"|“[^”]{1,400}”)')
 _PERSON = re.compile(
-    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|(?<!no )(?<!que )[Mm]e(?!\s+(?:gusta|encanta|llamo|parece|duele|da|voy|siento|alegro|acuerdo|quedo))|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
+    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|(?<!no )(?<!que )[Mm]e(?!\s+(?:gusta|encanta|llamo|parece|duele|da"
+    r"|voy|siento|alegro|acuerdo|quedo))|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
     r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
 )
 _NEXT = re.compile(rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)")
@@ -38,15 +39,16 @@ _IRREGULAR = {
 }
 
 
-_SHORT = {
-    "im": "I'm", "i,m": "I'm", "iam": "I am", "ive": "I've", "dont": "don't", "doesnt": "doesn't", "didnt": "didn't", "cant": "can't",
-    "isnt": "isn't", "arent": "aren't", "wasnt": "wasn't", "havent": "haven't", "hasnt": "hasn't", "wouldnt": "wouldn't",
-    "couldnt": "couldn't", "shouldnt": "shouldn't", "wont": "won't", "hes": "he's", "shes": "she's", "theyre": "they're",
-    "youre": "you're", "weve": "we've", "thats": "that's", "whats": "what's", "wifes": "wife's", "moms": "mom's", "dads": "dad's",
-    "u": "you", "n": "and", "livin": "living", "workin": "working", "movin": "moving", "alergic": "allergic", "allergc": "allergic",
-    "vegeterian": "vegetarian", "vegitarian": "vegetarian", "luv": "love", "rly": "really", "curently": "currently",
-    "realy": "really", "definately": "definitely", "maried": "married", "enginer": "engineer", "acountant": "accountant",
-}  # fmt: skip
+_SHORT_WORDS = """
+    im=I'm, i,m=I'm, iam=I am, ive=I've, dont=don't, doesnt=doesn't, didnt=didn't, cant=can't, isnt=isn't,
+    arent=aren't, wasnt=wasn't, havent=haven't, hasnt=hasn't, wouldnt=wouldn't, couldnt=couldn't,
+    shouldnt=shouldn't, wont=won't, hes=he's, shes=she's, theyre=they're, youre=you're, weve=we've, thats=that's,
+    whats=what's, wifes=wife's, moms=mom's, dads=dad's, u=you, n=and, livin=living, workin=working, movin=moving,
+    alergic=allergic, allergc=allergic, vegeterian=vegetarian, vegitarian=vegetarian, luv=love, rly=really,
+    curently=currently, realy=really, definately=definitely, maried=married, enginer=engineer, acountant=accountant
+"""
+_SHORT = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
+"""What chats shorten or misspell."""
 _SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT))})(?![\w’'/@-])", re.IGNORECASE)
 _WOULD = re.compile(r"(?<![\w’'-])id(?=\s+(?:love|like|rather|say|be|prefer|hate|go|have)\b)", re.IGNORECASE)
 
@@ -138,7 +140,8 @@ def to_third_person(sentence: str, name: str) -> str:
 
 
 _REPORTING = re.compile(
-    r"\b(?P<who>[\w’'-]+)\s+(?:(?:was|were|is|are|be)\s+(?:all\s+)?like|said|says|goes|went|asked|shouted|wrote|replied|texted|yelled|whispered)\b,?:?\s+(?!that\b)"
+    r"\b(?P<who>[\w’'-]+)\s+(?:(?:was|were|is|are|be)\s+(?:all\s+)?like|said|says|goes|went|asked|shouted|wrote"
+    r"|replied|texted|yelled|whispered)\b,?:?\s+(?!that\b)"
     r"(?=.*\b(?:I|i|my|me|we|our)\b)|[\"“«‘]|(?:^|[\s(:,])'(?=\w)"
 )
 

@@ -53,7 +53,7 @@ class Rule:
 
 @cache
 def rules(*, clause: bool = False) -> tuple[Rule, ...]:
-    """The wordings that follow a subject, or those that are a whole ``clause``, in the order in which they are tried."""
+    """The wordings that follow a subject, or those that are a whole ``clause``, in the order of the table."""
     return tuple(rule for rule in _table() if ("clause" in rule.marks) is clause)
 
 

@@ -359,7 +359,7 @@ def test_every_speaker_speaks_for_themselves() -> None:
 
 
 def test_a_crowded_window_keeps_the_facts_with_most_in_them() -> None:
-    filler = " ".join(f"I thought about the {'very ' * n}long road." for n in range(300))
+    filler = " ".join(f"I thought about road number {n}." for n in range(300))
     answer = propose(window(bob(f"{filler} I live in Boston.")))
 
     assert len(answer.items) == 256
@@ -367,11 +367,11 @@ def test_a_crowded_window_keeps_the_facts_with_most_in_them() -> None:
 
 
 def test_long_sentences_are_kept_and_cut_at_a_word() -> None:
-    text = "I remember " + "mountain " * 600
+    text = "I remember " + "".join(f"mountain{number} " for number in range(400))
     item = only(text)
 
     assert len(item.text) <= 2_000
-    assert item.text.endswith("mountain")
+    assert item.text.rpartition(" ")[2] in text.split()
     assert len(item.quote) <= 400
     assert item.quote in text
 
