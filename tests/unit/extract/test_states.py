@@ -1,0 +1,219 @@
+"""Which states the rules read of chat, and of which they read none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.domain.turns import Role
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.extract.answer import Item
+from memforest_core.extract.offline import propose
+
+SAID_AT = datetime(2025, 3, 3, 10, tzinfo=UTC)
+
+
+def items(*turns: str, context: int = 0, speakers: tuple[str, ...] = ()) -> list[Item]:
+    """The items of a window of one turn a speaker; the first ``context`` turns were extracted before."""
+    said = [
+        WindowTurn(
+            number=number + 1 - context,
+            cell=0 if number < context else number + 1,
+            ordinal=number,
+            role=Role.USER,
+            speaker=speakers[number] if speakers else "Mia",
+            text=text,
+            occurred_at=SAID_AT,
+        )
+        for number, text in enumerate(turns)
+    ]
+    window = Window("Mia", "UTC", tuple(said[:context]), tuple(said[context:]), len(turns) - context)
+    return propose(window).items
+
+
+def states(*turns: str, **window: object) -> list[tuple[str, str, str]]:
+    found = items(*turns, **window)  # type: ignore[arg-type]
+    return [(item.subject, item.attribute, item.value) for item in found if item.attribute]
+
+
+@pytest.mark.parametrize(
+    ("said", "attribute", "values"),
+    [
+        ("im living in tartu these days", "residence", ["tartu"]),
+        ("i live in a tiny flat near Lucerne", "residence", ["near Lucerne"]),
+        ("ive moved back to cork btw", "residence", ["cork"]),
+        ("born and raised in aarhus", "hometown", ["aarhus"]),
+        ("I come from Oaxaca, where everybody dances", "hometown", ["Oaxaca"]),
+        ("im a midwife", "job", ["midwife"]),
+        ("florist here, ask me anything", "job", ["florist"]),
+        ("i work part-time at a bakery", "job", ["bakery"]),
+        ("been unemployed since may... im unemployed", "job", ["unemployed"]),
+        ("dont ask, i weigh 91 kilos", "weight", ["91 kilos"]),
+        ("57yo and still dancing", "age", ["57yo"]),
+        ("im allergic to cashews and cats", "allergy", ["cashews", "cats"]),
+        ("im coeliac", "diet", ["coeliac"]),
+        ("we've got two goats and a donkey", "pet", ["goats", "donkey"]),
+        ("my dog Bilbo is snoring", "pet", ["dog Bilbo"]),
+        ("i drive an old skoda", "possession", ["old skoda"]),
+        ("i love ramen, crosswords", "preference", ["ramen", "crosswords"]),
+        ("my favourite soup is borscht", "favorite soup", ["borscht"]),
+        ("i play the oboe", "activity", ["oboe"]),
+        ("happily married here", "relationship", ["married"]),
+        ("my name's Mia Sandoval", "name", ["Mia Sandoval"]),
+    ],
+)
+def test_what_is_plainly_said_of_oneself_is_a_state(said: str, attribute: str, values: list[str]) -> None:
+    assert [value.removesuffix("yo") for _, _, value in states(said)] == [value.removesuffix("yo") for value in values]
+    assert {(subject, name) for subject, name, _ in states(said)} == {("Mia", attribute)}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "the stove is from the iron age",
+        "dinner moved to the 14th",
+        "that rota worked for everyone",
+        "he eats like a winner",
+        "my desk lives in the hallway",
+        "i almost became a nurse",
+        "i refuse to live in Leeds",
+        "imagine i live in a lighthouse",
+        "if i lived in Kyoto i'd walk more",
+        "let's say i work at Nokia",
+        "everyone thinks i live in Graz",
+        "it's not true that i live in Graz",
+        "not sure i'm allergic to bees",
+        "i live in Ghent, kidding",
+        "i doubt i'm vegan",
+        "my name is not Otto",
+        "the guide lives in Naples",
+        "she works at Lidl",
+        "i like how you put it",
+        "i love it when it snows",
+        "it looks like a dog",
+        "i feel like a teacher",
+        "i'm a terrible cook",
+        "i'm 10 minutes late",
+        "i'm 5 km from the shop",
+        "we moved to Kubernetes",
+        "i live in fear",
+        "i moved to tears of joy",
+        "i'm allergic to mondays",
+        "i'm from the future",
+        "do i live in Oslo?",
+        "i'd love a dog",
+        "i want to live in Rome",
+        "married to my job",
+        "my hero lives in Rivendell",
+    ],
+)
+def test_what_is_not_said_in_earnest_of_oneself_is_no_state(said: str) -> None:
+    assert [state for state in states(said) if state[0] == "Mia"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "subject"),
+    [
+        ("my ex-husband lives in Turku", "Mia's ex-husband"),
+        ("my step-daughter lives in Turku", "Mia's step-daughter"),
+        ("My landlord lives in Turku.", "Mia's landlord"),
+        ("my best mate's mum lives in turku", "Mia's best mate's mum"),
+        ("my little brother Jon lives in Turku", "Jon"),
+        ("my mother-in-law lives in turku", "Mia's mother-in-law"),
+    ],
+)
+def test_somebody_elses_state_is_theirs(said: str, subject: str) -> None:
+    assert [each[0] for each in states(said) if each[1] == "residence"] == [subject]
+
+
+def test_a_speakers_name_is_a_subject_and_another_name_is_none() -> None:
+    assert states("Noor lives in Ghent", "hi", speakers=("Mia", "Noor")) == [("Noor", "residence", "Ghent")]
+    assert states("Noor lives in Ghent") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "attribute", "value"),
+    [
+        ("i'm not vegan", "diet", "vegan"),
+        ("i dont eat shellfish", "diet", "shellfish"),
+        ("i hate olives", "preference", "olives"),
+        ("im not allergic to eggs", "allergy", "eggs"),
+        ("i don't smoke", "activity", "smoking"),
+        ("we don't have a car", "possession", "car"),
+    ],
+)
+def test_a_denial_is_a_state_of_its_own(said: str, attribute: str, value: str) -> None:
+    (item,) = items(said)
+
+    assert (item.attribute, item.value, item.polarity) == (attribute, value, Polarity.NEGATIVE)
+
+
+@pytest.mark.parametrize(
+    ("turns", "attribute", "value", "previous"),
+    [
+        (("I live in Bern.", "Oops, I meant Basel, not Bern."), "residence", "Basel", "Bern"),
+        (("I work at Acme.", "sorry, meant Hooli not Acme"), "job", "Hooli", "Acme"),
+        (("i weigh 66 kg", "*68 kg"), "weight", "68 kg", "66 kg"),
+        (("my budget is 12k", "make that 15k"), "budget", "15k", "12k"),
+        (("my door code is 4711", "the new door code is 0815A"), "door code", "0815A", ""),
+        (("im a nurse", "well, nurse assistant to be exact"), "job", "nurse assistant", "nurse"),
+    ],
+)
+@pytest.mark.parametrize("context", [0, 1])
+def test_a_correction_means_the_latest_value_of_its_kind(
+    turns: tuple[str, ...], attribute: str, value: str, previous: str, context: int
+) -> None:
+    item = items(*turns, context=context)[-1]
+
+    assert (item.subject, item.attribute, item.value, item.previous_value) == ("Mia", attribute, value, previous)
+    assert item.change is (Change.CORRECT if previous else Change.NONE)
+
+
+def test_a_correction_that_can_mean_nothing_before_it_corrects_nothing() -> None:
+    assert states("I live in Bern.", "*68 kg") == [("Mia", "residence", "Bern")]
+    assert states("Sorry, I meant Basel, not Bern.") == []
+
+
+@pytest.mark.parametrize(
+    ("turns", "attribute"),
+    [
+        (("i have a cat", "jk, no cat"), "pet"),
+        (("we're moving to Leuven on friday", "the move is off"), "residence"),
+        (("we have a boat", "sold it to a man from Liège"), "possession"),
+        (("my cat Bruno is 17", "we had to put Bruno to sleep"), "pet"),
+    ],
+)
+def test_what_is_taken_back_or_gone_is_ended(turns: tuple[str, ...], attribute: str) -> None:
+    last = items(*turns)[-1]
+
+    assert last.attribute == attribute
+    assert last.change is Change.STOP or (last.change, last.polarity) == (Change.CORRECT, Polarity.NEGATIVE)
+
+
+@pytest.mark.parametrize(
+    "said", ["I start at Norvik on 9 March", "we're moving to Lund in June", "im getting a dog on saturday"]
+)
+def test_what_will_be_is_a_plan(said: str) -> None:
+    (item,) = items(said)
+
+    assert item.attribute
+    assert item.modality is Modality.PLANNED
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("I almost moved to Denver.", "Mia almost moved to Denver."),
+        ("I skateboard to work.", "Mia skateboard to work."),
+        ("Grandpa was like my back hurts", "Mia said: Grandpa was like my back hurts"),
+        ("I sang 'my way' loudly at the wedding", "Mia said: I sang 'my way' loudly at the wedding"),
+    ],
+)
+def test_a_sentence_is_rewritten_only_where_that_is_certain(said: str, text: str) -> None:
+    assert [item.text for item in items(said)] == [text]
+
+
+def test_a_loop_of_words_is_no_fact() -> None:
+    assert items("I love you and I love you and I love you and I love you and I love you and I love you") == []
