@@ -1,4 +1,4 @@
-"""The wordings that set a state, from ``words/wordings.txt``."""
+"""The English wordings that set a state, and other patterns, from ``words/wordings.txt``."""
 
 from __future__ import annotations
 
@@ -57,14 +57,31 @@ def rules(*, clause: bool = False) -> tuple[Rule, ...]:
     return tuple(rule for rule in _table() if ("clause" in rule.marks) is clause)
 
 
-def _table() -> Iterator[Rule]:
-    macros: dict[str, str] = {}
+def pattern(name: str) -> re.Pattern[str]:
+    """A pattern of the table by its name."""
+    return re.compile(_macros()[name], re.IGNORECASE)
+
+
+@cache
+def _lines() -> tuple[str, ...]:
     table = files("memforest_core.extract.offline").joinpath("words/wordings.txt").read_text(encoding="utf-8")
-    for line in table.splitlines():
-        name, equals, pattern = line.partition(" = ")
+    return tuple(line for line in table.splitlines() if line and not line.startswith("#"))
+
+
+@cache
+def _macros() -> dict[str, str]:
+    macros: dict[str, str] = {}
+    for line in _lines():
+        name, equals, written = line.partition(" = ")
         if equals and name.isupper():
-            macros[name] = _pattern(pattern, macros)
-        elif " ; " in line and not line.startswith("#"):
+            macros[name] = _pattern(written, macros)
+    return macros
+
+
+def _table() -> Iterator[Rule]:
+    macros = _macros()
+    for line in _lines():
+        if " ; " in line:
             attribute, wording, reader, marks, tail = [*line.split(" ; "), "", "", ""][:5]
             yield Rule(
                 attribute.strip("-"),

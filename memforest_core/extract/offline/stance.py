@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from memforest_core.domain.facts import Modality, Polarity
+from memforest_core.extract.offline.rules import pattern
 
 _IDIOMS = re.compile(
     r"can(?:['’]t|not) wait|can(?:['’]t|not) believe|not only|no problem|no doubt|not just"
@@ -37,35 +38,9 @@ CORRECTION = re.compile(
 )
 _NOT_BUT = re.compile(r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$")
 
-_SUPPOSING = re.compile(
-    r"\W*(?:so\s+|and\s+|but\s+|ok(?:ay)?,?\s+)?(?:if|unless|suppose|supposing|imagine|let['’]?s\s+(?:say|pretend"
-    r"|assume|imagine)|pretend|assum(?:e|ing)"
-    r"|what\s+if|say\s+i|had\s+i|were\s+i|in\s+case|whether|i\s+(?:wish|hope|dream(?:t|ed)?|doubt|pretend)|if\s+only"
-    r"|picture\s+this|hypothetically"
-    r"|in\s+(?:theory|another\s+life|my\s+dreams?|my\s+next\s+life|a\s+past\s+life|a\s+perfect\s+world)|maybe|perhaps"
-    r"|possibly|apparently|supposedly"
-    r"|allegedly|according\s+to|not\s+sure|(?:it['’]?s|it\s+is)\s+not\s+true|everyone\s+thinks|people\s+think"
-    r"|they\s+say|rumou?r)\b",
-    re.IGNORECASE,
-)
-_REPORTED = re.compile(
-    r"\b(?:if|unless|whether|would|wouldn['’]t|might|said|says|thinks?|thought|claims?|claimed|swears?|swore"
-    r"|believes?|believed|reckons?|insists?|heard|dream(?:t|ed|s)?"
-    r"|pretend(?:s|ed|ing)?|joked?|jokes|lied|lie|told\s+(?!you\b)|asked|wrote|sang|sings|reads?|goes\s+like|quote"
-    r"|lyrics?)\b[^.;!?]*$",
-    re.IGNORECASE,
-)
-_TAKEN_BACK = re.compile(
-    r"\bkidding\b|\bj/?k\b|(?:^|\s)/s\b|\bjok(?:e|es|ing)\b|\bsarcas\w+|\bsaid\s+no\s*(?:one|body)\b"
-    r"|\bthat['’]?s\s+(?:a\s+lie|not\s+true|what\s+\w+\s+(?:said|think))"
-    r"|\bi\s+(?:lied|was\s+lying|wish)\b|\bwouldn['’]t\s+that\s+be\b|\bin\s+(?:my|your|his|her)\s+(?:head|mind"
-    r"|dreams?|imagination)\b|\bas\s+if\b|\bor\s+(?:so|not)\s+(?:they|he|she|people)\b"
-    r"|\b(?:in|on|for|as)\s+(?:the|this|that|my|our|a|an)\s+(?:[\w-]+\s+){0,2}(?:games?|novels?|stor(?:y|ies)|books?"
-    r"|movies?|films?|shows?|sims?|campaign|series|role\s?-?play|larp|script|dreams?|halloween|costume|party|quiz)\b"
-    r"|\bif\b[^.;]*\b(?:would|could|['’]d)\b|\botherwise\b|(?:^|[\s,.!])not[.!]*\s*$|\bnot\s+really\b"
-    r"|\byeah\s+right\b|\bmeans?\s+nothing\b",
-    re.IGNORECASE,
-)
+_SUPPOSING = pattern("SUPPOSING")
+_REPORTED = pattern("REPORTED")
+_TAKEN_BACK = pattern("TAKENBACK")
 _CLAUSE = re.compile(r"[.;!?]|\s+-+\s+")
 
 
