@@ -67,7 +67,9 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
             continue
         if not states and own is not None:
             subject = own
-            states = list(_of(sentence, own.end, sentence[at : own.end], own, speaker))
+            states = list(_of(sentence, own.end, sentence[at : own.end], own, speaker)) or _own_name(
+                sentence, own, speaker
+            )
             if own.relation:
                 states.insert(0, State(speaker, own.relation, own.name, at, own.end, own.text))
         elif not states and (at == 0 or not joined):
@@ -93,6 +95,15 @@ def _heads(sentence: str) -> Iterator[tuple[int, bool]]:
     for found in _HEAD.finditer(sentence):
         filler = _FILLER.match(sentence, found.end())
         yield (filler.end() if filler else found.end()), True
+
+
+def _own_name(sentence: str, subject: Subject, speaker: str) -> list[State]:
+    """That the speaker has the name that their turns have ("im Kim, 27")."""
+    said = re.match(rf"(?:['’]m|\s+am)\s+(?P<name>{re.escape(speaker)})\b", sentence[subject.end :], re.IGNORECASE)
+    if said is None or subject.name != speaker:
+        return []
+    end = subject.end + said.end()
+    return [State(speaker, "name", said["name"], subject.end - len(subject.text), end, sentence[:end])]
 
 
 def _without_subject(

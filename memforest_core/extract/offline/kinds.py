@@ -148,7 +148,7 @@ def _past(text: str, at: int) -> tuple[int, str]:
 @cache
 def _dwelling() -> re.Pattern[str]:
     return re.compile(
-        rf"\s*(?:an?|my|our|the)\s+(?:[\w-]+\s+){{0,3}}?(?:{alternatives('dwelling')})\s+"
+        rf"\s*(?:on\s+)?(?:an?|my|our|the)\s+(?:[\w-]+\s+){{0,3}}?(?:{alternatives('dwelling')})\s+"
         r"(?P<near>in|near|outside|outside of|close to)(?=\s)",
         re.IGNORECASE,
     )
