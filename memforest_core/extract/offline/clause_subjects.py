@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from memforest_core.extract.offline.kinds import is_kind
-from memforest_core.extract.offline.subjects import NOT_NAMES
+from memforest_core.extract.offline.subjects import NOT_NAMES, names_in
 
 _SELF = re.compile(
     r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+[A-Z]\w+"
@@ -15,6 +15,7 @@ _SELF = re.compile(
 _MINE = re.compile(r"(?:[Mm]y|[Oo]ur)\s+(?P<words>[\w’'-]+(?:\s+[\w’'-]+){0,5})")
 _KIN = re.compile(r"(?:ex|step|great|half|foster|former|late|grand)[- ]|[- ]in[- ]law$", re.IGNORECASE)
 _CALLED = re.compile(r",?\s+(?P<name>[^\W\d_][\w-]+),?(?=[\s'’])")
+_NAME = re.compile(r"(?P<name>[A-ZÀ-ÖØ-Þ][\w-]+)(?=(?:['’]s)?\s+[a-z])")
 _OWNED = re.compile(r"['’]s?$")
 
 
@@ -40,6 +41,8 @@ def subject_at(sentence: str, at: int, speaker: str, known: Collection[str] = ()
         end = at + len(name)
         if sentence.startswith(name, at) and not sentence[end : end + 1].isalnum():
             return Subject(name, end, name)
+    if (named := _NAME.match(sentence, at)) is not None and named["name"] in names_in(sentence):
+        return Subject(named["name"], named.end("name"), named["name"])
     return None
 
 
