@@ -107,15 +107,16 @@ def states_of(attribute: str, said: Iterable[Said], now: datetime | None = None)
 
 
 def _taken_back(plan: Said, others: Iterable[Said], single: bool) -> bool:
-    """Whether something said after a plan denies it, or plans something else."""
+    """Whether something said after a plan denies it, tells it as done, or plans something else."""
     value, time = plan.fact.statement.value, plan.fact.statement.time
     for other in others:
         statement = other.fact.statement
         if spoken(other) <= spoken(plan):
             continue
         against = statement.polarity is Polarity.NEGATIVE or statement.change is Change.STOP
+        done = statement.modality is Modality.ASSERTED and not is_plan(other)
         instead = is_plan(other) and (statement.time != time or not _alike(statement.value, value))
-        if (against and _alike(statement.value, value)) or (instead and (single or _alike(statement.value, value))):
+        if (instead and single) or ((against or done or instead) and _alike(statement.value, value)):
             return True
     return False
 

@@ -144,7 +144,7 @@ def role_of(said: Said, now: datetime | None = None) -> Role:
         return Role.EVENT
     if statement.modality not in {Modality.ASSERTED, Modality.PLANNED}:
         return Role.MARKED
-    if is_plan(said) and not (now is not None and statement.time.end is not None and statement.time.end <= now):
+    if is_plan(said) and not _due(statement.time, now):
         return Role.MARKED
     stops = statement.change is Change.STOP
     if statement.polarity is Polarity.NEGATIVE:
@@ -154,6 +154,12 @@ def role_of(said: Said, now: datetime | None = None) -> Role:
     if not stops and canonical(statement.attribute) in _ENDS_BY_ITSELF and tense_of(statement) is Tense.PAST:
         return Role.MARKED
     return Role.ENDS if stops else Role.SETS
+
+
+def _due(time: TimeSpan, now: datetime | None) -> bool:
+    """Whether a plan's date has passed; of "next year" nobody knows whether it has."""
+    vague = time.precision in {Precision.YEAR, Precision.UNKNOWN}
+    return now is not None and time.end is not None and not vague and time.end <= now
 
 
 def is_plan(said: Said) -> bool:

@@ -61,7 +61,8 @@ def day(span: TimeSpan | None) -> str:
 
 
 def shown(state: TimelineState) -> dict[str, str]:
-    mark = "now" if state.current else "over" if state.superseded_by else "told"
+    planned = state.current and state.modality == "planned"
+    mark = "planned" if planned else "now" if state.current else "over" if state.superseded_by else "told"
     return {"value": state.value, "began": day(state.time), "ended": day(state.ended), "mark": mark}
 
 
@@ -89,13 +90,15 @@ def test_the_cases_cover_what_they_should() -> None:
 
 @each_case
 def test_the_timeline_tells_what_holds_in_which_order_and_how_long(people: Stack, case: Case) -> None:
-    assert [shown(state) for state in states(people, case)] == case["states"]
+    asked = {"as_of": case["as_of"]} if "as_of" in case else {}
+    assert [shown(state) for state in states(people, case, **asked)] == case["states"]
 
 
 @each_case
 def test_a_question_about_now_has_the_state_that_holds_first(people: Stack, case: Case) -> None:
     question, words = case["now"]
-    best = recalled(people, case, question)[0]
+    asked = {"as_of": case["as_of"]} if "as_of" in case else {}
+    best = recalled(people, case, question, **asked)[0]
     assert words in best.text
     assert best.signals["current"] > 0
 

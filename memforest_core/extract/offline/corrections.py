@@ -53,9 +53,9 @@ def corrected(sentence: str, turn: int, earlier: Sequence[Earlier]) -> list[Stat
         return []
     for wording in _CORRECTIONS:
         found = wording.match(sentence)
-        if found is not None:
-            states = [_corrected(found, each) for each in reversed(earlier)]
-            return [state for state in states if state is not None][:1]
+        meant = (_corrected(found, each) for each in reversed(earlier)) if found else ()
+        if (state := next(filter(None, meant), None)) is not None:
+            return [state]
     if _KIDDING.search(sentence):
         last = max(each.turn for each in earlier)
         return [_ended(each, sentence) for each in earlier if each.turn == last >= turn - 2]
