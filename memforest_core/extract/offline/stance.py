@@ -20,8 +20,8 @@ _HEARSAY = re.compile(
     r"|allegedly|according to|they say|word is|(?:he|she|they|[A-Z]\w+) (?:said|says|mentioned)\b)"
 )
 _HYPOTHETICAL = re.compile(
-    r"\b(?:if|might|maybe|perhaps|I wish|imagine|considering|thinking (?:of|about)|possibly|not sure|doubt|pretend|suppose"
-    r"|let['’]s say|refuse|almost|would(?!\s+(?:like|love)\b))\b|(?<=[a-z])['’]d\s+(?:rather|probably|be)\b",
+    r"\b(?:if|might|maybe|perhaps|I wish|imagine|considering|thinking (?:of|about)|possibly|not sure|doubt|pretend"
+    r"|suppose|let['’]s say|refuse|almost|would(?!\s+(?:like|love)\b))\b|(?<=[a-z])['’]d\s+(?:rather|probably|be)\b",
 )
 _SUPPOSED = re.compile(r"^(?:Maybe|Perhaps|If|Possibly|Imagine)\b")
 _PLANNED = re.compile(
