@@ -1,10 +1,12 @@
-"""What a turn pastes from others: mails with their headers, forwarded ones, and lines quoted with ">"."""
+"""Pieces of a turn that its speaker does not say of themselves: mails, lines quoted with ">", and text of nobody's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from memforest_core.domain.borrowed import borrowed
 
 MAX_HEADERS = 12
 """Lines of a mail's head."""
@@ -22,7 +24,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """A piece of a turn, ``text[start:end]``, that somebody else wrote; ``author`` is empty where nothing says who."""
+    """A piece of a turn, ``text[start:end]``, that says nothing of its speaker; ``author``: who wrote it, if known."""
 
     start: int
     end: int
@@ -42,7 +44,7 @@ class _Line:
 
 
 def pasted(text: str) -> tuple[Pasted, ...]:
-    """The pieces of a turn that somebody else wrote, in order, heads of mails included.
+    """The pieces of a turn that say nothing of its speaker, in order, heads of mails included: see ``borrowed``, too.
 
     A mail goes on to the end of the turn: nothing tells where it ends. "From: Oslo, To: Bergen" is none; a mail's head
     has a subject or an address.
@@ -50,7 +52,22 @@ def pasted(text: str) -> tuple[Pasted, ...]:
     lines = [
         _Line(found.start(), found.end(), found.group().strip()) for found in _LINE.finditer(text) if found.group()
     ]
-    return tuple(_pieces(lines))
+    written = list(_pieces(lines))
+    mail = next((piece.start for piece in written if piece.author), len(text))
+    written += (Pasted(start, end, "") for start, end in borrowed(text[:mail]))
+    found: list[Pasted] = []
+    for piece in sorted(written, key=lambda one: (one.start, -one.end)):
+        start = max(piece.start, found[-1].end if found else 0)
+        if start < piece.end:
+            found.append(Pasted(start, piece.end, piece.author))
+    return tuple(found)
+
+
+def own_text(text: str, pieces: Iterable[Pasted]) -> str:
+    """What the speaker of a turn says in it: its text with blanks for the pieces, all else in its place."""
+    for piece in pieces:
+        text = f"{text[: piece.start]}{' ' * (piece.end - piece.start)}{text[piece.end :]}"
+    return text
 
 
 def body_of(piece: str) -> str:

@@ -27,7 +27,7 @@ class WindowTurn:
     occurred_at: datetime
     """Aware, in the session's time zone."""
     pasted: tuple[Pasted, ...] = ()
-    """The pieces of ``text`` that somebody else wrote."""
+    """The pieces of ``text`` that say nothing of the speaker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ ADVERBS = (
     "|probably|definitely|honestly|already|now|sometimes|never|ever|absolutely|totally|mostly"
     "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of|no longer"
 )
-_QUOTED = re.compile(r'("[^"]{1,400}"|“[^”]{1,400}”)')
+_QUOTED = re.compile(r"""(["“„«»‹][^"“”„«»‹›]{1,400}["”“«»›]|(?<!\w)'(?=[A-Z])(?:[^'\n]|'(?=\w)){3,400}'(?!\w))""")
 _PERSON = re.compile(
     r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|(?<!no )(?<!que )[Mm]e(?!\s+(?:gusta|encanta|llamo|parece|duele|da"
     r"|voy|siento|alegro|acuerdo|quedo))|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
@@ -153,5 +153,5 @@ def is_certain(sentence: str) -> bool:
 
 
 def without_quotes(sentence: str) -> str:
-    """The sentence with double-quoted speech blanked, every other character in its place."""
+    """The sentence with quoted speech blanked, every other character in its place."""
     return _QUOTED.sub(lambda found: "·" * len(found.group()), sentence)

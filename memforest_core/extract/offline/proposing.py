@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from memforest_core.domain.borrowed import ASKS_FOR_TEXT
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin
@@ -91,11 +92,11 @@ def _dates_of(body: str, states: Sequence[State]) -> list[str]:
     return [_dates(body[start:end]) or shared for start, end in pairwise(starts)]
 
 
-def _foreign(turn: WindowTurn, text: str, name: str) -> Iterator[_Draft]:
+def _as_it_is(turn: WindowTurn, text: str, opening: str, subject: str) -> Iterator[_Draft]:
     for piece in packed(text, MAX_SHORT_CHARS):
         if any(char.isalnum() for char in piece):
-            said = cut(f"{speaker(name)} said: {clean(piece).strip()}", MAX_TEXT)
-            yield _draft(turn, said, piece, subject=name, when=_dates(clean(piece)))
+            said = cut(f"{opening}: {clean(piece).strip()}", MAX_TEXT)
+            yield _draft(turn, said, piece, subject=subject, when=_dates(clean(piece)))
 
 
 def _draft(
@@ -137,15 +138,12 @@ def _draft(
 
 def _body(sentence: str) -> str:
     """What a sentence tells, in the speaker's words; empty when it tells nothing."""
-    if skipping.is_chat(sentence):
-        return ""
-    if skipping.is_question(sentence):
-        return skipping.said_before_asking(sentence)
     body = skipping.without_lead_in(sentence)
-    if skipping.is_chat(body):
-        return ""
-    if skipping.is_question(body):
-        return skipping.said_before_asking(body)
+    for said in (sentence, body):
+        if skipping.is_chat(said) or ASKS_FOR_TEXT.match(said):
+            return ""
+        if skipping.is_question(said):
+            return skipping.said_before_asking(said)
     if skipping.is_request(body) and not skipping.tells_of_speaker(body):
         return ""
     return body
@@ -212,6 +210,8 @@ def _from_turn(turn: WindowTurn, window: Window, known: Collection[str], earlier
             writer = name if piece.author.casefold() == name.casefold() else cut(clean(piece.author), MAX_LABEL)
             words = body_of(turn.text[piece.start : piece.end])
             yield from _from_words(turn, words, writer, window, known, [], own=False)
+        else:
+            yield from _as_it_is(turn, turn.text[piece.start : piece.end], f"{speaker(name)} sent the text", "")
         at = piece.end
     yield from _from_words(turn, turn.text[at:], name, window, known, earlier)
 
@@ -230,7 +230,7 @@ def _from_words(
     listener = addressed(turn, window) if own else None
     found = list(sentences(text))
     if found and not is_english(text):
-        yield from _foreign(turn, text, name)
+        yield from _as_it_is(turn, text, f"{speaker(name)} said", name)
         return
     for sentence in found:
         named = sentence if window.people is None else told(sentence, window.people)

@@ -52,6 +52,7 @@ _SAID_THEN_ASKED = re.compile(
     r"|right|isn['’]t|don['’]t|will|you know)\b[^?]*\?+\W*$",
     re.IGNORECASE,
 )
+_ASKED_THEN_SAID = re.compile(r"[^,;—?]{6,120}[,;—]\s*(?P<said>(?:I|i|we|We|my|My)\b[^?]{8,})")
 _REQUEST = re.compile(
     r"(?:(?:please|pls|kindly)\b|(?:can|could|would|will) you\b|help me\b|tell me\b|give me\b"
     r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b|let['’]s see"
@@ -85,8 +86,8 @@ def is_question(sentence: str) -> bool:
 
 
 def said_before_asking(sentence: str) -> str:
-    """The statement about the speaker in front of a question, or nothing."""
-    found = _SAID_THEN_ASKED.match(sentence)
+    """The statement about the speaker in front of a question, or after it, or nothing."""
+    found = _SAID_THEN_ASKED.match(sentence) or _ASKED_THEN_SAID.fullmatch(sentence)
     if found is None:
         return ""
     said = found["said"].strip()
