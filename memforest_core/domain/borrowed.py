@@ -34,9 +34,10 @@ _ANNOUNCED = (
     rf"(?:(?:I(?:['’]d\slike|\swant|\sneed)\sto\s)?{_PLEASE}(?:{_ON_A_TEXT}|{_FOR_A_TEXT}|(?:repeat|say|type|echo)\b)"
     rf"|(?:here(?:['’]s|\sis|\sare)|(?:this|these|below)\s(?:is|are)|see){_OWN}{_OBJECT}{_TEXT}\b)[^\n:.!?]{{0,120}}{_COLON}"
     rf"|{_PLEASE}{_ON_A_TEXT}[^\n:.!?]{{0,120}}(?:(?:(?<=\bthis)|(?<=this\ssentence)|(?<=this\stext))[.!?]+\s+()|[.!?]*\s*\n\s*())"
-    r"|(?:(?:song|example|sample|source|system|short)\s)?(?:lyrics|poem|song|verse|chorus|quote|excerpt|passage|article|transcript|translation|caption"
+    r"|(?:(?:for\s)?(?:the|this|my|an?)\s)?(?:(?:song|example|sample|source|system|short|grammar)\s)?(?:quiz|exercise|riddle|lyrics|poem|song|verse|chorus|quote|excerpt|passage|article|transcript|translation|caption"
     r"|dialog(?:ue)?|headline|prompt|sample|snippet|sentence|paragraph|letter|essay|draft|screenplay|script|monologue|joke|fiction|persona|character"
-    rf"|(?:grammar|spell)\s?check|scenario|hypothetical|meme|tweet|speech|proverb|motto)(?:\s(?:of|by|from|about|for)\b[^\n:.!?]{{0,60}})?{_COLON}"
+    rf"|(?:grammar|spell)\s?check|scenario|hypothetical|meme|tweet|speech|proverb|motto)(?:\s(?:of|by|from|about|for|in)\b[^\n:.!?]{{0,60}})?{_COLON}"
+    r"|()(?:dear\s(?:sir|madam|mr|ms|mrs|hiring|team|customer)\b[^\n]{0,40},|to\swhom\sit\smay\sconcern)"
 )
 _PLAYED = (
     rf"(){_PLEASE}(?:pretend|act\s(?:as|like)|role-?\s?play|play\sthe\s(?:role|part)|imagine\s(?:that\s)?you|in\scharacter|from\snow\son,?\syou\sare"

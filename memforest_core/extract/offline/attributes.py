@@ -72,7 +72,7 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
             )
             if own.relation:
                 states.insert(0, State(speaker, own.relation, own.name, at, own.end, own.text))
-        elif not states and (at == 0 or not joined):
+        elif not states and not joined:
             shown = _HERE.match(sentence, at)
             words = _HERE.sub(r"\g<what>", sentence[at:], count=1) if shown else sentence[at:]
             states = _without_subject(sentence, at, words, Subject(speaker, at, "I"), bare=shown is None)
@@ -90,7 +90,8 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
 
 def _heads(sentence: str) -> Iterator[tuple[int, bool]]:
     """Where clauses may begin, and whether a word or a comma joins them to what is before."""
-    first = _FILLER.match(sentence)
+    bullet = re.match(r"(?:\s*[*•>-]\s+)*", sentence)
+    first = _FILLER.match(sentence, bullet.end() if bullet else 0)
     yield (first.end() if first else 0), False
     for found in _HEAD.finditer(sentence):
         filler = _FILLER.match(sentence, found.end())
