@@ -301,12 +301,13 @@ class ReduceSettings(Group):
     """Canonicalization and routing. The cosines belong to an embedding model (artifact values)."""
 
     batch_cells: int = Field(default=256, ge=1)
-    near_duplicate: float = Field(default=0.93, ge=0, le=1)
+    near_duplicate: float = Field(default=0.65, ge=0, le=1)
+    """From this cosine on two facts are compared: they are one if their wording certainly says the same."""
     judge_duplicates: bool = False
-    """Ask the chat model of ``llm.summarize`` whether facts a little less alike say the same: at most 4 pairs a batch,
-    and none that differ in whom or what they are about, time, number or state."""
+    """Ask the chat model of ``llm.summarize`` whether facts that differ in small words ("at", "have") say the same: at
+    most 4 pairs a batch."""
     near_ask: float = Field(default=0.85, ge=0, le=1)
-    """From this cosine up to ``near_duplicate``."""
+    """From this cosine on."""
     entity_min_facts: int = Field(default=3, ge=1)
     entity_min_sessions: int = Field(default=2, ge=1)
     scene_assign: float = Field(default=0.70, ge=0, le=1)

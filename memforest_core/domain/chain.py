@@ -277,7 +277,8 @@ def _value_key(statement: Statement) -> str:
 
 
 def _has_digit(text: str) -> bool:
-    return any(char.isdigit() for char in text)
+    """Or a sign that tells values apart: A+ and A-, C and C++."""
+    return any(char.isdigit() or char in "+#" for char in text) or text.rstrip().endswith("-")
 
 
 def _alike(one: str, other: str) -> bool:

@@ -18,6 +18,8 @@ LOOP_WORDS = 16
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
+_EXPONENT = re.compile(r"(?<=\d)[⁰¹²³⁴-⁹⁻]+")
+_INCHES = re.compile(r"""[^"'][^"]*\d["']$""")
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0903\u093a-\u094f"
     "\u0951-\u0957\u0962\u0963\u0980-\u0983\u09bc-\u09d7\u0a01-\u0a51\u0a70-\u0a75\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57"
@@ -72,10 +74,14 @@ def clean(text: str) -> str:
 
 
 def normalize_statement(text: str) -> str:
-    """The surface form that exact duplicates share: case, spacing, quotes and the final stop do not count."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    """The surface form that exact duplicates share: case, spacing, quotes and the final stop do not count.
+
+    An exponent stays one, and so do feet and inches at the end.
+    """
+    folded = unicodedata.normalize("NFKC", _EXPONENT.sub(r"^\g<0>", text)).casefold()
     folded = folded.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"'})
-    return _SPACES.sub(" ", folded).strip(" \"'").rstrip(" \"'.!…")
+    folded = _SPACES.sub(" ", folded).strip().rstrip(" .!…")
+    return folded if _INCHES.match(folded) else folded.strip(" \"'").rstrip(" \"'.!…")
 
 
 def normalize_name(text: str) -> str:

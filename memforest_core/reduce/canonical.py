@@ -102,8 +102,8 @@ def _named(
 ) -> FactId | None:
     """The fact that a model says is the same, if it may be."""
     same = judged.get(exact) if judged else None
-    may = (known.id for known in near if known.id == same and mergeable(known.statement, item.candidate.statement))
-    return next(may, None)
+    said = item.candidate.statement
+    return next((one.id for one in near if one.id == same and mergeable(one.statement, said, judged=True)), None)
 
 
 def exact_ids(forest: ForestId, incoming: Sequence[Incoming]) -> list[FactId]:

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from memforest_core.domain.facts import Change, Statement
 from memforest_core.domain.ids import FactId, ForestId, fact_id
-from memforest_core.domain.text import normalize_name, normalize_statement, numbers
+from memforest_core.domain.text import normalize_name, normalize_statement
 from memforest_core.domain.times import Precision, TimeSpan
+from memforest_core.domain.wording import same_wording
 
 
 def identity_span(statement: Statement) -> TimeSpan:
@@ -32,17 +33,36 @@ def identify(forest: ForestId, statement: Statement) -> tuple[FactId, str]:
     return fact_id(forest, normalized, ends[0], ends[1]), normalized
 
 
-def mergeable(one: Statement, other: Statement) -> bool:
-    """Whether two statements of nearly the same wording may be one fact: nothing that matters differs."""
+def mergeable(one: Statement, other: Statement, *, judged: bool = False) -> bool:
+    """Whether two statements may be one fact: they say the same of the same, at the same time.
+
+    ``judged``: as far as a chat model may decide, see ``same_wording``.
+    """
     if identity_span(one) != identity_span(other):
         return False
     if (one.polarity, one.modality, one.verbatim) != (other.polarity, other.modality, other.verbatim):
         return False
-    if one.attribute != other.attribute or one.change is not other.change:
+    if one.change is not other.change or normalize_name(one.speaker) != normalize_name(other.speaker):
         return False
-    for left, right in ((one.subject, other.subject), (one.value, other.value), (one.speaker, other.speaker)):
-        if normalize_name(left) != normalize_name(right):
-            return False
-    if {normalize_name(name) for name in one.entities} != {normalize_name(name) for name in other.entities}:
+    if not (_alike(one.attribute, other.attribute) and _alike(one.value, other.value)):
         return False
-    return numbers(one.text) == numbers(other.text)
+    if one.attribute and not _alike(one.subject, other.subject):
+        return False
+    mine, theirs = _names(one), _names(other)
+    # Without a state a name may be left out of the list where the sentence has it, never where a pronoun stands for it.
+    if mine != theirs and (one.attribute or not (_has(one.text, mine - theirs) and _has(other.text, theirs - mine))):
+        return False
+    texts = (said.text.removeprefix(f"{said.speaker} said: ") for said in (one, other))
+    return same_wording(*texts, judged=judged)
+
+
+def _alike(one: str, other: str) -> bool:
+    return normalize_name(one) == normalize_name(other) or same_wording(one, other)
+
+
+def _names(said: Statement) -> frozenset[str]:
+    return frozenset(map(normalize_name, said.entities if said.attribute else (said.subject, *said.entities)))
+
+
+def _has(text: str, names: frozenset[str]) -> bool:
+    return all(f" {name} " in f" {normalize_name(text)} " for name in names if name)

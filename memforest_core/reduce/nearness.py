@@ -19,11 +19,8 @@ from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import Telemetry
 
-NEAR_LIMIT = 5
-"""Near duplicates looked at per candidate."""
-
-JUDGED_LIMIT = 8
-"""Of these nearest facts of a candidate those are judged that are no near duplicates."""
+NEAR_LIMIT = 8
+"""Nearest facts of a candidate that are compared with it."""
 
 
 Close = tuple[float, Statement, FactId]
@@ -56,7 +53,7 @@ class Nearness:
         """Facts close to the batch's candidates, looked up before the lock; None when the index is away."""
         where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
         rules = settings.reduce
-        most = max(NEAR_LIMIT, JUDGED_LIMIT if rules.judge_duplicates else 0, rules.scene_neighbours)
+        most = max(NEAR_LIMIT, rules.scene_neighbours)
         asked = [item for cell in batch.cells for item in cell.candidates if item.vector is not None]
         queries = [IndexQuery(item.vector, where, most) for item in asked if item.vector is not None]
         if not queries:
@@ -74,8 +71,8 @@ class Nearness:
         close = [
             (hit.score, item.candidate.statement, FactId(hit.id))
             for item, hits in zip(asked, found, strict=True)
-            for hit in islice(hits, JUDGED_LIMIT)
-            if rules.near_ask <= hit.score < rules.near_duplicate
+            for hit in islice(hits, NEAR_LIMIT)
+            if hit.score >= rules.near_ask
         ]
         return self._judged(tenant, batch.forest_id, near, sorted(close, key=_closest), self.judge) if close else near
 
@@ -90,8 +87,9 @@ class Nearness:
         pairs: dict[Hashable, tuple[str, str]] = {}
         for _, said, fact in close:
             key = (exact[id(said)], fact)
-            may = fact in known and key[0] not in stored and mergeable(known[fact], said)
-            if may and len(pairs) < MOST_PAIRS:
+            if fact not in known or key[0] in stored or mergeable(known[fact], said):
+                continue
+            if mergeable(known[fact], said, judged=True) and len(pairs) < MOST_PAIRS:
                 pairs.setdefault(key, (said.text, known[fact].text))
         if not pairs:
             return near

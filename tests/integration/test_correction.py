@@ -488,9 +488,9 @@ def test_nothing_new_is_merged_into_what_is_wrong(ines: Stack) -> None:
         ines.runtime.extract()
         return reduction.run_one(ines.tenant).new_facts
 
-    assert said("like", "I live in Bergen with my cousin now.") == 0
+    assert said("like", "I just live in Bergen with my cousin.") == 0
     correct(ines, "Bergen", value="Oslo")
-    assert said("alike", "I live in Bergen with my dear cousin.") == 1
+    assert said("alike", "I actually live in Bergen with my cousin.") == 1
 
 
 def sentences(pipeline: Stack, index: VectorIndex | None = None) -> RecallService:

@@ -12,6 +12,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.identity import mergeable
+from memforest_core.reduce.nearness import NEAR_LIMIT
 from memforest_core.transfer.merge.rows.merging import MergeRows
 
 PAGE = 2_000
@@ -20,8 +21,6 @@ COMPARED_FACTS = 20_000
 """A target of up to this many facts is compared in this process, vector by vector: what was just merged is not in the
 index yet. A larger one is searched through the index, and its newest facts are compared beside it."""
 UNSEEN_LIMIT = 2_000
-NEAR_LIMIT = 5
-"""Near duplicates looked at per fact."""
 SEARCHED_AT_ONCE = 100
 
 
@@ -117,13 +116,13 @@ class Comparison:
 
 
 def _close(theirs: _Facts, vectors: Vectors, threshold: float) -> list[list[tuple[float, FactId]]]:
-    """For each vector those of the facts that are at least as close as the threshold (cosine)."""
+    """For each vector the nearest of the facts, at least as close as the threshold (cosine)."""
     close: list[list[tuple[float, FactId]]] = [[] for _ in vectors]
     facts, known = theirs
     if known.shape[1] != vectors.shape[1]:
         return close
     scores = vectors @ known.T
-    rows, columns = np.nonzero(scores >= threshold)
-    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-        close[row].append((float(scores[row, column]), facts[column]))
+    for mine, row in zip(close, scores, strict=True):
+        nearest = np.argpartition(-row, min(NEAR_LIMIT, len(facts)) - 1)[:NEAR_LIMIT]
+        mine += [(float(row[at]), facts[at]) for at in nearest.tolist() if row[at] >= threshold]
     return close

@@ -40,7 +40,7 @@ def test_programs_get_thresholds_figures_and_what_to_compare_with() -> None:
     assert found["model"] == "wordllama-256"
     assert min(found["pairs"].values()) >= 60
     assert set(found["figures"]) == {"derived", "in_force", "artifact"}
-    assert found["artifact"]["near_duplicate"] == 0.93
+    assert found["artifact"]["near_duplicate"] == 0.65
     assert found["figures"]["derived"]["precision"] >= found["precision"] == 0.99
     assert found["written"] is None
 
@@ -79,7 +79,7 @@ def test_a_new_file_has_the_settings_and_their_model(tmp_path: Path) -> None:
     remark, *lines = target.read_text().splitlines()
     assert "wordllama-256" in remark
     assert lines == [f"{name}={value}" for name, value in derived().items()]
-    assert "NEAR_DUPLICATE: 0.93 → " in result.stdout
+    assert "NEAR_DUPLICATE: 0.65 → " in result.stdout
     assert list(tmp_path.iterdir()) == [target]
 
 

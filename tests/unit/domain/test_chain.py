@@ -278,3 +278,9 @@ def test_every_way_to_write_it_is_looked_for(given: str) -> None:
 @pytest.mark.parametrize("name", sorted(SINGLE_VALUED))
 def test_the_known_names_mean_themselves(name: str) -> None:
     assert canonical(name) == name or canonical(name) in SINGLE_VALUED
+
+
+@pytest.mark.parametrize("one, other", [("A+", "A-"), ("C", "C++"), ("C++", "C#"), ("-5", "5")])
+def test_values_that_differ_in_a_sign_are_two_states(one: str, other: str) -> None:
+    states = chain(said(one, 1, attribute="possession"), said(other, 2, attribute="possession"), attribute="possession")
+    assert [state.statement.value for state in states] == [one, other]

@@ -55,6 +55,10 @@ class TestNormalizeStatement:
             ("The race is on May 8.", "The race is on May 18."),
             ("Bob has a dog.", "Bob has the dog."),
             ("It is over.", "Is it over?"),
+            ("The dose is +5.", "The dose is -5."),
+            ("The switch is on.", "The switch is off."),
+            ("They counted 10⁵.", "They counted 105."),
+            ("The pipe is 5'.", 'The pipe is 5".'),
         ],
     )
     def test_numbers_dates_negations_and_words_do(self, one: str, other: str) -> None:

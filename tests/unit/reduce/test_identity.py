@@ -97,3 +97,31 @@ def test_nothing_merges_that_differs_in_what_matters(other: tuple[str, Statement
 def test_numbers_compare_by_value() -> None:
     assert mergeable(statement("Bob has 3 dogs."), statement("Bob owns three dogs."))
     assert not mergeable(statement("Bob has 3 dogs."), statement("Bob has 4 dogs."))
+
+
+CALLED = statement("Ana called Ben.", attribute="", value="", subject="Ana", entities=("Ben",))
+
+
+def test_a_name_that_the_sentence_has_may_be_the_subject_of_the_one_and_an_entity_of_the_other() -> None:
+    passive = replace(CALLED, text="Ben was called by Ana.", subject="Ben", entities=())
+    assert mergeable(CALLED, passive)
+    assert not mergeable(CALLED, replace(passive, subject="Eva"))
+    assert not mergeable(replace(CALLED, attribute="call"), replace(passive, attribute="call"))
+
+
+def test_a_pronoun_is_whom_the_statement_is_about() -> None:
+    she = replace(CALLED, text="She bought a car.", entities=())
+    assert mergeable(she, replace(she, text="She purchased a car."))
+    assert not mergeable(she, replace(she, text="She purchased a car.", subject="Eva"))
+
+
+def test_what_a_speaker_is_quoted_with_is_what_the_speaker_says() -> None:
+    quoted = replace(CALLED, text=f"{CALLED.speaker} said: Ana phoned Ben.", subject=CALLED.speaker)
+    assert mergeable(CALLED, quoted)
+    assert not mergeable(CALLED, replace(quoted, text="Eva said: Ana phoned Ben."))
+
+
+def test_synonyms_may_be_values() -> None:
+    flat = statement("Bob moved into a big flat.", value="big flat")
+    assert mergeable(flat, statement("Bob moved into a large apartment.", value="a large apartment"))
+    assert not mergeable(flat, statement("Bob moved into a large apartment.", value="a small apartment"))

@@ -1,0 +1,37 @@
+"""Sentences that say the same in other words, and sentences that only sound alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest_core.domain.wording import same_wording
+from tests.support.wordings import DIFFERENT, SAME, Pairs
+
+
+def pairs(families: Pairs) -> list[object]:
+    return [pytest.param(*pair, id=f"{family}: {pair[0]}") for family, some in families.items() for pair in some]
+
+
+@pytest.mark.parametrize("one, other", pairs(DIFFERENT))
+def test_what_differs_in_what_it_says_is_told_apart(one: str, other: str) -> None:
+    assert not same_wording(one, other)
+    assert not same_wording(other, one)
+
+
+@pytest.mark.parametrize("one, other", pairs(SAME))
+def test_what_differs_only_in_how_it_says_it_is_the_same(one: str, other: str) -> None:
+    assert same_wording(one, other)
+    assert same_wording(other, one)
+
+
+@pytest.mark.parametrize("word", ["left", "off", "never", "Ana", "14", "might", "without", "weekly"])
+def test_a_word_that_no_table_knows_is_enough_to_tell_sentences_apart(word: str) -> None:
+    assert not same_wording(f"Kim {word} the station on Monday.", "Kim reached the station on Monday.")
+    assert not same_wording(f"Kim reached {word} the station on Monday.", "Kim reached the station on Monday.")
+
+
+def test_a_model_is_shown_what_differs_in_small_words_only() -> None:
+    painted, again = "We painted the boat by the lake.", "We have painted the boat at the lake."
+    assert not same_wording(painted, again)
+    assert same_wording(painted, again, judged=True)
+    assert not any(same_wording(*pair, judged=True) for pair in DIFFERENT["opposites"])
