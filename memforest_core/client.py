@@ -133,6 +133,7 @@ class MemForestClient:
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
         channel: str | None = None,
+        time_zone: str | None = None,
         backfill: bool = False,
         transaction: Connection | None = None,
         trace: str | None = None,
@@ -146,7 +147,8 @@ class MemForestClient:
         ``started_at`` is the time of turns without one (ISO 8601, unix seconds or a datetime; now unless given).
         ``display_name`` is what an owner is called whose id is no name; it stays until another is given. ``metadata``
         are the session's own fields (JSON values), by which recall can filter, ``channel`` is where it takes place (at
-        most 200 characters), to which recall can be bounded; given again, they replace the former.
+        most 200 characters), to which recall can be bounded; given again, they replace the former. So does
+        ``time_zone`` (an IANA name): where the session's speakers are, and a new owner; otherwise the owner's zone.
         ``backfill`` puts the session behind live ones. ``transaction`` is an open SQLAlchemy connection (or ORM
         session) whose commit then stores the session together with the app's own data; it can't be waited for.
         ``trace`` is the W3C traceparent to follow a new session under. A full queue refuses; with ``room_timeout_s``
@@ -170,6 +172,7 @@ class MemForestClient:
                     display_name=display_name,
                     metadata=metadata,
                     channel=channel,
+                    time_zone=time_zone,
                     lane=lane,
                     joined=transaction,
                     trace=own,
@@ -192,6 +195,7 @@ class MemForestClient:
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
         channel: str | None = None,
+        time_zone: str | None = None,
         close: bool = False,
         transaction: Connection | None = None,
         trace: str | None = None,
@@ -219,6 +223,7 @@ class MemForestClient:
                 display_name=display_name,
                 metadata=metadata,
                 channel=channel,
+                time_zone=time_zone,
                 close=closes,
                 joined=transaction,
                 trace=own,

@@ -86,7 +86,7 @@ def ingest(
         typer.Argument(
             metavar="FILE",
             help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
-            ' "channel"?}; or an export as --format lists them; - reads stdin.',
+            ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
         ),
     ],
     format_: Annotated[
@@ -113,6 +113,12 @@ def ingest(
     display_name: Annotated[
         str | None,
         typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the speakers are, such as Europe/Paris; lines may have their own.", show_default=False
+        ),
     ] = None,
     session: Annotated[
         str | None,
@@ -154,7 +160,7 @@ def ingest(
         progress = _progress(as_json)
         format_found, chunks = _recognized(format_, _chunks(source, progress), as_json)
         told = _Told(session, tuple(columns or ()), None if file == "-" else Path(file))
-        items = (_called(item, owner, display_name) for item in _items(format_found, chunks, owner, told))
+        items = (_called(item, owner, display_name, time_zone) for item in _items(format_found, chunks, owner, told))
         report = Report(format_found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
             sessions: list[tuple[str, str]] = []
@@ -207,11 +213,12 @@ def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
         yield chunk
 
 
-def _called(item: Item, owner: str | None, display_name: str | None) -> Item:
-    """The item, with the name that its owner is called by if it is the given one."""
-    if display_name is None or not isinstance(item, Converted) or item.owner != owner:
+def _called(item: Item, owner: str | None, display_name: str | None, time_zone: str | None) -> Item:
+    """The item, with the name of its owner if that is the given one, and with the zone unless it has one."""
+    if not isinstance(item, Converted):
         return item
-    return replace(item, display_name=display_name)
+    name = display_name if display_name is not None and item.owner == owner else item.display_name
+    return replace(item, display_name=name, time_zone=item.time_zone or time_zone)
 
 
 def _recognized(
@@ -279,6 +286,7 @@ def _handed_over(
                         started_at=item.started_at,
                         display_name=item.display_name,
                         channel=item.channel,
+                        time_zone=item.time_zone,
                         backfill=backfill,
                         room_timeout_s=room_timeout_s,
                     )

@@ -24,8 +24,10 @@ from memforest_core.domain.turns import (
     checked_channel,
     checked_metadata,
     checked_name,
+    checked_zone,
     parse_timestamp,
     parse_turns,
+    utc_offset,
 )
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.messages import Queue
@@ -48,6 +50,13 @@ def zone(name: str) -> ZoneInfo:
         raise InvalidSettings(
             f"Set the time zone to an IANA name such as Europe/Paris; {name!r:.60} is not known."
         ) from None
+
+
+def _resumed(frame: SessionFrame, head: SessionHead, forest: ForestRef, given: ZoneInfo | None) -> SessionFrame:
+    """The frame of what is added to a session: in the session's own zone unless another is given."""
+    if given is not None or head.time_zone == frame.zone.key:
+        return frame
+    return replace(frame, zone=zone(head.time_zone), elsewhere=head.time_zone != forest.time_zone)
 
 
 class Acceptance:
@@ -95,6 +104,7 @@ class Acceptance:
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
         channel: str | None = None,
+        time_zone: str | None = None,
         lane: Lane = Lane.LIVE,
         joined: object | None = None,
         trace: str | None = None,
@@ -103,27 +113,28 @@ class Acceptance:
         """Store a session, or what is new of it, and wake extraction.
 
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
-        ``display_name`` is what the owner is called from now on, ``metadata`` and ``channel`` replace the session's,
-        ``trace`` is the W3C traceparent under which a new session is followed. The facts of a new session that is a
-        ``note`` are pinned when they are placed. Raises InvalidInput, SessionConflict, StoreUnavailable,
-        and QuotaExceeded while too much waits or too much came within a day. Without a broker work is
-        delayed, not refused.
+        ``display_name`` is what the owner is called from now on, ``metadata``, ``channel`` and ``time_zone`` replace
+        the session's, ``trace`` is the W3C traceparent under which a new session is followed. The facts of a new
+        session that is a ``note`` are pinned when they are placed. Raises InvalidInput, SessionConflict,
+        StoreUnavailable, and QuotaExceeded while too much waits or too much came within a day. Without a broker work
+        is delayed, not refused.
         """
         called = self._called(display_name)
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         about_session = self._about(metadata)
         channel = None if channel is None else checked_channel(channel)
+        given = None if time_zone is None else checked_zone(time_zone)
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
-            frame = self._frame(forest, owner, called, turns, started_at)
+            frame = self._frame(forest, owner, called, turns, started_at, given)
             parsed = parse_turns(turns, frame, self._limits)
-            forest = self._forest(rows, forest, owner, called)
+            forest = self._forest(rows, forest, frame, called)
             head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace, note=note)
-            rows.describe_session(head.id, about_session, channel)
+            rows.describe_session(head.id, about_session, channel, given.key if given else None)
             stored = [] if head.created else rows.turns(head.id)
             if stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
-                frame = replace(frame, started_at=head.started_at)
+                frame = replace(_resumed(frame, head, forest, given), started_at=head.started_at)
                 parsed = parse_turns(turns, frame, self._limits)
             for old, new in zip(stored, parsed, strict=False):
                 if not old.same_as(new):
@@ -155,6 +166,7 @@ class Acceptance:
         display_name: str | None = None,
         metadata: Mapping[str, object] | None = None,
         channel: str | None = None,
+        time_zone: str | None = None,
         close: bool = False,
         joined: object | None = None,
         trace: str | None = None,
@@ -165,18 +177,19 @@ class Acceptance:
         Without a ``session_id`` it goes to the session that runs. Raises as ``enqueue``.
         """
         owner, called = checked_name(owner, "owner"), self._called(display_name)
-        given = None if session_id is None else checked_name(session_id, "session_id")
+        asked = None if session_id is None else checked_name(session_id, "session_id")
         about_session = self._about(metadata)
         channel = None if channel is None else checked_channel(channel)
+        given = None if time_zone is None else checked_zone(time_zone)
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
-            frame = self._frame(forest, owner, called, [turn], None)
+            frame = self._frame(forest, owner, called, [turn], None, given)
             first = parse_turns([turn], frame, self._limits)[0]
-            forest = self._forest(rows, forest, owner, called)
-            name = given or session_for(rows.running, forest.id, first.occurred_at, self._session_gap)
+            forest = self._forest(rows, forest, frame, called)
+            name = asked or session_for(rows.running, forest.id, first.occurred_at, self._session_gap)
             head = rows.lock_session(forest, name, first.occurred_at, Lane.LIVE, trace)
-            rows.describe_session(head.id, about_session, channel)
-            frame = replace(frame, first_ordinal=head.turn_count)
+            rows.describe_session(head.id, about_session, channel, given.key if given else None)
+            frame = replace(_resumed(frame, head, forest, given), first_ordinal=head.turn_count)
             new = parse_turns([turn], frame, self._limits)
             if self._known(rows, head.id, new[0]):
                 new = []
@@ -238,9 +251,9 @@ class Acceptance:
     def _about(self, metadata: Mapping[str, object] | None) -> dict[str, object] | None:
         return None if metadata is None else checked_metadata(metadata, "The session", self._limits)
 
-    def _forest(self, rows: AcceptRows, forest: ForestRef | None, owner: str, called: str | None) -> ForestRef:
-        """The owner's forest, made when missing, under the name the owner is called by now."""
-        forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), self._zone.key)
+    def _forest(self, rows: AcceptRows, forest: ForestRef | None, frame: SessionFrame, called: str | None) -> ForestRef:
+        """The owner's forest, made in the session's zone when missing, under the name the owner is called by now."""
+        forest = forest or rows.ensure_forest(frame.owner, ForestId(uuid4()), frame.zone.key)
         if called is not None and called != forest.display_name:
             rows.set_display_name(forest, called)
         return forest
@@ -252,21 +265,26 @@ class Acceptance:
         called: str | None,
         turns: Sequence[object],
         started_at: object | None,
+        given: ZoneInfo | None,
     ) -> SessionFrame:
-        place = zone(forest.time_zone) if forest else self._zone
+        place = given or (zone(forest.time_zone) if forest else self._zone)
         name = called or (forest.display_name if forest else None)
-        return SessionFrame(owner, place, self._start(turns, place, started_at), display_name=name)
+        start, ahead = self._start(turns, place, started_at)
+        elsewhere = forest is not None and forest.time_zone != place.key
+        return SessionFrame(owner, place, start, display_name=name, utc_offset=ahead, elsewhere=elsewhere)
 
-    def _start(self, turns: Sequence[object], place: ZoneInfo, started_at: object | None) -> datetime:
-        """When a session begins: as given, at its first dated turn, or now. Raises InvalidInput."""
+    def _start(
+        self, turns: Sequence[object], place: ZoneInfo, started_at: object | None
+    ) -> tuple[datetime, int | None]:
+        """When a session begins: as given, at its first dated turn, or now; with its offset. Raises InvalidInput."""
         if started_at is not None:
-            return parse_timestamp(started_at, place, "started_at")
+            return parse_timestamp(started_at, place, "started_at"), utc_offset(started_at)
         if isinstance(turns, Sequence) and not isinstance(turns, str | bytes):
             for number, raw in enumerate(turns, start=1):
                 stamp = raw.get("timestamp") if isinstance(raw, Mapping) else None
                 if stamp is not None:
-                    return parse_timestamp(stamp, place, f"Turn {number}")
-        return self._now()
+                    return parse_timestamp(stamp, place, f"Turn {number}"), utc_offset(stamp)
+        return self._now(), None
 
     @staticmethod
     def _known(rows: AcceptRows, session: SessionId, turn: Turn) -> bool:

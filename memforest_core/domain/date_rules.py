@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
+from memforest_core.domain import date_words as words
 from memforest_core.domain import periods as cal
-from memforest_core.domain.date_words import (
-    COUNT,
-    DAY_NUMBER,
-    HOLIDAY,
-    MONTH,
-    SEASON,
-    UNIT,
-    VAGUE,
-    WEEKDAY,
-    YEAR,
-    count,
-    day_number,
-    month_number,
-    weekday_number,
-    year_number,
-)
 from memforest_core.domain.periods import DAY, WEEK, Period
 from memforest_core.domain.times import Precision
 
-_ORDINALS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": -1}
+_N, _U, _SHORT, _VAGUE = words.COUNT, words.UNIT, words.SHORT, words.VAGUE
+_DAY_NUMBER, _WEEKDAY_NAME, _MONTH_NAME, _YEAR = words.DAY_NUMBER, words.WEEKDAY, words.MONTH, rf"{words.YEAR}|'\d\d"
+_NTH = r"first|1st|second|2nd|third|3rd|fourth|4th|last"
+_HALF_DAYS = {"week": 3, "fortnight": 7, "month": 15, "year": 183, "decade": 1826}
+"""Half of each unit, in days."""
 _VAGUE_DAYS = {"day": (1, 7), "night": (1, 7), "week": (14, 42), "month": (60, 210), "year": (730, 2190)}
 """How many days ago "a few" units ago lies, at least and at most."""
 
@@ -37,10 +26,16 @@ class NoSuchDayError(ValueError):
 
 
 class Anchor(NamedTuple):
-    """The local day a phrase was said, and whether an open date is meant to lie ahead of it."""
+    """When a phrase was said by the sender's clock, and whether an open date lies ahead; None when nobody says."""
 
-    today: date
-    future: bool
+    now: datetime
+    """Without a zone."""
+    future: bool | None
+
+    @property
+    def today(self) -> date:
+        """The day it was said."""
+        return self.now.date()
 
 
 def _yearly(anchor: Anchor, make: Callable[[int], Period], which: str = "") -> Period:
@@ -69,15 +64,15 @@ def _nearest(anchor: Anchor, make: Callable[[int], Period]) -> Period:
             continue  # 29 February of a common year
     if anchor.future:
         found = [each for each in found if each.start >= anchor.today] or found
+    elif anchor.future is False:
+        found = [each for each in found if each.start <= anchor.today] or found
     if not found:
         raise ValueError("no such day")
     return min(found, key=lambda each: abs(each.start - anchor.today))
 
 
-def _iso(found: re.Match[str], anchor: Anchor) -> Period:
-    if found["d"] is None:
-        return cal.month(int(found["y"]), int(found["m"]))
-    return cal.day(date(int(found["y"]), int(found["m"]), int(found["d"])))
+def _month_of_year(found: re.Match[str], anchor: Anchor) -> Period:
+    return cal.month(int(found["y"]), int(found["m"]))
 
 
 def _numeric(found: re.Match[str], anchor: Anchor) -> Period:
@@ -86,28 +81,28 @@ def _numeric(found: re.Match[str], anchor: Anchor) -> Period:
     month, of_month = (second, first) if found["sep"] == "." or first > 12 else (first, second)
     if found["y"] is None:
         return _nearest(anchor, lambda year: cal.day(date(year, month, of_month)))
-    return cal.day(date(year_number(found["y"]), month, of_month))
+    return cal.day(date(words.year_number(found["y"]), month, of_month))
 
 
 def _month_day(found: re.Match[str], anchor: Anchor) -> Period:
-    number, first = month_number(found["m"]), day_number(found["d"])
-    last = day_number(found["to"]) if found["to"] else first
+    number, first = words.month_number(found["m"]), words.day_number(found["d"])
+    last = words.day_number(found["to"]) if found["to"] else first
 
     def make(year: int) -> Period:
         start, end = date(year, number, first), date(year, number, last) + DAY
         return Period(start, end, Precision.DAY)
 
     if found["y"]:
-        return make(year_number(found["y"]))
+        return make(words.year_number(found["y"]))
     if found["which"]:
         return _yearly(anchor, make, found["which"])
     return _nearest(anchor, make)
 
 
 def _month(found: re.Match[str], anchor: Anchor) -> Period:
-    number = month_number(found["m"])
+    number = words.month_number(found["m"])
     if found["y"]:
-        return cal.month(year_number(found["y"]), number)
+        return cal.month(words.year_number(found["y"]), number)
     which = found["which"] or ""
     if which in {"last", "past", "this past"}:
         # In June, "last May" is the one just over.
@@ -117,7 +112,7 @@ def _month(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _season(found: re.Match[str], anchor: Anchor) -> Period:
     if found["y"]:
-        return cal.season(found["s"], year_number(found["y"]))
+        return cal.season(found["s"], words.year_number(found["y"]))
     if found["which"] == "this":
         # The running one, else that of the calendar year.
         before = cal.season(found["s"], anchor.today.year - 1)
@@ -129,7 +124,7 @@ def _season(found: re.Match[str], anchor: Anchor) -> Period:
 def _holiday(found: re.Match[str], anchor: Anchor) -> Period:
     name = found["h"]
     if found["y"]:
-        named = cal.holiday(name, year_number(found["y"]))
+        named = cal.holiday(name, words.year_number(found["y"]))
     else:
         named = _yearly(anchor, lambda year: cal.holiday(name, year), found["which"] or "")
     if found["over"]:
@@ -138,26 +133,37 @@ def _holiday(found: re.Match[str], anchor: Anchor) -> Period:
 
 
 def _relative_day(found: re.Match[str], anchor: Anchor) -> Period:
-    word = found["w"]
-    shift = 0
-    if word.startswith(("yesterday", "last night")):
-        shift = -1
-    elif word.startswith("tomorrow"):
-        shift = 1
-    if found["beyond"]:
-        shift *= 2
+    shifts = {"yesterday": -1, "last night": -1, "the night before last": -2, "tomorrow": 1}
+    shift = shifts.get(found["w"], 0) * (2 if found["beyond"] else 1)
     return cal.day(anchor.today + shift * DAY)
 
 
 def _weekday(found: re.Match[str], anchor: Anchor) -> Period:
-    weekday, which = weekday_number(found["wd"]), found["which"] or ""
+    weekday, which = words.weekday_number(found["wd"]), found["which"] or ""
     today = anchor.today
     back = (today.weekday() - weekday) % 7
     if which in {"next", "the following"}:
         return cal.day(cal.week_of(today).start + WEEK + weekday * DAY)
-    if which in {"this", "coming", "this coming", "upcoming"} or (anchor.future and not which):
+    if which in {"this", "coming", "this coming", "upcoming"} or (anchor.future and not which and not found["twice"]):
         return cal.day(today + (-back % 7) * DAY)
-    return cal.day(today - (back or 7) * DAY)
+    return cal.day(today - (back or 7) * DAY - (7 if found["twice"] else 0) * DAY)
+
+
+def _part(phrase: str, anchor: Anchor, precision: Precision | None = None) -> Period:
+    """What a part of a phrase names. Raises ValueError when that is nothing, or not with this precision."""
+    found = read(phrase, anchor)
+    if found is None or precision not in (None, found.precision):
+        raise ValueError("not such a date")
+    return found
+
+
+def _within(found: re.Match[str], anchor: Anchor) -> Period:
+    """A weekday of a week, or a day of a month: "Friday next week", "the 3rd of next month"."""
+    first = _part(found["of"], anchor).start
+    weekday = found["wd"]
+    return cal.day(
+        first + words.weekday_number(weekday) * DAY if weekday else first.replace(day=words.day_number(found["d"]))
+    )
 
 
 def _span(found: re.Match[str], anchor: Anchor) -> Period:
@@ -166,7 +172,7 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
     step = 0
     if which in {"last", "past", "previous"} or (which == "this past" and unit != "weekend"):
         step = -1
-    elif which in {"next", "coming", "following"}:
+    elif which in {"next", "coming", "following"} or (which == "this coming" and unit != "weekend"):
         step = 1
     if found["twice"]:
         step = -2 if "last" in found["twice"] else 2
@@ -186,13 +192,29 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _ago(found: re.Match[str], anchor: Anchor) -> Period:
     back = -1 if found["ago"] else 1
-    return shifted(anchor.today, back * count(found["n"]), found["u"])
+    half = _HALF_DAYS.get(found["u"], 0) if found["half"] or found["more"] else 0
+    return _shifted(anchor.today + back * half * DAY, back * words.count(found["n"]), found["u"])
 
 
-def shifted(today: date, step: int, unit: str) -> Period:
+def _exactly(found: re.Match[str], anchor: Anchor) -> Period:
+    """So many days, weeks or years from a named day: "a week ago today", "two weeks from Monday"."""
+    first = _part(found["of"], anchor._replace(future=not found["ago"])).start
+    step = (-1 if found["ago"] else 1) * words.count(found["n"])
+    days = {"day": 1, "week": 7, "fortnight": 14}.get(found["u"])
+    return cal.day(first + step * days * DAY if days else first.replace(year=first.year + step))
+
+
+def _hours(found: re.Match[str], anchor: Anchor) -> Period:
+    """So many hours or minutes from now: the day that it was then by the sender's clock."""
+    named, half = found["n"], found["half"] or found["more"] or found["n"].startswith("half")
+    exact = re.fullmatch(words.COUNT, named)
+    number = words.count(named) if exact else 0 if half else 2 if "couple" in named else 3
+    step = timedelta(seconds=(number + bool(half) / 2) * words.SHORT_UNITS[found["u"]])
+    return cal.day((anchor.now - step if found["ago"] else anchor.now + step).date())
+
+
+def _shifted(today: date, step: int, unit: str) -> Period:
     """``step`` units from a day, as coarse as the unit. Raises ValueError and OverflowError out of the calendar."""
-    if unit == "hour":
-        return cal.day(today + timedelta(hours=step) if abs(step) >= 24 else today)
     if unit in {"day", "night"}:
         return cal.day(today + step * DAY)
     if unit in {"week", "fortnight"}:
@@ -212,7 +234,7 @@ def _vague_ago(found: re.Match[str], anchor: Anchor) -> Period:
     if "couple" in found["n"]:
         middle = {"day": 2, "night": 2, "week": 14, "month": 61, "year": 730}.get(found["u"], 0)
         least, most = middle * 2 // 3, middle * 3 // 2
-    precision = {"hour": Precision.DAY, "day": Precision.WEEK, "night": Precision.WEEK, "week": Precision.MONTH}
+    precision = {"day": Precision.WEEK, "night": Precision.WEEK, "week": Precision.MONTH}
     coarse = precision.get(found["u"], Precision.YEAR)
     if found["ago"]:
         return cal.days(anchor.today - most * DAY, anchor.today - least * DAY + DAY, coarse)
@@ -222,14 +244,14 @@ def _vague_ago(found: re.Match[str], anchor: Anchor) -> Period:
 def _lately(found: re.Match[str], anchor: Anchor) -> Period:
     """The last few days, the past two weeks: up to and with today."""
     unit_days = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}[found["u"]]
-    units = 4 if found["vague"] else count(found["n"] or "a")
+    units = 4 if found["vague"] else words.count(found["n"] or "a")
     coarse = {"day": Precision.WEEK, "night": Precision.WEEK, "week": Precision.MONTH}.get(found["u"], Precision.YEAR)
     return cal.days(anchor.today - units * unit_days * DAY, anchor.today + DAY, coarse)
 
 
 def _of_month(found: re.Match[str], anchor: Anchor) -> Period:
     """The 8th: the last one begun, or the next."""
-    wanted = day_number(found["d"])
+    wanted = words.day_number(found["d"])
     step = 1 if anchor.future else -1
     for months in range(3):
         first = cal.add_months(anchor.today, step * months)
@@ -243,86 +265,104 @@ def _of_month(found: re.Match[str], anchor: Anchor) -> Period:
 
 
 def _nth(found: re.Match[str], anchor: Anchor) -> Period:
-    whole = read(found["of"], anchor)
-    if whole is None or whole.precision is not Precision.MONTH:
-        raise ValueError("not a month")
-    unit = found["u"] if found["u"] in {"week", "weekend"} else list(cal.WEEKDAYS)[weekday_number(found["u"])]
-    return cal.nth_part(unit, _ORDINALS[found["nth"]], whole)
-
-
-def _week_with(found: re.Match[str], anchor: Anchor) -> Period:
-    inner = read(found["of"], anchor)
-    if inner is None or inner.precision is not Precision.DAY:
-        raise ValueError("not a day")
-    return cal.week_of(inner.start)
+    whole = _part(found["of"], anchor, Precision.MONTH)
+    unit = found["u"] if found["u"] in {"week", "weekend"} else list(cal.WEEKDAYS)[words.weekday_number(found["u"])]
+    return cal.nth_part(unit, -1 if found["nth"] == "last" else words.day_number(found["nth"]), whole)
 
 
 def _range(found: re.Match[str], anchor: Anchor) -> Period:
-    to = read(found["to"], anchor)
-    if to is None:
-        raise ValueError("not a range")
+    to = _part(found["to"], anchor)
     start = _range_start(found["from"], to, anchor)
     coarse = start.precision if start.end - start.start >= to.end - to.start else to.precision
     return Period(start.start, to.end, coarse)
 
 
 def _range_start(phrase: str, to: Period, anchor: Anchor) -> Period:
-    """The first end: as it stands, else with the year of the other end, or the year before that."""
-    for form in (f"{phrase} {to.start.year}", f"{phrase} {to.start.year - 1}", phrase):
-        start = read(form, anchor)
+    """The first end: with the year of the other end or the year before that, else as it is, the last one before it."""
+    ending = anchor._replace(now=datetime.combine(to.start, datetime.min.time()), future=False)
+    years = (f"{phrase} {to.start.year}", f"{phrase} {to.start.year - 1}")
+    for form, since in ((years[0], anchor), (years[1], anchor), (phrase, anchor), (phrase, ending)):
+        start = read(form, since)
         if start is not None and start.start < to.end:
             return start
     raise ValueError("not a range")
 
 
 _WHICH = r"(?P<which>last|next|this past|this coming|this|past|previous|coming|upcoming)?\s*"
-_DAYS = rf"(?P<d>{DAY_NUMBER})(?:\s?(?:-|–|to)\s?(?P<to>{DAY_NUMBER}))?"
-_IN_YEAR = rf"(?:,? (?:of |in )?(?P<y>{YEAR}|'\d\d))?"
+_DAYS = rf"(?P<d>{_DAY_NUMBER})(?:\s?(?:-|–|to|and|until)\s?(?:the )?(?P<to>{_DAY_NUMBER}))?"
+_IN_YEAR = rf"(?:,?[ -](?:of |in )?(?P<y>{_YEAR}))?"
+_HALF = r"(?P<half> and a half)?"
+_IN = r"(?P<in>in )?"
+_FAR = r"(?(in)(?:'s?)?(?: time)?|(?:(?P<ago> ago| back| earlier)| from now| hence))"
+_MORE = _HALF.replace("half>", "more>")
 _PART = r"(?: (?:morning|afternoon|evening|night|noon|lunchtime))?"
 
 Rule = tuple[re.Pattern[str], Callable[[re.Match[str], Anchor], Period]]
 RULES: tuple[Rule, ...] = tuple(
     (re.compile(pattern), handler)
     for pattern, handler in (
-        (r"(?P<y>\d{4})[-/](?P<m>\d\d?)(?:[-/](?P<d>\d\d?))?", _iso),
+        (
+            r"(?P<y>\d{4})(?P<sep>[-/.])(?P<m>\d\d?)(?P=sep)(?P<d>\d\d?)",
+            lambda found, _: cal.day(date(int(found["y"]), int(found["m"]), int(found["d"]))),
+        ),
+        (r"(?P<y>\d{4})[-/](?P<m>\d\d?)", _month_of_year),
+        (r"(?P<m>\d\d?)/(?P<y>\d{4})", _month_of_year),
         (r"(?P<a>\d\d?)(?P<sep>[/.-])(?P<b>\d\d?)(?:(?P=sep)(?P<y>\d{4}|\d\d))?", _numeric),
-        (rf"{_WHICH}(?P<m>{MONTH}) (?:the )?{_DAYS}{_IN_YEAR}{_PART}", _month_day),
-        (rf"{_WHICH}{_DAYS} (?:of )?(?P<m>{MONTH}){_IN_YEAR}{_PART}", _month_day),
-        (rf"{_WHICH}(?P<m>{MONTH}){_IN_YEAR}", _month),
-        (rf"(?P<y>{YEAR})", lambda found, _: cal.year(int(found["y"]))),
+        (rf"{_WHICH}(?P<m>{_MONTH_NAME}) (?:the )?{_DAYS}{_IN_YEAR}{_PART}", _month_day),
+        (
+            rf"(?:(?:from|between) )?(?:the )?{_WHICH}{_DAYS}[ -](?:of )?(?P<m>{_MONTH_NAME}){_IN_YEAR}{_PART}",
+            _month_day,
+        ),
+        (rf"{_WHICH}(?P<m>{_MONTH_NAME}){_IN_YEAR}", _month),
+        (rf"(?P<y>{_YEAR})", lambda found, _: cal.year(words.year_number(found["y"]))),
         (r"(?P<y>(?:1[5-9]|2[01])\d0)'?s", lambda found, _: cal.decade(int(found["y"]))),
         (r"'?(?P<y>[4-9]0)'?s", lambda found, _: cal.decade(1900 + int(found["y"]))),
-        (rf"{_WHICH}(?P<s>{SEASON}){_IN_YEAR}", _season),
-        (rf"(?P<over>over )?(?:the )?{_WHICH}(?P<h>{HOLIDAY})(?P<week> week)?{_IN_YEAR}{_PART}", _holiday),
+        (rf"{_WHICH}(?P<s>{words.SEASON}){_IN_YEAR}", _season),
+        (rf"(?P<over>over )?(?:the )?{_WHICH}(?P<h>{words.HOLIDAY})(?P<week> week)?{_IN_YEAR}{_PART}", _holiday),
         (
             r"(?P<beyond>(?:the )?day (?:before|after) )?(?P<w>yesterday|today|tomorrow|tonight|last night|this morning"
-            r"|this afternoon|this evening|earlier today|later today|right now|just now)(?:'s)?" + _PART,
+            r"|this afternoon|this evening|earlier today|later today|right now|just now|the night before last)(?:'s)?"
+            + _PART,
             _relative_day,
         ),
         (
             r"(?P<which>last|next|this past|this coming|this|past|coming|upcoming|the following)?\s*"
-            rf"(?P<wd>{WEEKDAY}){_PART}",
+            rf"(?:the )?(?P<wd>{_WEEKDAY_NAME})(?P<twice> before last)?{_PART}",
             _weekday,
         ),
         (
-            r"(?P<which>last|next|this past|this|the|past|previous|coming|following) "
+            rf"(?:(?P<wd>{_WEEKDAY_NAME})(?: of|,)?|(?P<d>{_DAY_NUMBER}) of)"
+            r" (?P<of>(?:last|this|next|the) (?(wd)week|month))",
+            _within,
+        ),
+        (rf"(?P<of>(?:last|this|next) week),?(?: on)? (?P<wd>{_WEEKDAY_NAME})", _within),
+        (
+            r"(?P<which>last|next|this past|this coming|this|the|past|previous|coming|following) "
             r"(?P<u>weekend|week|month|year|decade)"
             r"(?P<twice> before last| after next)?",
             _span,
         ),
-        (rf"(?P<n>{COUNT}) (?P<u>{UNIT})s?(?:(?P<ago> ago| back| earlier)| from now| hence)", _ago),
-        (rf"(?P<ago>)?in (?P<n>{COUNT}) (?P<u>day|week|fortnight|month|year|decade)s?(?:'s?)?(?: time)?", _ago),
-        (rf"(?P<n>{VAGUE}) (?P<u>{UNIT})s?(?P<ago> ago| back)", _vague_ago),
-        (rf"(?P<ago>)?in (?P<n>{VAGUE}) (?P<u>{UNIT})s?(?:'?)(?: time)?", _vague_ago),
+        (rf"{_IN}(?P<n>half an?|{_N}|{_VAGUE}){_HALF} (?P<u>{_SHORT})s?{_MORE}{_FAR}", _hours),
+        (rf"{_IN}(?P<n>{_N}){_HALF} (?P<u>{_U})s?{_MORE}{_FAR}", _ago),
+        (
+            rf"(?P<n>{_N}) (?P<u>day|week|fortnight|year)s?(?: from|(?P<ago> ago)(?: on)?)"
+            rf" (?P<of>today|yesterday|tomorrow|{_WEEKDAY_NAME})",
+            _exactly,
+        ),
+        (rf"{_IN}(?P<n>{_VAGUE}) (?P<u>{_U})s?{_FAR}", _vague_ago),
         (r"the other (?:day|night)", lambda _, anchor: cal.days(anchor.today - WEEK, anchor.today)),
         (
-            rf"(?:the )?(?:last|past) (?:(?P<vague>few|couple(?: of)?|several)|(?P<n>{COUNT}))"
+            rf"(?:the )?(?:last|past) (?:(?P<vague>few|couple(?: of)?|several)|(?P<n>{_N}))"
             r" (?P<u>day|night|week|month|year)s?",
             _lately,
         ),
         (r"(?:the )?(?P<d>[0-3]?\d(?:st|nd|rd|th))", _of_month),
-        (rf"(?:the )?(?P<nth>{'|'.join(_ORDINALS)}) (?P<u>weekend|week|{WEEKDAY}) (?:of|in) (?P<of>.+)", _nth),
-        (r"(?:the )?week (?:of|with) (?P<of>.+)", _week_with),
+        (rf"(?:the )?(?P<nth>{_NTH}) (?P<u>weekend|week|{_WEEKDAY_NAME}) (?:of|in) (?P<of>.+)", _nth),
+        (
+            r"(?:the )?week (?:of|with) (?P<of>.+)",
+            lambda found, at: cal.week_of(_part(found["of"], at, Precision.DAY).start),
+        ),
+        (rf"(?P<from>{words.YEAR})\s?[-–]\s?(?P<to>{words.YEAR})", _range),
         (r"between (?P<from>.+) and (?P<to>.+)", _range),
         (r"(?:from )?(?P<from>.+) (?:to|until|till|through) (?P<to>.+)", _range),
     )
@@ -332,7 +372,7 @@ _LEADING = re.compile(
     r"|starting|on|in|at|during|throughout|early|earlier|late|later|mid|middle of|start of|beginning of|end of|half of"
     r"|for|of|first half of|second half of|over)[ -])+"
 )
-_LEADING_WEEKDAY = re.compile(rf"{WEEKDAY},?(?: the)? (?=.*(?:\d|{MONTH}))")
+_LEADING_WEEKDAY = re.compile(rf"{_WEEKDAY_NAME},?(?: the)? (?!\d{{4}}$)(?=.*(?:\d|{_MONTH_NAME}))")
 
 
 def read(phrase: str, anchor: Anchor) -> Period | None:

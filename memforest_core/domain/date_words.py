@@ -21,7 +21,15 @@ UNIT = r"(?:hour|day|night|week|fortnight|month|year|decade)"
 COUNTS = {word: int(value) for word, value in NUMBER_WORDS.items()} | {"a": 1, "an": 1}
 COUNT = r"(?:\d{1,4}|" + "|".join(sorted(COUNTS, key=len, reverse=True)) + ")"
 VAGUE = r"(?:(?:a )?couple(?: of)?|(?:a |the )?few|several|some|many)"
-DAY_NUMBER = r"(?:[0-3]?\d)(?:st|nd|rd|th)?"
+SHORT_UNITS = {"hour": 3600, "hr": 3600, "minute": 60, "min": 60, "second": 1, "sec": 1}
+"""Units shorter than a day, in seconds."""
+SHORT = "(?:" + "|".join(SHORT_UNITS) + ")"
+_ORDINAL_WORDS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth
+    fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third
+    twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"""
+ORDINALS = {word: number for number, word in enumerate(_ORDINAL_WORDS.split(), start=1)}
+ORDINAL = "(?:" + "|".join(sorted(ORDINALS, key=len, reverse=True)) + ")"
+DAY_NUMBER = rf"(?:[0-3]?\d(?:st|nd|rd|th|\.(?= ))?|{ORDINAL})"
 YEAR = r"(?:(?:1[5-9]|2[01])\d\d)"
 
 
@@ -47,13 +55,13 @@ def count(word: str) -> int:
 
 
 def day_number(text: str) -> int:
-    """The day of a month such as "8th". Raises ValueError."""
-    return int(re.sub(r"\D", "", text))
+    """The day of a month such as "8th" or "eighth". Raises ValueError."""
+    return ORDINALS.get(text) or int(re.sub(r"\D", "", text))
 
 
 def year_number(text: str) -> int:
-    """A year of four digits, or of two, read as 1970 to 2069. Raises ValueError."""
+    """A year of four digits, or of two, read as 1950 to 2049. Raises ValueError."""
     digits = text.lstrip("'")
     if len(digits) == 4:
         return int(digits)
-    return 2000 + int(digits) if int(digits) < 70 else 1900 + int(digits)
+    return 2000 + int(digits) if int(digits) < 50 else 1900 + int(digits)

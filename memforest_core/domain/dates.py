@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.date_phrases import find_date_phrases
 from memforest_core.domain.date_rules import Anchor, NoSuchDayError, read
-from memforest_core.domain.date_words import COUNT, MONTH, UNIT, VAGUE, WEEKDAY
+from memforest_core.domain.date_words import COUNT, MONTH, SHORT, UNIT, VAGUE, WEEKDAY
 from memforest_core.domain.periods import Period, day, month, week_of, year
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, plausible
 
@@ -21,6 +21,8 @@ MAX_PHRASE_CHARS = 80
 """Longer texts are no date phrases, and are slow to parse as one."""
 
 _QUOTES = {ord("’"): "'", ord("‘"): "'", ord("`"): "'"}
+_WHOLE = {"wk": "week", "yr": "year"}
+_SHORTENED = re.compile(r"\b(?:wk|yr)(?=s?\b)")
 _EDGES = ' \t.,;:!?"()[]{}<>«»“”*_~'
 _CLOCK = re.compile(
     r"(?:,? ?\b(?:at|around|about|by|from))? ?(?:"
@@ -31,8 +33,9 @@ _CLOCK = re.compile(
 _VAGUE_CLOCK = re.compile(
     r",? at (?:\d\d?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?: o'clock)?$"
 )
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d.*")
+_STAMP = re.compile(r"(?:at |on |since |until |by |from )?(?P<stamp>\d{4}-\d\d-\d\d[t ]\d\d:\d\d.*)")
 _RELATION = re.compile(r"(?:before|after|prior to|not|except) ")
+_OF_HOURS = re.compile(rf"\b{SHORT}s?\b")
 _DURATION = re.compile(
     rf"(?:(?:for|over|about|almost|nearly|around|only|just|some|at least|more than|less than|up to|within|and) )*"
     rf"(?:(?:the )?{VAGUE}|{COUNT}|half an?) (?:more )?(?:{UNIT}|minute|second)s?(?:(?:,| and|,? and a half)? .*)?"
@@ -51,12 +54,15 @@ def resolve(
     time_zone: str,
     languages: Sequence[str] = ("en",),
     *,
-    future: bool = False,
+    future: bool | None = None,
+    clock: tzinfo | None = None,
 ) -> TimeSpan:
     """The half-open UTC interval that a verbatim date phrase means, with the precision it was said with.
 
-    ``said_at`` is aware; its day in ``time_zone`` (an IANA name) is what relative phrases count from. An open date
-    ("in May", "on Friday") is the last one, or the next when ``future``; a day and month without a year is the nearest.
+    ``said_at`` is aware; its day by the sender's ``clock`` (``time_zone``'s unless given) is what relative phrases
+    count from. Days begin and end in ``time_zone`` (an IANA name), times of day are the clock's. An open date
+    ("in May", "on Friday") is the last one, or the next when ``future``; a day and month without a year is the nearest,
+    unless ``future`` is given.
     Durations, relations ("before May"), absurd dates and what is not understood are UNKNOWN_TIME; no phrase raises.
     ``languages`` are tried by dateparser when the English rules find nothing. Raises ZoneInfoNotFoundError for an
     unknown zone.
@@ -65,24 +71,28 @@ def resolve(
     folded = _fold(phrase)
     if not folded or len(folded) > MAX_PHRASE_CHARS:
         return UNKNOWN_TIME
-    return _resolved(folded, said_at.astimezone(zone).date(), time_zone, tuple(languages), future)
+    now = said_at.astimezone(clock or zone).replace(tzinfo=None)
+    if not _OF_HOURS.search(folded):
+        now = datetime.combine(now, time.min)
+    return _resolved(folded, now, zone, clock or zone, tuple(languages), future)
 
 
 def _fold(phrase: str) -> str:
     text = unicodedata.normalize("NFKC", phrase[: 4 * MAX_PHRASE_CHARS]).casefold().translate(_QUOTES)
-    return " ".join(text.split()).strip(_EDGES)
+    return _SHORTENED.sub(lambda found: _WHOLE[found[0]], " ".join(text.split()).strip(_EDGES))
 
 
 @lru_cache(maxsize=16_384)
-def _resolved(phrase: str, today: date, time_zone: str, languages: tuple[str, ...], future: bool) -> TimeSpan:
-    zone = ZoneInfo(time_zone)
-    if _STAMP.fullmatch(phrase):
-        stamped = _stamp(phrase, zone)
+def _resolved(
+    phrase: str, now: datetime, zone: ZoneInfo, clock: tzinfo, languages: tuple[str, ...], future: bool | None
+) -> TimeSpan:
+    if stamp := _STAMP.fullmatch(phrase):
+        stamped = _stamp(stamp["stamp"], clock)
         if stamped is not None:
             return stamped
     if _RELATION.match(phrase):
         return UNKNOWN_TIME
-    anchor = Anchor(today, future)
+    anchor = Anchor(now, future)
     try:
         period = read(phrase, anchor) or _clocked(phrase, anchor)
     except NoSuchDayError:
@@ -90,14 +100,14 @@ def _resolved(phrase: str, today: date, time_zone: str, languages: tuple[str, ..
     if period is None:
         if _DURATION.fullmatch(phrase) and not _AGO.search(phrase):
             return UNKNOWN_TIME
-        period = _parsed(phrase, today, languages, future)
-    return UNKNOWN_TIME if period is None else _span(period, zone)
+        period = _parsed(phrase, now.date(), languages, future)
+    return UNKNOWN_TIME if period is None else _span(period, zone, clock)
 
 
-def _stamp(phrase: str, zone: ZoneInfo) -> TimeSpan | None:
+def _stamp(phrase: str, clock: tzinfo) -> TimeSpan | None:
     try:
         moment = datetime.fromisoformat(phrase.upper())
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=clock)
         start = aware.astimezone(UTC).replace(second=0, microsecond=0)
     except (ValueError, OverflowError):
         return None
@@ -128,7 +138,7 @@ def _time_of(found: re.Match[str]) -> time:
     return time(hour, int(found["m12"] or 0))
 
 
-def _parsed(phrase: str, today: date, languages: tuple[str, ...], future: bool) -> Period | None:
+def _parsed(phrase: str, today: date, languages: tuple[str, ...], future: bool | None) -> Period | None:
     """What dateparser makes of it. English phrases without any date word are not shown to it: it guesses too much."""
     if _NUMBER_ONLY.fullmatch(phrase) or not languages:
         return None
@@ -166,11 +176,11 @@ def _period(moment: datetime, precision: Precision) -> Period | None:
         return None
 
 
-def _span(period: Period, zone: ZoneInfo) -> TimeSpan:
-    """The period's ends at local midnight (or the one minute of its time of day) in UTC."""
+def _span(period: Period, zone: ZoneInfo, clock: tzinfo) -> TimeSpan:
+    """The period's ends at midnight of the zone (or the one minute of its time of day by the clock) in UTC."""
     try:
         if period.at is not None:
-            moment = datetime.combine(period.start, period.at.replace(second=0, microsecond=0), zone)
+            moment = datetime.combine(period.start, period.at.replace(second=0, microsecond=0), clock)
             start = moment.astimezone(UTC)
             return _checked(start, start + timedelta(minutes=1), period.precision)
         start = datetime.combine(period.start, time.min, zone).astimezone(UTC)

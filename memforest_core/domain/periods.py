@@ -34,7 +34,9 @@ FIXED_HOLIDAYS = {
     "new year's eve": (12, 31),
     "new years eve": (12, 31),
 }
-MOVABLE_HOLIDAYS = frozenset({"easter", "easter sunday", "thanksgiving", "labor day", "memorial day"})
+MOVABLE_HOLIDAYS = frozenset(
+    {"easter", "easter sunday", "easter monday", "good friday", "thanksgiving", "labor day", "memorial day"}
+)
 HOLIDAYS = (*FIXED_HOLIDAYS, *sorted(MOVABLE_HOLIDAYS))
 
 DAY = timedelta(days=1)
@@ -140,8 +142,8 @@ def holiday(name: str, in_year: int) -> Period:
     if name in FIXED_HOLIDAYS:
         number, of_month = FIXED_HOLIDAYS[name]
         return day(date(in_year, number, of_month))
-    if name.startswith("easter"):
-        return day(_easter(in_year))
+    if name.startswith("easter") or name == "good friday":
+        return day(_easter(in_year) + {"easter monday": 1, "good friday": -2}.get(name, 0) * DAY)
     if name == "thanksgiving":
         return day(_nth_weekday(in_year, 11, 3, 4))
     if name == "labor day":

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest_core.domain.chat_messages import TURN_KEYS, turn_fields
 from memforest_core.domain.times import EARLIEST, LATEST
@@ -48,6 +48,8 @@ class Turn:
     erased: bool = False
     """Its words are deleted; what is left holds its place."""
     named: bool = True
+    utc_offset: int | None = None
+    """Minutes by which the sender's clock was ahead of UTC, where it is not that of the owner's zone."""
 
     @property
     def generated(self) -> bool:
@@ -147,6 +149,25 @@ def checked_channel(value: object) -> str:
     return name
 
 
+def checked_zone(value: object) -> ZoneInfo:
+    """A time zone by its IANA name."""
+    try:
+        return ZoneInfo(str(value))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidInput(
+            f"time_zone must be an IANA name such as Europe/Paris; {value!r:.60} is not known.",
+            code="invalid_time_zone",
+        ) from None
+
+
+def utc_offset(value: object) -> int | None:
+    """The minutes by which a timestamp that can be parsed says to be ahead of UTC; None for UTC itself, which may be no
+    sender's clock, and for a time without a zone."""
+    moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+    offset = moment.utcoffset() if isinstance(moment, datetime) else None
+    return int(offset.total_seconds() // 60) or None if offset else None
+
+
 def parse_timestamp(value: object, zone: ZoneInfo, where: str) -> datetime:
     """An aware UTC datetime from ISO 8601, unix seconds or milliseconds, or a datetime.
 
@@ -184,6 +205,10 @@ class SessionFrame:
     first_ordinal: int = 0
     display_name: str | None = None
     """What the owner is called."""
+    utc_offset: int | None = None
+    """What its start says of the sender's clock."""
+    elsewhere: bool = False
+    """Its zone is not the owner's."""
 
 
 def _content(raw: Mapping[str, object], where: str, limits: TurnLimits) -> str:
@@ -277,7 +302,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
         )
     turns: list[Turn] = []
     seen: set[str] = set()
-    moment = frame.started_at
+    moment, ahead = frame.started_at, frame.utc_offset
     for offset, raw in enumerate(raw_turns):
         ordinal = frame.first_ordinal + offset
         where = f"Turn {ordinal + 1}"
@@ -291,7 +316,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
         content = _content(raw, where, limits)
         stamp = raw.get("timestamp")
         if stamp is not None:
-            moment = parse_timestamp(stamp, frame.zone, where)
+            moment, ahead = parse_timestamp(stamp, frame.zone, where), utc_offset(stamp)
         turn_id = _id(raw.get("id"), ordinal, where)
         if turn_id in seen:
             raise InvalidInput(f"{where}: its id is used twice in this session.", code="duplicate_turn_id")
@@ -309,6 +334,7 @@ def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLi
                 name=name,
                 metadata=checked_metadata(raw.get("metadata"), where, limits),
                 named=raw.get("name") is not None,
+                utc_offset=utc_offset(moment.astimezone(frame.zone)) if ahead is None and frame.elsewhere else ahead,
             )
         )
     return turns

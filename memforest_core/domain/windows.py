@@ -25,7 +25,7 @@ class WindowTurn:
     """Display name of the speaker."""
     text: str
     occurred_at: datetime
-    """Aware, in the session's time zone."""
+    """Aware, by the sender's clock."""
     pasted: tuple[Pasted, ...] = ()
     """The pieces of ``text`` that say nothing of the speaker."""
 
@@ -37,7 +37,7 @@ class Window:
     owner: str
     """Display name of the owner of the memory."""
     time_zone: str
-    """IANA name, for the day a relative date falls on."""
+    """The owner's: an IANA name, for when days begin."""
     context: tuple[WindowTurn, ...]
     turns: tuple[WindowTurn, ...]
     cells: int

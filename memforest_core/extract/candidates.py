@@ -11,6 +11,7 @@ from memforest_core.domain.ids import CellId
 from memforest_core.domain.mentions import without_ids
 from memforest_core.domain.people import called
 from memforest_core.domain.rendering import one_line, speech
+from memforest_core.domain.tense import looks_ahead
 from memforest_core.domain.text import clean, normalize_name, terms
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
@@ -183,8 +184,11 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
         first = sources[0]
         number = taken.get(first.cell, 0)
         taken[first.cell] = number + 1
-        ahead = item.modality is Modality.PLANNED
-        span = resolve(clean(item.when).strip(), first.occurred_at, window.time_zone, future=ahead)
+        when = clean(item.when).strip()
+        ahead = looks_ahead(quote, when)
+        if ahead is None:
+            ahead = True if item.modality is Modality.PLANNED else looks_ahead(text, when)
+        span = resolve(when, first.occurred_at, window.time_zone, future=ahead, clock=first.occurred_at.tzinfo)
         candidates.append(
             Candidate(
                 cell_id=cells[first.cell],

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta, timezone
 from enum import StrEnum
 from typing import TypeVar
 from zoneinfo import ZoneInfo
@@ -93,7 +94,8 @@ def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) 
     """A turn as the model sees it; the owner's turns from before the owner had a name are under that name too."""
     nameless = turn.speaker_id == turn.name == claim.owner
     name = claim.display_name if nameless and claim.display_name else turn.name
-    at = turn.occurred_at.astimezone(ZoneInfo(claim.time_zone))
+    own = None if turn.utc_offset is None else timezone(timedelta(minutes=turn.utc_offset))
+    at = turn.occurred_at.astimezone(own or ZoneInfo(claim.time_zone))
     return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
 
 

@@ -37,6 +37,7 @@ class Converted:
     started_at: object | None = None
     display_name: str | None = None
     channel: str | None = None
+    time_zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def read_line(raw: bytes, owner: str | None, number: int = 1) -> Converted:
     for name in ("session_id", "turns"):
         if name not in line:
             raise InvalidInput(f"Add {name} to the line.", code="invalid_line")
-    own = (line.get(name) for name in ("started_at", "display_name", "channel"))
+    own = (line.get(name) for name in ("started_at", "display_name", "channel", "time_zone"))
     return Converted(number, whose, line["session_id"], line["turns"], *own)
 
 

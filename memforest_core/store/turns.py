@@ -22,6 +22,7 @@ def turn_of(row: sa.RowMapping) -> Turn:
         name=row["name"],
         metadata=row["metadata"],
         erased=row["erased"],
+        utc_offset=row["utc_offset"],
     )
 
 
@@ -37,4 +38,5 @@ def row_of(turn: Turn) -> dict[str, object]:
         "speaker_id": turn.speaker_id,
         "name": turn.name,
         "metadata": dict(turn.metadata),
+        "utc_offset": turn.utc_offset,
     }

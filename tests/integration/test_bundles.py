@@ -671,7 +671,7 @@ def _session(session: SessionId, number: int) -> tuple[str | int | bytes | None,
 
 
 def _turn(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:
-    return (str(session), at, f"t{at}", "user", f"{number} {at} " + "word " * 40, 0, 1, "bob", "Bob", "{}", 0, 0)
+    return (str(session), at, f"t{at}", "user", f"{number} {at} " + "word " * 40, 0, 1, "bob", "Bob", "{}", 0, 0, None)
 
 
 def _cell(session: SessionId, number: int, at: int) -> tuple[str | int | bytes | None, ...]:

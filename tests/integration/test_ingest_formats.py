@@ -157,3 +157,27 @@ def test_options_of_another_format_are_refused(shell: typer.Typer, tmp_path: Pat
     refused = ingest(shell, {"session_id": "s1", "turns": []}, tmp_path, "--owner", "ann", *more)
     assert refused.exit_code == 2
     assert f"Leave {more[0]} out" in refused.stderr
+
+
+def test_sessions_of_a_file_are_in_the_zone_of_the_option_or_of_their_line(
+    pipeline: Stack, shell: typer.Typer, tmp_path: Path
+) -> None:
+    said = {"role": "user", "content": "I visited Kyoto yesterday.", "timestamp": "2025-02-28T16:00:00Z"}
+    file = tmp_path / "lines.jsonl"
+    lines: list[dict[str, object]] = [
+        {"owner": "home", "session_id": "first", "turns": [said | {"content": "Hello."}], "time_zone": "UTC"},
+        {"owner": "home", "session_id": "away", "turns": [said]},
+        {"owner": "home", "session_id": "nowhere", "turns": [said], "time_zone": "Mars/Olympus"},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)))
+
+    told = CliRunner().invoke(shell, ["ingest", str(file), "--time-zone", "Asia/Tokyo"])
+    pipeline.drive()
+
+    assert told.exit_code == 2
+    assert "line 3: time_zone must be an IANA name such as Europe/Paris; 'Mars/Olympus' is not known." in told.stderr
+    zones = pipeline.rows("SELECT external_id, time_zone FROM memforest.session ORDER BY created_at")
+    assert zones == [("first", "UTC"), ("away", "Asia/Tokyo")]
+    [visit] = [fact for fact in pipeline.memory.facts("home").items if "Kyoto" in fact.text]
+    assert visit.statement.time.start is not None
+    assert f"{visit.statement.time.start:%Y-%m-%d %H:%M}" == "2025-02-28 00:00"

@@ -360,7 +360,7 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
 
 def older(path: Path) -> None:
     """Make a bundle one of the first version."""
-    later = {"session": ("note", "channel", "pinned"), "turn": ("pinned",), "speaker": ("since",)}
+    later = {"session": ("note", "channel", "pinned"), "turn": ("pinned", "utc_offset"), "speaker": ("since",)}
     later["scope"] = ("title", "title_size", "title_source", "tags")
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("PRAGMA user_version = 1")

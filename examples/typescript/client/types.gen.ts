@@ -86,6 +86,7 @@ export type AppendRequest = {
         [key: string]: unknown;
     } | null;
     channel?: string | null;
+    time_zone?: string | null;
     close?: boolean;
     timeout_s?: number;
 };
@@ -315,6 +316,7 @@ export type EnqueueRequest = {
         [key: string]: unknown;
     } | null;
     channel?: string | null;
+    time_zone?: string | null;
     backfill?: boolean;
     room_timeout_s?: number;
     timeout_s?: number;
@@ -1567,6 +1569,7 @@ export type Turn = {
     };
     erased?: boolean;
     named?: boolean;
+    utc_offset?: number | null;
 };
 
 export type TurnInput = {

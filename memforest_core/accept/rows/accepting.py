@@ -105,9 +105,11 @@ class AcceptRows(TenantRows):
             created=made is not None,
         )
 
-    def describe_session(self, session: SessionId, metadata: Mapping[str, object] | None, channel: str | None) -> None:
-        """Replace the metadata and the channel of a session; None leaves one as it is."""
-        told: dict[Any, object] = {}
+    def describe_session(
+        self, session: SessionId, metadata: Mapping[str, object] | None, channel: str | None, time_zone: str | None
+    ) -> None:
+        """Replace the metadata, the channel and the zone of a session; None leaves one as it is."""
+        told: dict[Any, object] = {} if time_zone is None else {m.Session.time_zone: time_zone}
         if metadata is not None:
             told[m.Session.metadata_] = dict(metadata)
         if channel is not None:

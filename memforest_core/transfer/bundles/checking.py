@@ -34,6 +34,7 @@ _NAMES = {
     "scope_key", "key_id", "domain", "model", "error_code",
 }  # fmt: skip
 _LENGTHS = {"text_hash": 32}
+DAY_MINUTES = 24 * 60
 _NUMBERS = re.compile(r"\[(?:\d{1,9}(?:, ?\d{1,9})*)?\]")
 _FIRST, _LAST = micros(EARLIEST), micros(LATEST)
 
@@ -92,8 +93,10 @@ class RowChecks:
                 self._zones.add(zone)
 
     def _turns(self, rows: Sequence[Row]) -> None:
-        ordinal, content = TURN.at("ordinal"), TURN.at("content")
+        ordinal, content, offset = TURN.at("ordinal"), TURN.at("content"), TURN.at("utc_offset")
         for row in rows:
+            if not -DAY_MINUTES < int(row[offset] or 0) < DAY_MINUTES:
+                raise damaged("turn.utc_offset")
             if not 0 <= int(row[ordinal] or 0) < self._limits.max_turns:
                 raise InvalidInput(
                     f"This bundle has a session of more than {self._limits.max_turns} turns: raise"

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
 
-FORMAT = 3
+FORMAT = 4
 """The version of the format that this program writes; it reads older ones too."""
 
 Value = str | int | bytes | None
@@ -169,6 +169,7 @@ LATER: Mapping[str, tuple[int, Value]] = MappingProxyType(
         "session.channel": (2, None),
         "session.pinned": (3, 0),
         "turn.pinned": (3, 0),
+        "turn.utc_offset": (4, None),
         "speaker.since": (3, None),
         "scope.title": (3, None),
         "scope.title_size": (3, None),

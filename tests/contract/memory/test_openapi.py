@@ -35,6 +35,7 @@ NOT_IN_A_SCHEMA = {
     "invalid_tags": "there is no class of printable characters, nor a length without what stands around a tag",
     "invalid_date": "not every month has 31 days, nor every year 53 weeks",
     "invalid_day": "not every month has 31 days, nor every year 53 weeks",
+    "invalid_time_zone": "the names are those of a database of zones",
     "invalid_timestamp": "as of a day; and unix time is a number in two ranges, which a query has as text",
     "invalid_range": "one time comes after another",
     "invalid_period": "one time comes after another",

@@ -16,6 +16,7 @@ from memforest_core.domain.turns import (
     Turn,
     TurnLimits,
     checked_name,
+    checked_zone,
     parse_timestamp,
     parse_turns,
 )
@@ -358,3 +359,45 @@ def test_a_turn_sent_again_is_the_same_whatever_its_owner_is_called_by_now() -> 
 
     assert before.same_as(after) and replace(before, named=True).same_as(after)
     assert not replace(before, named=True).same_as(replace(after, named=True))
+
+
+@pytest.mark.parametrize(
+    ("stamp", "minutes"),
+    [
+        ("2025-03-01T01:00:00+09:00", 540),
+        ("2025-03-01T01:00:00-03:30", -210),
+        (datetime(2025, 3, 1, 1, tzinfo=PARIS), 60),
+        ("2025-03-01T01:00:00Z", None),
+        ("2025-03-01T01:00:00+00:00", None),
+        ("2025-03-01T01:00:00", None),
+        (1_740_790_800, None),
+    ],
+)
+def test_an_offset_from_utc_is_the_senders_clock(stamp: object, minutes: int | None) -> None:
+    [found] = parsed(user(timestamp=stamp))
+
+    assert found.utc_offset == minutes
+
+
+def test_turns_without_a_time_go_on_by_the_clock_of_the_one_before() -> None:
+    found = parsed(user(), user(timestamp="2025-03-01T01:00:00+09:00"), user(), user(timestamp=1_740_790_800))
+
+    assert [turn.utc_offset for turn in found] == [None, 540, 540, None]
+
+
+def test_away_from_the_owners_zone_each_turn_has_the_offset_of_its_day() -> None:
+    """Given a session in Paris of an owner elsewhere, when clocks change, then the offsets of turns change with them."""
+    winter, summer = "2025-03-29T12:00:00", "2025-03-30T12:00:00"
+    frame = SessionFrame("alice", PARIS, NOON, elsewhere=True)
+
+    found = parsed(user(timestamp=winter), user(timestamp=summer), frame=frame)
+
+    assert [turn.utc_offset for turn in found] == [60, 120]
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "", "+09:00", "/etc/localtime", 9])
+def test_a_time_zone_that_is_not_known_is_refused_in_one_sentence(name: object) -> None:
+    with pytest.raises(InvalidInput, match="IANA name such as Europe/Paris") as refused:
+        checked_zone(name)
+
+    assert refused.value.code == "invalid_time_zone"

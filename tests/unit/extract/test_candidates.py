@@ -221,3 +221,23 @@ def test_verbatim_leaves_instructions_out_and_is_bounded() -> None:
 
     assert found.turn_ordinals == (11,)
     assert len(found.statement.text) == MAX_VERBATIM_CHARS
+
+
+@pytest.mark.parametrize(
+    ("text", "when", "day"),
+    [
+        ("The rent is due on the 3rd.", "on the 3rd", "2023-06-03"),
+        ("I moved in on the 3rd.", "on the 3rd", "2023-05-03"),
+        ("I start at Norvik on 9 March.", "on 9 March", "2024-03-09"),
+        ("I started at Norvik on 9 July.", "on 9 July", "2022-07-09"),
+        ("I'm in Berlin from June.", "from June", "2023-06-01"),
+        ("I lived in Berlin from June.", "from June", "2022-06-01"),
+        ("My exam is on Friday.", "on Friday", "2023-05-12"),
+        ("My exam was on Friday.", "on Friday", "2023-05-05"),
+    ],
+)
+def test_an_open_date_is_read_on_the_side_that_its_verb_says(text: str, when: str, day: str) -> None:
+    [found] = read(item(text, [1], quote=text, when=when), shown=window(window_turn(1, text)))
+
+    assert found.statement.time.start is not None
+    assert found.statement.time.start.date().isoformat() == day

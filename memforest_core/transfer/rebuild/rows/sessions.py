@@ -97,7 +97,7 @@ _MAKE_DUE = sa.text("""
          ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
     """)
 
-_UPDATED = ("turn_count", "cell_count", "metadata", "updated_at", "origin_owner", "channel", "pinned")
+_UPDATED = ("turn_count", "cell_count", "metadata", "updated_at", "origin_owner", "channel", "pinned", "time_zone")
 """What a session's copy gets again when the session has changed."""
 
 # In which state a cell begins decides what is taken over of its extraction.

@@ -15,7 +15,7 @@ from memforest_core.transfer.bundles.records import CANDIDATE, FACT, SESSION, TU
 
 LIMITS = BundleLimits(max_turns=10, max_turn_bytes=2_000, dimension=4)
 CHECKS = RowChecks(LIMITS)
-TURN_ROW: Row = (str(UUID(int=5)), 0, "t0", "user", "I live in Davis.", 0, 1, "bob", "Bob", "{}", 0, 0)
+TURN_ROW: Row = (str(UUID(int=5)), 0, "t0", "user", "I live in Davis.", 0, 1, "bob", "Bob", "{}", 0, 0, None)
 STATEMENT = {
     "text": "Bob lives in Davis.",
     "start": None,
@@ -45,7 +45,7 @@ def turn(**values: Value) -> Row:
 
 
 def test_an_honest_row_passes() -> None:
-    CHECKS.check(TURN, [TURN_ROW, turn(ordinal=9, erased=1, content="")])
+    CHECKS.check(TURN, [TURN_ROW, turn(utc_offset=-1439), turn(ordinal=9, erased=1, content="")])
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,8 @@ def test_an_honest_row_passes() -> None:
         {"session_id": str(UUID(int=5)).replace("-", "")},
         {"session_id": None},
         {"ordinal": "0"},
+        {"utc_offset": 1440},
+        {"utc_offset": -1440},
         {"ordinal": 2**63},
         {"external_id": "x" * 2_000},
         {"role": "root"},

@@ -92,7 +92,7 @@ def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     "statement, code",
     [
         ("PRAGMA application_id = 1", "not_a_bundle"),
-        ("PRAGMA user_version = 4", "unknown_format"),
+        ("PRAGMA user_version = 5", "unknown_format"),
         ("PRAGMA user_version = 1", "damaged_bundle"),
         ("DELETE FROM meta WHERE name = 'complete'", "incomplete_bundle"),
         ("UPDATE meta SET value = '-1' WHERE name = 'dimension'", "damaged_bundle"),
