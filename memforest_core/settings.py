@@ -263,8 +263,9 @@ class ExtractSettings(Group):
     the key of answers already paid for."""
     categories: tuple[Category, ...] = Field(default=(), max_length=64)
     """Domains that scenes are given, as a JSON list; the model's own choice when empty. Part of the same key."""
-    repairs: int = Field(default=2, ge=0, le=5)
-    """How often an invalid answer is shown to the model with its error before the fallback."""
+    repairs: int = Field(default=1, ge=0, le=5)
+    """How often an answer of which less than half can be read is shown to the model with what is wrong, before the
+    fallback."""
     lease_s: float = Field(default=300.0, gt=0)
     max_attempts: int = Field(default=5, ge=1)
     max_lost_leases: int = Field(default=20, ge=1)

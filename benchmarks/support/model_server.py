@@ -20,7 +20,8 @@ from typing import Any, Self
 from benchmarks.support import model_answers
 from benchmarks.support.model_faults import CONTENT_FAULTS, Fault, FaultPlan
 
-Answer = Callable[[Mapping[str, Any]], str]
+Answer = Callable[[Mapping[str, Any]], str | Mapping[str, Any]]
+"""Gives the text of a message, or the message."""
 
 _REASONS = {
     200: "OK",
@@ -254,7 +255,8 @@ class ModelServer:
         asked = (body.get("response_format") or {}).get("type")
         if asked in self.refused_formats:
             return _error(400, f"'response_format' of type '{asked}' is not supported", "invalid")
-        text: str | None = self.answer(body)
+        given = self.answer(body)
+        text: str | None = given if isinstance(given, str) else None
         finish = "stop"
         match fault:
             case Fault.MALFORMED:
@@ -272,7 +274,7 @@ class ModelServer:
             case Fault.WRONG_TYPE:
                 text = model_answers.wrong_types(text or "")
         prompt = sum(len(part) for _, part in model_answers.messages_of(body)) // 4
-        message = {"role": "assistant", "content": text}
+        message = {"role": "assistant", "content": text} | ({} if isinstance(given, str) else dict(given))
         choices = [{"index": 0, "message": message, "finish_reason": finish}]
         usage = self._usage(prompt, len(text or "") // 4)
         return _Response(

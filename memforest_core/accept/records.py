@@ -62,7 +62,8 @@ class SessionProgress:
     facts: int
     dirty_trees: int
     last_error: WorkError | None = None
-    """Why it goes no further: what the last failed try of its unfinished work ended with. None when nothing failed."""
+    """Why it goes no further: what the last failed try of its unfinished work ended with; else what of a model's answer
+    could not be used. None when nothing failed."""
 
     @property
     def coverage(self) -> float:

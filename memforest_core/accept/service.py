@@ -215,7 +215,9 @@ class Acceptance:
     def status(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come, and why no further: ``last_error``. Raises InvalidInput, NotFound."""
         found = self.progress(tenant, owner, session_id)
-        return found if found.ready else replace(found, last_error=self.last_error(tenant, owner, session_id))
+        if found.ready and not found.repaired + found.verbatim:
+            return found
+        return replace(found, last_error=self.last_error(tenant, owner, session_id))
 
     @repeated
     def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:

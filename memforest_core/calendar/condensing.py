@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.extractive import summarize
@@ -36,8 +36,6 @@ dates; what is newer replaces what it contradicts. Keep the language of the text
 
 class _Reply(BaseModel):
     """The JSON object that is asked for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     summary: str = Field(description="The text of the whole time, the most recent first.")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from memforest_core.calendar.days import Days
 from memforest_core.calendar.records import DayTurn, SpeakerDigest
@@ -46,16 +46,12 @@ with names, places, numbers and dates; what is newer replaces what it contradict
 
 
 class _Digest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
     number: int = Field(description="The speaker's number.")
     text: str = Field(description="What the day was for this speaker.")
 
 
 class _Reply(BaseModel):
     """The JSON object that is asked for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     digests: list[_Digest] = Field(description="One for each speaker.")
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from memforest_core.context.days import DayText
 from memforest_core.context.portraits import Line, Portrait
@@ -64,8 +64,6 @@ _SECTIONS = {Days.TODAY: Section.TODAY, Days.HISTORY: Section.WEEK}
 class MergedSentence(BaseModel):
     """One sentence of an answer."""
 
-    model_config = ConfigDict(extra="forbid")
-
     text: str
     facts: list[int]
     days: Days
@@ -73,8 +71,6 @@ class MergedSentence(BaseModel):
 
 class MergedAnswer(BaseModel):
     """The shape of an answer, before it is checked; also that of a text that is kept."""
-
-    model_config = ConfigDict(extra="forbid")
 
     sentences: list[MergedSentence]
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 
 MAX_ITEMS = 4 * MAX_WINDOW_TURNS
 """Facts of one answer: a window may say four in each of its turns."""
+
+MAX_TURNS = 16
+"""Of one item."""
 
 SELF_QUOTED_CHARS = 200
 """A turn of so many characters is short enough to be the quote of what it says."""
@@ -25,12 +28,10 @@ Label = Annotated[str, StringConstraints(max_length=200)]
 class Item(BaseModel):
     """One fact as the model states it."""
 
-    model_config = ConfigDict(extra="ignore")
-
     text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
     """Self-contained sentence, third person, with names, dates and amounts inside."""
-    turns: list[int] = Field(min_length=1, max_length=16)
-    """Numbers of the source turns, as the prompt numbers them."""
+    turns: list[int] = Field(max_length=MAX_TURNS)
+    """Numbers of the source turns, as the prompt numbers them; see ``candidates.sourced``."""
     quote: Short = ""
     """A verbatim piece of one of those turns: all of it, or its first and last words with "..." between them. A model
     leaves it out where the turns are short."""
@@ -54,16 +55,12 @@ class Item(BaseModel):
 class CellSummary(BaseModel):
     """One or two sentences on what a cell is about."""
 
-    model_config = ConfigDict(extra="ignore")
-
     cell: int
     text: Annotated[str, StringConstraints(max_length=1200)]
 
 
 class ExtractionAnswer(BaseModel):
     """Everything one extraction call says about its window."""
-
-    model_config = ConfigDict(extra="ignore")
 
     items: list[Item] = Field(max_length=MAX_ITEMS)
     summaries: list[CellSummary] = Field(default_factory=list, max_length=MAX_WINDOW_TURNS)

@@ -17,13 +17,15 @@ from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
-from memforest_core.extract.answer import MAX_SHORT_CHARS, SELF_QUOTED_CHARS, ExtractionAnswer, Item
+from memforest_core.extract.answer import MAX_SHORT_CHARS, MAX_TURNS, SELF_QUOTED_CHARS, ExtractionAnswer, Item
+from memforest_core.models.reading import Faults
 
 MAX_VERBATIM_CHARS = 2_000
 REWORDED = 2 / 3
 """Share of a quote's terms in its turns from which it is taken for reworded, not invented."""
 QUOTED_TERMS = 3
 """A quote of so many terms ties an item to its turns, in whatever language its text is."""
+_FOREIGN = "had nothing of these turns"
 SPEAKER_WORDS = {"user", "the user", "i", "me", "speaker", "the speaker"}
 
 
@@ -31,22 +33,29 @@ def _squeezed(text: str) -> str:
     return " ".join(clean(text).split()).casefold()
 
 
-def check_sources(answer: ExtractionAnswer, window: Window) -> None:
-    """Raise ContentFault when an item names turns that are not there: the model is shown the sentence."""
+def sourced(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer, Faults]:
+    """The answer without turns that are not there and without items of no turn, and how many those were.
+
+    An item that names no turn is of those that it quotes, or of the only one.
+    """
     numbers = {turn.number for turn in window.turns}
-    for position, item in enumerate(answer.items):
-        strangers = [number for number in item.turns if number not in numbers]
-        if strangers:
-            known = ", ".join(str(number) for number in sorted(numbers))
-            raise ContentFault(
-                f"items[{position}].turns names turn {strangers[0]}; the turns to extract from are {known}"
-            )
+
+    def of(item: Item) -> list[int]:
+        if item.turns:
+            return [number for number in item.turns if number in numbers]
+        quote = clean(item.quote)
+        quoted = [turn.number for turn in window.turns if quote and _quoted(quote, clean(turn.text))]
+        return quoted or (list(numbers) if len(numbers) == 1 else [])
+
+    items = [item.model_copy(update={"turns": turns[:MAX_TURNS]}) for item in answer.items if (turns := of(item))]
+    lost = len(answer.items) - len(items)
+    return answer.model_copy(update={"items": items}), Faults({"items named no turn to extract from": lost})
 
 
-def grounded(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer, int]:
+def grounded(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer, Faults]:
     """The answer without items and summaries that are not about this window, and how many those were.
 
-    Such an item is an invention, or belongs to another call. The turns must be there: see ``check_sources``.
+    Such an item is an invention, or belongs to another call. The turns must be there: see ``sourced``.
 
     Raises ContentFault when that is most of an answer: the model is shown the sentence.
     """
@@ -64,8 +73,8 @@ def grounded(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer
             f"{strange} of {len(answer.items)} items are not about the turns to extract from: say only what these turns"
             ' say, in their language, and copy a "quote" of some words for each item'
         )
-    left_out = strange + len(answer.summaries) - len(summaries)
-    return answer.model_copy(update={"items": items, "summaries": summaries}), left_out
+    lost = Faults({f"items {_FOREIGN}": strange, f"summaries {_FOREIGN}": len(answer.summaries) - len(summaries)})
+    return answer.model_copy(update={"items": items, "summaries": summaries}), lost
 
 
 def _is_quoted(item: Item, window: Window) -> bool:
@@ -77,7 +86,7 @@ def completed(answer: ExtractionAnswer, window: Window) -> ExtractionAnswer:
     """An answer of a model with what it may leave out: the speaker of an item's first turn, that it is about them, and
     a quote where one short turn says it.
 
-    The turns must be there: see ``check_sources``.
+    The turns must be there: see ``sourced``.
     """
     turns = {turn.number: turn for turn in window.turns}
 

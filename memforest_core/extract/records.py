@@ -11,6 +11,9 @@ from memforest_core.domain.people import People
 from memforest_core.domain.turns import Turn
 from memforest_core.models.calls import Vectors
 
+CONTEXT_TURNS = 2
+"""Turns before a window that are shown, not extracted."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimedCell:
@@ -79,5 +82,5 @@ class WindowResult:
     vectors: Mapping[str, Vectors]
     input_hash: bytes | None = None
     answer: Mapping[str, object] | None = None
-    left_out: int = 0
-    """Items and summaries of the answer that are not about the window."""
+    left_out: str = ""
+    """What of the answer could not be used, in words without its content."""

@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeEngine
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
 from memforest_core.domain.turns import Turn
-from memforest_core.extract.records import Again, ClaimedCell, ClaimedWindow, WindowResult
+from memforest_core.extract.records import CONTEXT_TURNS, Again, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
@@ -25,9 +25,6 @@ from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane
 from memforest_core.work.states import WorkState
-
-CONTEXT_TURNS = 2
-"""Turns before a window that are shown, not extracted."""
 
 _OLDEST_HEAD = sa.text("""
     SELECT session_id, window_ordinal, forest_id FROM memforest.cell
@@ -198,8 +195,7 @@ class ExtractRows(VectorRows):
         )
         of_cell = told.c.cell_id == m.Cell.cell_id
         if result.left_out:
-            left_out = f"Items of the model's answer that were not about these turns, left out: {result.left_out}."
-            fault = "not_of_window", left_out
+            fault = "items_left_out", f"Left out of the model's answer: {result.left_out}."
         ended = self._end(
             window,
             *fault,

@@ -37,8 +37,6 @@ T = TypeVar("T")
 STEP = "extract"
 MAX_ATTRIBUTES = 32
 """Names of attributes that a call is shown."""
-SHORT_CELLS = 2
-"""A window of so many cells whose answer can't be used is kept word by word at once: it was not too long."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
 
@@ -237,7 +235,7 @@ class ExtractionService:
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
-            answer, outcome, left_out = ExtractionAnswer.model_validate(cached), Outcome.OK, 0
+            answer, outcome, left_out = ExtractionAnswer.model_validate(cached), Outcome.OK, ""
         else:
             proposal = self._proposer.propose(window, calls, attributes)
             answer, left_out = proposal.answer, proposal.left_out
@@ -293,12 +291,11 @@ class ExtractionService:
     def _failed(
         self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
     ) -> Extraction:
-        whole = SHORT_CELLS if isinstance(error, ContentFault) else 1
         decision = decide(
             error,
             attempts=claim.attempts,
             max_attempts=self._settings.max_attempts,
-            divisible=len(claim.cells) > whole,
+            divisible=len(claim.cells) > 1,
             jitter=self._rng.random(),
         )
         self._telemetry.called(tenant, calls)
@@ -328,7 +325,7 @@ class ExtractionService:
         def end(rows: ExtractRows) -> Extraction:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             if result is not None:
-                fault = (error.code, error.message) if decision.counts else (None, None)
+                fault = error.code, error.message
                 kept = rows.finish_window(claim, self._embedder.model, result, self._again, fault)
                 return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
             if kept_as_is:

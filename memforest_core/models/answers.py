@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from memforest_core.errors import ContentFault, MemForestError, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
+from memforest_core.models.reading import Shape, read
 
-Shape = TypeVar("Shape", bound=BaseModel)
 Checked = TypeVar("Checked")
 
 TRIES = 2
@@ -119,23 +119,11 @@ def repaired(
 
 
 def parsed(text: str, shape: type[Shape]) -> Shape:
-    """The first JSON object in a model's text, fenced or not, in the shape asked for. Raises ContentFault."""
-    start = text.find("{")
-    if start < 0:
-        raise ContentFault("the answer holds no JSON object")
-    try:
-        document, _ = json.JSONDecoder().raw_decode(text, start)
-        return shape.model_validate(document)
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_input=False)[:5]
-        )
-        raise ContentFault(f"the JSON does not fit the schema: {faults}") from None
-    except ValueError as error:
-        raise ContentFault(f"the JSON is malformed or cut off: {error}") from None
-    except RecursionError:
-        raise ContentFault("the JSON is nested too deeply") from None
+    """The answer in a model's text, in the given shape. Raises ContentFault, also for one that is not complete."""
+    reading = read(text, shape)
+    if reading.cut:
+        raise ContentFault("the JSON is cut off")
+    return reading.answer
 
 
 def in_words(code: str) -> str:

@@ -70,7 +70,7 @@ class LitellmChat:
         if isinstance(ended, MemForestError):
             ended.call = record
             raise ended
-        return ChatReply(text=_text(ended), record=record)
+        return ChatReply(text=_text(ended, thoughts=request.schema is not None), record=record)
 
     def _of(self, step: Step) -> StepSettings:
         if step not in self._settings:
@@ -133,9 +133,12 @@ def _refusal(response: Any, target: Target) -> ContentRefused | None:
     return None
 
 
-def _text(response: Any) -> str:
-    """The text of an answer; of one in parts that of its parts."""
-    content = response.choices[0].message.content if response.choices else ""
-    if isinstance(content, list):
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+def _text(response: Any, *, thoughts: bool = False) -> str:
+    """The text of an answer, else the arguments of a tool call, else, if wanted, what the model thought."""
+    if not response.choices:
+        return ""
+    message = response.choices[0].message
+    called = [getattr(call, "function", None) for call in message.tool_calls or ()]
+    given = [getattr(each, "arguments", None) for each in (*called, message.function_call)]
+    texts = (message.content, *given, getattr(message, "reasoning_content", None) if thoughts else None)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")

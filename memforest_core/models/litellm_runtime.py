@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from memforest_core.forks import abandon, in_child
 from memforest_core.models.answer_limits import bounded
 
 _KEYLESS = "none"
+_TEXTS = ("text", "output_text")
 _import_lock = threading.Lock()
 
 
@@ -23,6 +25,18 @@ def _leave_clients(litellm: Any) -> None:
     """Give a forked child HTTP clients of its own."""
     abandon(litellm.in_memory_llm_clients_cache)
     litellm.in_memory_llm_clients_cache = type(litellm.in_memory_llm_clients_cache)()
+
+
+def _in_one(init: Callable[..., None]) -> Callable[..., None]:
+    """A message's ``__init__`` that takes a content in parts as one text."""
+
+    def __init__(self: Any, content: object = None, *rest: Any, **named: Any) -> None:  # noqa: N807
+        if isinstance(content, list):
+            texts = (part for part in content if isinstance(part, dict) and part.get("type") in _TEXTS)
+            content = "".join(str(part.get("text") or "") for part in texts)
+        init(self, content, *rest, **named)
+
+    return __init__
 
 
 @cache
@@ -49,6 +63,8 @@ def _load() -> Any:
     plain: Any = httpx.AsyncHTTPTransport
     for each in (transport, plain):
         each.handle_async_request = bounded(each.handle_async_request)
+    # Its class of messages refuses a content in parts, as some servers write it.
+    litellm.Message.__init__ = _in_one(litellm.Message.__init__)
     # Of 21 MB, and only read to make the text that stands beside it.
     litellm.utils.json_data = None
     # Imported by the first call otherwise, which would be half a second slower.

@@ -11,13 +11,13 @@ from memforest_core.models.answers import (
     DATA_ONLY,
     MODEL_FAILURES,
     Checked,
-    Shape,
     in_words,
     parsed,
     repaired,
     request,
 )
 from memforest_core.models.calls import CallRecord, ChatModel, Step
+from memforest_core.models.reading import Shape
 from memforest_core.profile.rows import ProfileRows
 from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import SILENT, Telemetry

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
 
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
@@ -19,6 +19,7 @@ from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ContentFault
+from memforest_core.models.answers import parsed
 from memforest_core.models.prompts import told
 from memforest_core.profile.asking import Asking
 from memforest_core.profile.people import Person, person_named
@@ -57,16 +58,12 @@ tastes, habits and plans. Leave out nothing that matters.
 class SentenceAnswer(BaseModel):
     """One sentence of an answer."""
 
-    model_config = ConfigDict(extra="forbid")
-
     text: str
     states: list[int]
 
 
 class ProfileAnswer(BaseModel):
     """The shape of an answer, before it is checked; also that of a text that is kept."""
-
-    model_config = ConfigDict(extra="forbid")
 
     sentences: list[SentenceAnswer]
 
@@ -128,7 +125,9 @@ class Describer:
         with ProfileRows.opened(self.engine, tenant) as rows:
             kept = rows.kept_text(key)
         if kept is not None:
-            return _told(plain, _checked(_parsed(kept), known.states, self.settings.max_chars), cached=True)
+            return _told(
+                plain, _checked(parsed(kept, ProfileAnswer), known.states, self.settings.max_chars), cached=True
+            )
 
         if not write:
             return plain
@@ -213,14 +212,6 @@ def _key(model: str, system: str, known: _Known, document: Mapping[str, object])
     hashes = sorted((str(fact), value.hex()) for fact, value in known.hashes.items())
     made_of = ["profile", VERSION, system, model, str(known.forest.id), document, facts, hashes]
     return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).digest()
-
-
-def _parsed(kept: str) -> ProfileAnswer:
-    """A text that was kept, whose hash is that of its states. Raises ContentFault for one that this did not write."""
-    try:
-        return ProfileAnswer.model_validate_json(kept)
-    except ValidationError:
-        raise ContentFault("the kept profile is damaged") from None
 
 
 def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: int) -> tuple[ProfileSentence, ...]:

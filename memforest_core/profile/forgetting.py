@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.text import clipped
@@ -44,8 +44,6 @@ meant, the list is empty: what is chosen is deleted for good.
 
 class ChoiceAnswer(BaseModel):
     """The shape of an answer, before it is checked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     facts: list[int]
 

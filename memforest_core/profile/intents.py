@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.text import clean, sentences
@@ -67,8 +67,6 @@ _SPACES = re.compile(r"\s+")
 
 class IntentAnswer(BaseModel):
     """The shape of an answer, before it is checked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     kind: IntentKind
     object: str

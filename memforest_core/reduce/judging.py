@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from threading import Lock
 
 import structlog
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.text import clipped
@@ -44,8 +44,6 @@ doubt leave the number out.
 
 class SameAnswer(BaseModel):
     """The shape of an answer, before it is checked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     same: list[int]
 

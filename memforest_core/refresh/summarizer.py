@@ -13,6 +13,7 @@ from memforest_core.domain.text import clean
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 from memforest_core.models.prompts import named, told
+from memforest_core.models.reading import is_loop, unwrapped
 from memforest_core.refresh.records import ReadyNode
 
 PROMPT_VERSION = "summary-1"
@@ -86,9 +87,9 @@ class ModelSummarizer:
         user = Message("user", json.dumps(document, ensure_ascii=False, separators=(",", ":")))
         reply = self._chat.complete(ChatRequest(Step.SUMMARIZE, (system, user)))
         calls.append(reply.record)
-        text = block(clean(reply.text).strip())
-        if not text:
-            raise ContentFault("the summary is empty")
+        text = block(clean(unwrapped(reply.text)))
+        if not text or is_loop(text):
+            raise ContentFault("the summary is empty or repeats itself")
         return text[: 2 * budget]
 
 

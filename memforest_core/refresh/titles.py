@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.text import clean, clipped
@@ -29,8 +29,6 @@ tell it from the same person's other topics; no quotation marks, no full stop, n
 
 class TitleAnswer(BaseModel):
     """The shape of an answer, before it is checked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.text import clean, clipped
@@ -40,8 +40,6 @@ texts.
 
 class _Reply(BaseModel):
     """The JSON object that is asked for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     summary: str = Field(description="The summary of the conversation so far.")
 

@@ -69,8 +69,8 @@ def decide(error: MemForestError, *, attempts: int, max_attempts: int, divisible
     if isinstance(error, ModelRejected):
         return Decision(Verdict.RETRY, PAUSE_S)
     if isinstance(error, ContentFault):
-        # A long answer fails as a whole, and is cut off where it grows too long: its pieces may do.
-        return Decision(Verdict.SPLIT if divisible else Verdict.DEGRADE)
+        # Its parts would get no better answer, each at the same cost.
+        return Decision(Verdict.DEGRADE)
     if divisible:
         return Decision(Verdict.SPLIT)
     if attempts < max_attempts:

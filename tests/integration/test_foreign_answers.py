@@ -62,5 +62,5 @@ def test_one_foreign_item_is_left_out_and_counted_in_the_cells_outcome(
         cells = pipeline.rows("SELECT DISTINCT outcome, error_code, error_text FROM memforest.cell")
     assert "Oslo" in facts and "Quibovix" not in facts
     assert [tuple(row) for row in cells] == [
-        ("repaired", "not_of_window", "Items of the model's answer that were not about these turns, left out: 1.")
+        ("repaired", "items_left_out", "Left out of the model's answer: 1 item had nothing of these turns.")
     ]

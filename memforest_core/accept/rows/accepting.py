@@ -238,7 +238,8 @@ class AcceptRows(TenantRows):
         return SessionProgress(session_id=session, stage=stage, **counts)
 
     def last_error(self, session: SessionId) -> WorkError | None:
-        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell."""
+        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell; else
+        what of a model's answer could not be used."""
         row = self._run(_LAST_ERROR, s=session).first()
         return None if row is None else WorkError(row.error_code, row.error_text or "")
 
@@ -331,7 +332,10 @@ _LAST_ERROR = sa.text("""
           WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
             AND EXISTS (SELECT 1 FROM memforest.cell c
                          WHERE c.tenant_id = :t AND c.session_id = :s AND c.state IN ('ready', 'running'))
-          LIMIT 1)) e
+          LIMIT 1)
+        UNION ALL
+        (SELECT 3, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND session_id = :s AND state = 'done' AND error_code IS NOT NULL LIMIT 1)) e
      ORDER BY place, available_at DESC LIMIT 1
     """)
 

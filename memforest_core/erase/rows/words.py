@@ -16,7 +16,7 @@ from memforest_core.domain.people import entity_key
 from memforest_core.domain.rendering import speech
 from memforest_core.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
 from memforest_core.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
-from memforest_core.extract.rows import CONTEXT_TURNS
+from memforest_core.extract.records import CONTEXT_TURNS
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.store import tables as m
 from memforest_core.store.copying import blanks, change_rows, columns_of, delete_given, given

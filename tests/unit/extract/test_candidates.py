@@ -13,9 +13,9 @@ from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Pol
 from memforest_core.domain.times import UNKNOWN_TIME, Precision
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window
-from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import ExtractionAnswer
-from memforest_core.extract.candidates import MAX_VERBATIM_CHARS, check_sources, to_candidates, verbatim
+from memforest_core.extract.candidates import MAX_VERBATIM_CHARS, sourced, to_candidates, verbatim
+from memforest_core.models.reading import described
 from tests.support.builders import NOON, cells_of, window, window_turn
 
 TWO_CELLS = window(
@@ -30,8 +30,7 @@ def item(text: str = "Bob moved to Davis.", turns: list[int] | None = None, **fi
 
 
 def read(*items: dict[str, Any], shown: Window = TWO_CELLS) -> list[Candidate]:
-    answer = ExtractionAnswer.model_validate({"items": items})
-    check_sources(answer, shown)
+    answer, _ = sourced(ExtractionAnswer.model_validate({"items": items}), shown)
     return to_candidates(answer, shown, cells_of(shown))
 
 
@@ -126,15 +125,28 @@ def test_a_quote_is_found_however_its_accents_are_composed() -> None:
     assert (found.quote, found.turn_ordinals) == ("friend Zoë", (10,))
 
 
-@pytest.mark.parametrize("turns", [[0], [4], [-1], [1, 99]])
-def test_an_item_that_names_turns_that_are_not_there_is_a_fault_the_model_is_shown(turns: list[int]) -> None:
+@pytest.mark.parametrize("turns", [[0], [4], [-1], [98, 99]])
+def test_an_item_of_turns_that_are_not_there_is_left_out_and_counted(turns: list[int]) -> None:
     """Given a window of turns 1 to 3 with a context turn 0, then only 1 to 3 can be sources."""
     shown = window(*TWO_CELLS.turns, context=[window_turn(0, "Hello.", cell=0)])
+    answer = ExtractionAnswer.model_validate({"items": [item(), item(turns=turns), item(turns=[2, *turns])]})
 
-    with pytest.raises(ContentFault) as fault:
-        read(item(), item(turns=turns), shown=shown)
+    own, faults = sourced(answer, shown)
 
-    assert fault.value.message == f"items[1].turns names turn {turns[-1]}; the turns to extract from are 1, 2, 3"
+    assert [each.turns for each in own.items] == [[1], [2]]
+    assert described(faults) == "1 item named no turn to extract from"
+
+
+def test_an_item_without_turns_is_of_the_one_that_it_quotes_or_of_the_only_one() -> None:
+    quoting = {"text": "Bob adopted a dog.", "turns": [], "quote": "I adopted a dog"}
+    bare = {"text": "Bob adopted a dog.", "turns": []}
+    alone = window(window_turn(7, "I adopted a dog."))
+
+    own, faults = sourced(ExtractionAnswer.model_validate({"items": [quoting, bare]}), TWO_CELLS)
+    single, _ = sourced(ExtractionAnswer.model_validate({"items": [bare]}), alone)
+
+    assert ([each.turns for each in own.items], faults.total()) == ([[3]], 1)
+    assert [each.turns for each in single.items] == [[7]]
 
 
 @pytest.mark.parametrize("subject", ["user", "The User", "I", "me", "speaker"])

@@ -1,15 +1,14 @@
-"""A model is shown its own mistakes, a bounded number of times; what it says is never trusted."""
+"""A model is shown its own mistakes, a bounded number of times; what can be read of what it says is never lost."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from memforest_core.errors import ContentFault, ModelRateLimited
 from memforest_core.extract.prompt import SYSTEM, render_window
-from memforest_core.extract.proposer import OFFLINE_MODEL, ModelProposer, OfflineProposer, Proposal, parse_answer
+from memforest_core.extract.proposer import OFFLINE_MODEL, ModelProposer, OfflineProposer, Proposal
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Message, Step
 from tests.support.builders import window, window_turn
 
@@ -76,17 +75,18 @@ def test_every_call_begins_with_the_same_bytes() -> None:
 BAD = {
     "empty": ("", "holds no JSON object"),
     "prose": ("I could not find anything.", "holds no JSON object"),
-    "a list": ("[]", "holds no JSON object"),
-    "malformed": ('{"items": [}', "malformed or cut off"),
-    "truncated": (GOOD[:40], "malformed or cut off"),
-    "truncated after an object": (GOOD[: GOOD.index("}") + 1], "malformed or cut off"),
-    "wrong schema": ('{"facts": []}', "items: Field required"),
-    "wrong type": ('{"items": [{"text": "x", "turns": "all"}]}', "items.0.turns: Input should be a valid list"),
-    "no text": ('{"items": [{"text": "", "turns": [1]}]}', "items.0.text: String should have at least 1 character"),
-    "no turns": ('{"items": [{"text": "x", "turns": []}]}', "items.0.turns: List should have at least 1 item"),
-    "unknown word": ('{"items": [{"text": "x", "turns": [1], "change": "moved"}]}', "items.0.change: Input should be"),
-    "unknown turn": ('{"items": [{"text": "x", "turns": [7]}]}', "names turn 7"),
-    "endless number": ('{"items": [], "n": ' + "9" * 5_000 + "}", "a number that is too long"),
+    "prose with brackets": ("Turn [1] says {nothing} of use.", "has none of the fields items"),
+    "malformed": ('{"items": [}', "cut before its first item ended"),
+    "truncated": (GOOD[:30], "cut before its first item ended"),
+    "wrong schema": ('{"facts": []}', "has none of the fields items"),
+    "wrong type": ('{"items": "seven"}', "1 item had no text"),
+    "no text": ('{"items": [{"text": "", "turns": [1]}, {"turns": [1]}]}', "2 items had no text"),
+    "no turns": ('{"items": [{"text": "Bob lives in Davis.", "turns": []}]}', "1 item named no turn"),
+    "unknown turn": ('{"items": [{"text": "Bob lives in Davis.", "turns": [7]}]}', "1 item named no turn"),
+    "a loop": (
+        json.dumps({"items": [{"text": "Bob lives in Davis. " * 60, "turns": [1]}]}),
+        "1 item repeated its text",
+    ),
     "too deep": ('{"a":' * 100_000, "nested too deeply"),
 }
 
@@ -125,7 +125,7 @@ def test_repairs_are_bounded_and_every_call_is_accounted_for(repairs: int) -> No
     calls: list[CallRecord] = []
     chat = ScriptedChat(*[""] * repairs, '{"facts": []}')
 
-    with pytest.raises(ContentFault, match="Field required"):
+    with pytest.raises(ContentFault, match="none of the fields"):
         ModelProposer(chat, repairs).propose(window(), calls)
 
     assert [call.prompt_tokens for call in calls] == list(range(1, repairs + 2))
@@ -142,47 +142,79 @@ def test_a_model_that_is_away_is_not_a_bad_answer() -> None:
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    [
-        GOOD,
-        f"```json\n{GOOD}\n```",
-        f"```\n{GOOD}\n```",
-        f"Here is the memory:\n\n{GOOD}\n\nLet me know if you need more.",
-        f"\ufeff {GOOD}\n",
-    ],
-    ids=["bare", "fenced as json", "fenced", "in prose", "byte order mark"],
-)
-def test_the_json_is_found_in_whatever_surrounds_it(wrapped: str) -> None:
-    assert parse_answer(wrapped) == parse_answer(GOOD)
+SAID = ("I live in Davis.", "I adopted a dog named Pip.", "I work as a nurse.", "I bought 3 red kayaks.")
+TALK = window(*(window_turn(number, text, cell=number) for number, text in enumerate(SAID, 1)))
+ITEMS = [
+    {"text": "Bob lives in Davis.", "turns": [1]},
+    {"text": "Bob adopted a dog named Pip.", "turns": [2]},
+    {"text": "Bob works as a nurse.", "turns": [3]},
+    {"text": "Bob bought 3 red kayaks.", "turns": [4]},
+]
+SILENT = {"turns": [1], "value": "Davis"}
 
 
-def test_fields_that_nobody_asked_for_are_ignored() -> None:
-    answer: dict[str, Any] = json.loads(GOOD)
-    answer["confidence"] = 1
-    answer["items"][0]["reasoning"] = "because"
-
-    assert parse_answer(json.dumps(answer)) == parse_answer(GOOD)
+def texts(proposal: Proposal) -> list[str]:
+    return [item.text for item in proposal.answer.items]
 
 
-def test_nul_and_lone_surrogates_are_removed_before_anything_is_kept() -> None:
-    """The answer itself goes into the cache, whose store takes neither."""
-    found = parse_answer(
-        r'{"items": [{"text": "Bob \ud83c\udf32 lives\u0000 in\ud800 Davis.", "turns": [1]}],'
-        r' "summaries": [{"cell": 1, "text": "\u0000Home\udfff."}]}'
-    )
-
-    assert found.items[0].text == "Bob 🌲 lives in Davis."
-    assert found.summaries[0].text == "Home."
+def of(*items: object) -> str:
+    return json.dumps({"items": items})
 
 
-def test_the_error_shown_holds_no_more_than_five_faults() -> None:
-    items = [{"text": "x", "turns": "all"}] * 60
+def test_items_that_cannot_be_read_cost_neither_the_others_nor_a_call() -> None:
+    chat = ScriptedChat(of(*ITEMS[:2], SILENT, {"text": "Bob lives in Davis.", "turns": [9]}))
 
-    with pytest.raises(ContentFault) as fault:
-        parse_answer(json.dumps({"items": items}))
+    proposal = ModelProposer(chat, 1).propose(TALK, [])
 
-    assert fault.value.message.count("valid list") == 5
+    assert texts(proposal) == ["Bob lives in Davis.", "Bob adopted a dog named Pip."]
+    assert proposal.left_out == "1 item had no text, 1 item named no turn to extract from"
+    assert not proposal.repaired
+
+
+def test_an_answer_that_is_mostly_lost_is_asked_for_once_more() -> None:
+    chat = ScriptedChat(of(ITEMS[0], SILENT, SILENT), of(*ITEMS))
+
+    proposal = ModelProposer(chat, 1).propose(TALK, [])
+
+    assert len(texts(proposal)) == 4
+    assert (proposal.repaired, proposal.left_out) == (True, "")
+    assert "2 items had no text" in chat.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize("second", ["", "I am sorry.", of(SILENT, SILENT, SILENT)])
+def test_what_was_read_at_first_stays_when_the_second_answer_is_worse(second: str) -> None:
+    chat = ScriptedChat(of(ITEMS[0], SILENT, SILENT), second)
+
+    proposal = ModelProposer(chat, 1).propose(TALK, [])
+
+    assert (texts(proposal), proposal.left_out) == (["Bob lives in Davis."], "2 items had no text")
+
+
+def test_after_a_cut_only_the_turns_that_are_left_are_asked_about() -> None:
+    """Given an answer cut within its third item, then the second call shows the turns from the second item's on."""
+    cut = of(*ITEMS)
+    chat = ScriptedChat(cut[: cut.index("nurse")], of(*ITEMS[1:]))
+
+    proposal = ModelProposer(chat, 0).propose(TALK, [])
+
+    assert texts(proposal) == [item["text"] for item in ITEMS]
+    assert (proposal.repaired, proposal.left_out) == (True, "")
+    rest = chat.requests[1].messages[1].content
+    assert SAID[0] in rest[: rest.index(SAID[1])]
+    assert "Before:" in rest and "\n1 " not in rest and f"2 bob: {SAID[1]}" in rest.replace("Bob", "bob")
+    assert chat.requests[0].input != chat.requests[1].input
+
+
+@pytest.mark.parametrize(("shown", "calls"), [(1, 1), (2, 2), (4, 2)])
+def test_an_answer_that_is_always_cut_at_the_same_place_ends_with_what_it_has(shown: int, calls: int) -> None:
+    cut = of(*ITEMS)
+    chat = ScriptedChat(*[cut[: cut.index("adopted")]] * 3)
+
+    proposal = ModelProposer(chat, 1).propose(window(*TALK.turns[:shown]), [])
+
+    assert texts(proposal) == ["Bob lives in Davis."]
+    assert proposal.left_out == "the answer was cut after 1 items"
+    assert len(chat.requests) == calls
 
 
 def test_the_model_is_named_by_its_step() -> None:

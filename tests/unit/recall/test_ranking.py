@@ -126,6 +126,7 @@ class TestWhatAnAnswerIsReadAs:
             ('Here: {"order": [3, 3, 1], "none_relevant": false} }', [2, 0]),
             ('{"order": [9, 0, -1, 2], "none_relevant": false}', [1]),
             ('{"order": [1], "none_relevant": true}', [0]),
+            ('{"order": "3, 1", "none_relevant": "no", "why": "near"}', [2, 0]),
             ('{"order": [], "none_relevant": true}', []),
         ],
     )
@@ -139,7 +140,6 @@ class TestWhatAnAnswerIsReadAs:
             "I would choose the first.",
             '{"order": [1, 2',
             '{"order": [1]}',
-            '{"order": "1", "none_relevant": false}',
             '{"order": ["a"], "none_relevant": false}',
             '{"order": [], "none_relevant": false}',
             '{"order": [7, 8], "none_relevant": false}',

@@ -180,7 +180,7 @@ def test_an_answer_of_no_use_is_asked_for_once_more() -> None:
 
 
 def test_an_answer_is_bounded() -> None:
-    made = Compactor(lambda: AnsweringChat(summary("word " * 5_000)), 100).compact("", [TEXT], [])
+    made = Compactor(lambda: AnsweringChat(summary(" ".join(map(str, range(5_000))))), 100).compact("", [TEXT], [])
     assert len(made.text) <= 200
 
 

@@ -27,7 +27,7 @@ TABLE: list[tuple[type[MemForestError], dict[str, float | str], Decision, Decisi
     (errors.ModelUnavailable, {}, LATER, LATER),
     (errors.ModelRateLimited, {}, LATER, LATER),
     (WaitTimeout, {}, LATER, LATER),
-    (errors.ContentFault, {}, SPLIT, DEGRADE),
+    (errors.ContentFault, {}, DEGRADE, DEGRADE),
     (errors.ContextTooLong, {}, SPLIT, DEGRADE),
     (errors.ContentRefused, {}, SPLIT, DEGRADE),
     (errors.ModelRejected, {}, PAUSED, PAUSED),

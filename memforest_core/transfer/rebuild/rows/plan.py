@@ -15,8 +15,7 @@ from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, T
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import Turn
-from memforest_core.extract.records import ClaimedCell, ClaimedWindow
-from memforest_core.extract.rows import CONTEXT_TURNS
+from memforest_core.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow
 from memforest_core.models.calls import Step
 from memforest_core.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.store import tables as m

@@ -1,0 +1,202 @@
+"""Answers as chat models write them, over HTTP: the facts that can be read are stored, in one call where most can be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from benchmarks.support.model_answers import last_user_text, wants_extraction
+from benchmarks.support.model_server import ModelServer
+from benchmarks.support.sayings import said
+from benchmarks.support.servers import SessionServers
+from benchmarks.support.stack import Stack, stack
+from memforest_core.models.calls import Embedder
+
+TURNS = ("I moved to Bergen.", "My cat is called Pip.", "I am a nurse at Haukeland.", "I bought 3 red kayaks.")
+MOVED: dict[str, Any] = {
+    "text": "Kim moved to Bergen.",
+    "turns": [1],
+    "quote": "I moved to Bergen",
+    "attribute": "residence",
+    "value": "Bergen",
+    "change": "switch",
+}
+CAT: dict[str, Any] = {"text": "Kim has a cat named Pip.", "turns": [2], "attribute": "pet", "value": "cat"}
+NURSE: dict[str, Any] = {"text": "Kim is a nurse at Haukeland.", "turns": [3], "attribute": "job", "value": "nurse"}
+KAYAKS: dict[str, Any] = {"text": "Kim bought 3 red kayaks.", "turns": [4]}
+ALL = (MOVED, CAT, NURSE, KAYAKS)
+Message = str | Mapping[str, Any]
+
+
+def of(*items: Any, **more: Any) -> str:
+    return json.dumps({"items": items, "summaries": [], **more})
+
+
+def changed(**fields: Any) -> str:
+    """The answer with other fields in each of its items."""
+    return of(*({**item, **fields} for item in ALL))
+
+
+GOOD = of(*ALL)
+READ_AT_ONCE: dict[str, Message] = {
+    "nulls": changed(quote=None, value=None, subject=None, entities=None, scene=None, when=None, previous_value=None),
+    "null summaries": of(*ALL, summaries=None),
+    "no summaries": json.dumps({"items": ALL}),
+    "texts as other values": changed(scene=7, when=["last", "week"], quote=None, attribute=None, value=3.0),
+    "booleans": changed(value=True),
+    "entities as objects": changed(entities=[{"name": "Bergen", "type": "city"}]),
+    "entities as a text": changed(entities="Bergen, Pip"),
+    "unknown words": changed(change="moved", polarity="?", modality="certain", origin="Kim"),
+    "empty words": changed(change="", polarity="", modality="", origin=""),
+    "long fields": changed(scene="home/move " * 90, quote=" ".join(TURNS[0] for _ in range(90))),
+    "turns as numbers": of(*({**item, "turns": item["turns"][0]} for item in ALL)),
+    "turns as texts": of(*({**item, "turns": [f"T{item['turns'][0]}"]} for item in ALL)),
+    "some turns that are not there": of(*({**item, "turns": [*item["turns"], 99]} for item in ALL)),
+    "fields of its own": changed(confidence=0.9, reasoning={"why": ["said so"]}),
+    "fences": f"```json\n{GOOD}\n```",
+    "prose with braces": f"Here {{it}} is:\n{GOOD}\nNote: I left {{empty}} fields out.",
+    "thoughts": f"<think>Turn [1] says {{moved}}.</think>{GOOD}",
+    "thoughts without a beginning": f"Turn [1] says {{moved}}.\n</think>\n{GOOD}",
+    "trailing commas": GOOD.replace("}]", "},]").replace("}, {", "},\n{"),
+    "comments": GOOD.replace('"summaries"', '// nothing\n"summaries"'),
+    "single quotes": repr(json.loads(GOOD) | {"note": None}),
+    "a bad escape": GOOD.replace("a nurse at", "a nurse\\-at", 1),
+    "a line break in a text": GOOD.replace("moved to Bergen.", "moved\nto Bergen.", 1),
+    "quotes in a text": GOOD.replace("named Pip", 'named "Pip"', 1),
+    "a bare array": json.dumps(ALL),
+    "an object a line": "\n".join(map(json.dumps, ALL)),
+    "a wrapper": json.dumps({"result": {"items": ALL}}),
+    "another name": json.dumps({"facts": ALL}),
+    "as a text": json.dumps(GOOD),
+    "an empty object first": f'{{"items": [], "summaries": []}}\n{GOOD}',
+    "a tool call": {
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "extraction", "arguments": GOOD}}]
+    },
+    "a function call": {"function_call": {"name": "extraction", "arguments": GOOD}},
+    "reasoning": {"content": "", "reasoning_content": f"They moved. {GOOD}"},
+    "parts": {"content": [{"type": "text", "text": GOOD[:90]}, {"type": "text", "text": GOOD[90:]}]},
+    "parts with a thought": {"content": [{"type": "thinking", "text": "Hm."}, {"type": "text", "text": GOOD}]},
+}
+PARTLY: dict[str, tuple[str, int, int, str]] = {
+    # answer, facts, calls, why not all
+    "one without a text": (of(*ALL, {"turns": [1], "value": "Bergen"}), 4, 1, "1 item had no text"),
+    "one of no turn": (of(*ALL[:3], {**KAYAKS, "turns": [9]}), 3, 1, "1 item named no turn to extract from"),
+    "one that is a loop": (of(*ALL[:3], {**KAYAKS, "text": KAYAKS["text"] * 60}), 3, 1, "1 item repeated its text"),
+    "one of another call": (of(*ALL, {"text": "Zoe sold a Quibovix yacht.", "turns": [1]}), 4, 1, "1 item had nothing"),
+    "a cut within an item": (GOOD[: GOOD.index("nurse at") + 5], 2, 2, "the answer was cut after 2 items"),
+    "a cut between items": (GOOD[: GOOD.index(', {"text": "Kim is')], 2, 2, "the answer was cut after 2 items"),
+    "most without a text": (of(MOVED, {"turns": [2]}, {"turns": [3]}), 1, 2, "2 items had no text"),
+}
+NOTHING: dict[str, tuple[Message, str]] = {
+    "prose": ("I could not find anything in turn [1], {sorry}.", "has none of the fields items"),
+    "no text anywhere": (of(*({**item, "text": None} for item in ALL)), "4 items had no text"),
+    "a cut in the first item": (GOOD[:30], "cut before its first item ended"),
+    "loops": (of({**MOVED, "text": "Kim moved to Bergen. " * 60}), "1 item repeated its text"),
+    "an empty text": ({"content": ""}, "holds no JSON object"),
+    "another schema": ('{"verdict": "fine", "note": [1, 2, 3]}', "has none of the fields items"),
+}
+
+
+class Answered:
+    """A stack whose model gives each owner's windows one message."""
+
+    def __init__(self, pipeline: Stack, model: ModelServer) -> None:
+        self.pipeline = pipeline
+        self.model = model
+
+    def ingest(self, owner: str, message: Message) -> int:
+        """Extract one session of the owner; the number of calls."""
+        first = len(self.model.requests)
+
+        def answer(body: Mapping[str, Any]) -> Message:
+            return message if wants_extraction(body) else last_user_text(body)[:200]
+
+        self.model.answer = answer
+        self.pipeline.memory.client.enqueue(owner, "s1", said(*TURNS, name="Kim"))
+        self.pipeline.drive()
+        return len([call for call in self.model.requests[first:] if wants_extraction(call.body)])
+
+    def facts(self, owner: str) -> list[str]:
+        return sorted(fact.text.replace("\n", " ") for fact in self.pipeline.memory.facts(owner).items)
+
+
+@pytest.fixture(scope="module")
+def answered(
+    servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
+) -> Iterator[Answered]:
+    with ModelServer() as model:
+        llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key"}
+        place = tmp_path_factory.mktemp("answered")
+        with stack(servers, place, embedder=embedder, llm=llm, accept={"window_turns": 8}) as pipeline:
+            yield Answered(pipeline, model)
+
+
+@pytest.mark.parametrize("name", READ_AT_ONCE)
+def test_an_answer_that_can_be_read_gives_its_facts_in_one_call(answered: Answered, name: str) -> None:
+    calls = answered.ingest(name, READ_AT_ONCE[name])
+
+    facts = answered.facts(name)
+    assert len(facts) == 4 and "Bergen" in " ".join(facts) and "kayaks" in " ".join(facts)
+    assert calls == 1
+    progress = answered.pipeline.memory.status(name, "s1")
+    assert (progress.ok, progress.verbatim, progress.last_error) == (progress.cells, 0, None)
+
+
+@pytest.mark.parametrize("name", PARTLY)
+def test_what_can_be_read_of_an_answer_is_stored_and_what_cannot_is_named(answered: Answered, name: str) -> None:
+    message, facts, calls, why = PARTLY[name]
+
+    assert answered.ingest(name, message) == calls
+    assert len(answered.facts(name)) == facts
+    progress = answered.pipeline.memory.status(name, "s1")
+    assert (progress.repaired, progress.verbatim) == (progress.cells, 0)
+    assert progress.last_error is not None and progress.last_error.code == "items_left_out"
+    assert why in progress.last_error.message
+    assert not any(word in progress.last_error.message for word in ("Kim", "Bergen", "Quibovix"))
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_of_an_answer_without_a_fact_the_turns_stay_word_by_word_after_two_calls(answered: Answered, name: str) -> None:
+    message, why = NOTHING[name]
+
+    assert answered.ingest(name, message) == 2
+    assert len(answered.facts(name)) == len(TURNS)
+    progress = answered.pipeline.memory.status(name, "s1")
+    assert progress.verbatim == progress.cells
+    assert progress.last_error is not None and progress.last_error.code == "content_fault"
+    assert why in progress.last_error.message
+    assert answered.pipeline.memory.dead.list() == []
+
+
+def test_a_long_conversation_of_unreadable_answers_costs_two_calls_a_window(answered: Answered) -> None:
+    """Given sixteen turns in two windows, when no item has a text, then no cell has calls of its own."""
+    owner = "sixteen turns"
+    answered.ingest(owner, "No.")
+    first = len(answered.model.requests)
+    turns = [f"{text} Number {number}." for number in range(4) for text in TURNS]
+    answered.pipeline.memory.client.enqueue(owner, "s2", said(*turns, name="Kim"))
+    answered.pipeline.drive()
+
+    calls = [call for call in answered.model.requests[first:] if wants_extraction(call.body)]
+    assert len(calls) == 4
+    assert answered.pipeline.memory.status(owner, "s2").verbatim == 8
+
+
+def test_a_null_in_each_item_of_sixteen_turns_costs_one_call_a_window(answered: Answered) -> None:
+    def each(body: Mapping[str, Any]) -> str:
+        lines = [line.partition(" ") for line in last_user_text(body).splitlines()]
+        numbered = [(int(number), text) for number, _, text in lines if number.isdigit() and ": " in text]
+        return of(*({"text": text.replace(": I ", " "), "turns": [n], "value": None} for n, text in numbered))
+
+    owner = "sixteen nulls"
+    turns = [f"I paid {number} dollars for a lamp." for number in range(16)]
+    answered.model.answer = lambda body: each(body) if wants_extraction(body) else "A title."
+    first = len(answered.model.requests)
+    answered.pipeline.memory.client.enqueue(owner, "s1", said(*turns, name="Kim"))
+    answered.pipeline.drive()
+
+    assert len([call for call in answered.model.requests[first:] if wants_extraction(call.body)]) == 2
+    assert len(answered.facts(owner)) == 16
