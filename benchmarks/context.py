@@ -19,6 +19,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from benchmarks.eval import lives, locomo
+from benchmarks.eval.__main__ import OWN
+from benchmarks.eval.ingesting import remembered
+from benchmarks.eval.measuring import mean, percent, shares
 from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.__main__ import WARM_UP
 from benchmarks.recall_latency.filling import fill
@@ -33,8 +37,9 @@ from memforest_core.calendar.digesting import Digester
 from memforest_core.calendar.service import CalendarService
 from memforest_core.context.portraits import Portraits
 from memforest_core.context.result import Context
-from memforest_core.context.service import ContextService
+from memforest_core.context.service import LEAST_PIECE, ContextService
 from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.ids import TenantId
 from memforest_core.models.opening import open_embedder
 from memforest_core.profile.asking import Asking
 from memforest_core.profile.describing import Describer
@@ -47,6 +52,7 @@ from memforest_core.settings import (
     ProfileSettings,
     RecallSettings,
     WindowSettings,
+    load_settings,
 )
 from memforest_core.store.engine import Engine
 from memforest_core.window.compacting import Compactor
@@ -54,6 +60,7 @@ from memforest_core.window.service import WindowService
 
 SIZES = (1_000, 10_000)
 CONTEXTS = 200
+MAX_TOKENS = ContextSettings().max_tokens
 LAST_TURNS = 4
 """Of the session that runs: a short one."""
 OWNER = "owner-0"
@@ -76,6 +83,11 @@ MEASURED = (
     " is made after each, all within an hour; another hour may bring one more profile and one more digest of the day."
     " Trees are refreshed after every tenth turn, without the calls for their summaries; the window's calls are counted"
     " apart"
+)
+ANSWERED = (
+    "share: percent of the text of a question's gold turns that is in the context of context.max_tokens, mean over"
+    " turns and questions, counted as benchmarks.eval counts it; tokens, pieces of evidence, wall and processor time of"
+    " one context at the median"
 )
 
 
@@ -134,7 +146,7 @@ def measure(running: Database, facts: int, options: argparse.Namespace) -> Row:
 def measured(service: ContextService, recall: RecallService, session: str, question: str) -> Measured:
     """One context, and what a recall of the same question takes alone."""
     begun = time.perf_counter()
-    recall.recall(TENANT, OWNER, question, service.settings.k)
+    recall.recall(TENANT, OWNER, question, MAX_TOKENS // LEAST_PIECE, max_tokens=MAX_TOKENS)
     recalled = time.perf_counter()
     context = service.context(TENANT, OWNER, session, question)
     ended = time.perf_counter()
@@ -148,10 +160,39 @@ def extra_statements(
 ) -> int:
     """Statements that a context runs beside its recall."""
     with statements(engine) as alone:
-        recall.recall(TENANT, OWNER, question, service.settings.k)
+        recall.recall(TENANT, OWNER, question, MAX_TOKENS // LEAST_PIECE, max_tokens=MAX_TOKENS)
     with statements(engine) as seen:
         service.context(TENANT, OWNER, session, question)
     return len(seen) - len(alone)
+
+
+def answers(name: str, home: Path) -> Row:
+    """How much of the gold turns' text of a data set is in a context of each question, in a session without a turn.
+
+    ``name`` is that of a set that is shipped, or a file in LoCoMo's form.
+    """
+    data = lives.load() if name == "lives" else locomo.load(OWN if name == "own" else Path(name))
+    found = []
+    with remembered(data, load_settings(), home) as node:
+        services = node.memory.services
+        tenant = TenantId(services.settings.tenant)
+        for one in data:
+            for question in one.questions:
+                if question.measures_recall:
+                    begun, spent = time.perf_counter(), time.process_time()
+                    made = services.context.context(tenant, one.id, "new", question.text)
+                    times = (time.perf_counter() - begun, time.process_time() - spent)
+                    text = "\n".join(part.text for part in made.parts)
+                    found.append((mean(shares(one.evidence(question), text)), made, times))
+    return {
+        "data": Path(name).name,
+        "n": len(found),
+        "share": percent([share for share, _, _ in found]),
+        "tokens": median(made.tokens for _, made, _ in found),
+        "evidence": median(len(made.section("evidence")) for _, made, _ in found),
+        "p50_ms": round(1e3 * median(times[0] for *_, times in found), 2),
+        "cpu_p50_ms": round(1e3 * median(times[1] for *_, times in found), 2),
+    }
 
 
 def row(facts: int, seed: int, found: Sequence[Measured], extra: int) -> Row:
@@ -243,9 +284,19 @@ def main() -> None:
     )
     options.add_argument("--contexts", type=int, default=CONTEXTS, metavar="N", help="contexts measured per size")
     options.add_argument("--turns", type=int, default=TURNS, metavar="N", help="turns of the chat, 0 for none")
+    options.add_argument(
+        "--answers",
+        metavar="SET",
+        help="instead: the share of the gold turns' text in the contexts of own, lives or a file in LoCoMo's form",
+    )
+    options.add_argument("--home", type=Path, help="with --answers: keep the ingested memory here, or find it here")
     chosen = options.parse_args()
     report = Report(chosen.seed, chosen.json)
-    rows = []
+    if chosen.answers:
+        with tempfile.TemporaryDirectory(prefix="memforest-bench-") as scratch:
+            report.end([answers(chosen.answers, chosen.home or Path(scratch))], {"what": ANSWERED})
+        return
+    rows: list[Row] = []
     for facts in chosen.sizes:
         with database() as running:
             rows.append(measure(running, facts, chosen))

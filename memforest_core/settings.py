@@ -706,8 +706,6 @@ class ContextSettings(Group):
     """What a recall of the question finds."""
     window_share: float = Field(default=0.35, ge=0)
     """The running session. What a section does not use goes to the window, then to evidence, profile, today, week."""
-    k: int = Field(default=20, ge=1, le=1000)
-    """Pieces of evidence that are looked for; those that fit and are told nowhere else are shown."""
     complete_questions: bool = False
     """Let a chat model complete a follow-up question from the session's last turns before it is looked for: a call."""
     profile_every_s: float = Field(default=3_600.0, ge=0)

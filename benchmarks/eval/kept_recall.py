@@ -127,13 +127,11 @@ class KeptDelivering(Delivering):
 
     kept: Kept
 
-    def _of_part(
-        self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int
-    ) -> list[tuple[Voted, Evidence]]:
-        limits = (self.settings.same_words, self.settings.per_fact, wanted, neighbours)
+    def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, asked: Asked) -> list[tuple[Voted, Evidence]]:
+        limits = (self.settings.same_words, self.settings.per_fact, wanted, asked.neighbours, asked.max_tokens)
         key = (part.place.tenant, part.place.forest.id, part.place.bounds, limits, tuple(one.item for one in voted))
         if key not in self.kept.evidence:
-            self.kept.evidence[key] = super()._of_part(part, voted, wanted, neighbours)
+            self.kept.evidence[key] = super()._of_part(part, voted, wanted, asked)
         return self.kept.evidence[key]
 
     def _resolver(self, rows: RecallRows, part: Part) -> Resolver:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from memforest_core.context.portraits import Line
 from memforest_core.context.records import ContextPart, Omission, PartKind, Section, Why
@@ -31,7 +30,7 @@ class Shown:
 def chosen(
     pieces: Sequence[Evidence], shown: Shown, max_tokens: int, same_words: float
 ) -> tuple[list[ContextPart], list[Omission]]:
-    """The best pieces that fit and say something new, as parts in order of time; and what is left out.
+    """The best pieces that fit and say something new, as parts, the best session first; and what is left out.
 
     ``max_tokens`` are for their lines and those of their days.
 
@@ -84,16 +83,13 @@ def most_tokens(pieces: Sequence[Evidence]) -> int:
 
 
 def in_order(pieces: Sequence[Evidence]) -> list[Evidence]:
-    """Pieces of one session and day together, the oldest group first, as recall delivers them."""
-    groups: dict[tuple[str, str], list[Evidence]] = {}
-    for piece in pieces:
-        groups.setdefault((piece.session_id, piece.time_label), []).append(piece)
-    ordered = sorted(groups.values(), key=lambda group: min(_moment(piece) for piece in group))
-    return [piece for group in ordered for piece in sorted(group, key=lambda piece: piece.ordinal)]
-
-
-def _moment(piece: Evidence) -> datetime:
-    return piece.time.start or LATEST
+    """Pieces, given best first, session by session, that of the best piece first; within one in the order of time,
+    pieces of one day together."""
+    sessions = {piece.session_id: rank for rank, piece in reversed(list(enumerate(pieces)))}
+    days: dict[tuple[str, str], int] = {}
+    for piece in sorted(pieces, key=lambda piece: piece.time.start or LATEST):
+        days.setdefault((piece.session_id, piece.time_label), len(days))
+    return sorted(pieces, key=lambda one: (sessions[one.session_id], days[one.session_id, one.time_label], one.ordinal))
 
 
 def _in_window(piece: Evidence, shown: Shown) -> bool:

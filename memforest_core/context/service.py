@@ -26,7 +26,7 @@ from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import LATEST_SESSION, Role, checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.profile.people import Person, person_named
-from memforest_core.recall.asking import RecallOptions
+from memforest_core.recall.asking import MAX_K, RecallOptions
 from memforest_core.recall.question import MAX_QUESTION_CHARS, parse_question
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import ContextSettings, WindowSettings
@@ -38,6 +38,9 @@ from memforest_core.window.service import WindowService
 MAX_BUDGET = 1_000_000
 MIN_MERGED_CHARS = 200
 """Of a text that a model is asked for, however small the budget is."""
+LEAST_RECALLED, LEAST_PIECE = 500, 12
+"""Tokens that a recall may bring, however small the budget is: what was found and does not fit is named; and those of a
+piece with its share of its day's header: more pieces than fit at this size are not looked for."""
 _DAYS = {Section.TODAY: "today", Section.WEEK: "the week"}
 
 
@@ -250,14 +253,16 @@ class ContextService:
         return result.evidence
 
     def _recall(self, tenant: TenantId, draft: Draft, person: Person) -> RecallResult:
-        options: RecallOptions = {}
+        tokens = max(LEAST_RECALLED, draft.asked.max_tokens)
+        options: RecallOptions = {"max_tokens": tokens}
         if draft.asked.speaker is not None:
             options["speakers"] = list(person.ids)
         if draft.asked.channel is not None:
             options["channels"] = [draft.asked.channel]
         if self.settings.complete_questions and draft.session:
             options["session_id"] = draft.session
-        return self.recall.recall(tenant, draft.asked.owner, draft.question, self.settings.k, **options)
+        most = min(MAX_K, tokens // LEAST_PIECE)
+        return self.recall.recall(tenant, draft.asked.owner, draft.question, most, **options)
 
     def _put_window(self, tenant: TenantId, draft: Draft, found: AtHand, lines: Sequence[Line]) -> None:
         why = self._no_window(draft, found.session)

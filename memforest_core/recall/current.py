@@ -12,6 +12,7 @@ from memforest_core.domain.asked_order import order_of
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.holding import Role
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.meant import FORMER, joking, not_so
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.scoring import Voted, best_first
 from memforest_core.domain.state_names import single_valued
@@ -30,9 +31,8 @@ MAX_FACTS = 500
 MAX_STATES = 5
 """States that are lifted, the last ones to begin."""
 MAX_SUBJECT_WORDS = 4
-FORMER = "former "
-"""How the names of attributes begin under which rules keep what held once."""
-
+READ_CHARS = 2_000
+"""Of a turn in which a joke is looked for."""
 
 Told = Mapping[FactId, frozenset[TurnKey]]
 """The facts that tell one state, each with the turns in which it does."""
@@ -74,7 +74,7 @@ def current_states(
     ]
     latest = sorted(answers, key=lambda state: state.position, reverse=True)[:MAX_STATES]
     read = frozenset(each.fact.id for states in chains.values() for state in states for each in state.said)
-    return Current(tuple(_told(state) for state in latest), read=read)
+    return Current(_certain(rows, latest), read=read)
 
 
 def previous_states(
@@ -86,7 +86,7 @@ def previous_states(
     chains = _chains(rows, forest, question, attributes, as_of)
     anchor = frozenset(terms(order_of(question.text).anchor))
     found = [state for (_, name), states in chains.items() if (state := _before(name, states, anchor)) is not None]
-    return Current(tuple(_told(state) for state in found[:MAX_STATES]), PREVIOUS)
+    return Current(_certain(rows, found[:MAX_STATES]), PREVIOUS)
 
 
 def _chains(
@@ -100,6 +100,7 @@ def _chains(
     speakers = Speakers(forest.owner, rows.speakers(forest.id))
     subjects = frozenset(_subjects(question, speakers))
     facts = rows.of_subjects(forest.id, subjects, attributes, MAX_FACTS) if subjects else []
+    facts = [fact for fact in facts if not not_so(fact.statement.text)]
     return chains_of(rows, facts, speakers, as_of)[0] if facts else {}
 
 
@@ -197,6 +198,15 @@ def _names(question: Question, state: ChainState) -> bool:
 def _named_whole(question: Question, state: ChainState) -> bool:
     value = terms(state.statement.value)
     return bool(value) and question.terms.issuperset(value)
+
+
+def _certain(rows: TimelineRows, states: Sequence[ChainState]) -> tuple[Told, ...]:
+    """What tells these states, without the turns that may joke."""
+    telling = [_told(state) for state in states]
+    keys = frozenset(key for facts in telling for keys in facts.values() for key in keys)
+    plain = {key for key, turn in rows.turns(keys, READ_CHARS).items() if not joking(turn.text, perhaps=True)}
+    found = ({fact: keys & plain for fact, keys in facts.items() if keys & plain} for facts in telling)
+    return tuple(facts for facts in found if facts)
 
 
 def _told(state: ChainState) -> Told:

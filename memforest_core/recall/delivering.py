@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from math import inf
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.asked_series import lists_all
@@ -70,7 +71,7 @@ class Delivering:
         pieces: list[tuple[Voted, Evidence]] = []
         for part, own in pool.shares(chosen):
             if own:
-                pieces += self._of_part(part, own, wanted, asked.neighbours)
+                pieces += self._of_part(part, own, wanted, asked)
         if pool.alone:
             return tuple(piece for _, piece in pieces)
         outside = pool.by_id
@@ -79,12 +80,12 @@ class Delivering:
         pieces.sort(key=lambda pair: places[pair[0].item])
         return tuple(piece for _, piece in pieces[:wanted])
 
-    def _of_part(
-        self, part: Part, voted: Sequence[Voted], wanted: int, neighbours: int
-    ) -> list[tuple[Voted, Evidence]]:
-        """The pieces of one forest, each with its candidate."""
+    def _of_part(self, part: Part, voted: Sequence[Voted], wanted: int, asked: Asked) -> list[tuple[Voted, Evidence]]:
+        """The pieces of one forest, each with its candidate: no more than fit the budget, unless a cross-encoder puts
+        them in another order."""
+        budget = inf if asked.max_tokens is None or self.reranker else asked.max_tokens * CHARS_PER_TOKEN
         with self.store.recalling(part.place.tenant) as rows:
-            return self._resolver(rows, part).resolve(voted, wanted, neighbours)
+            return self._resolver(rows, part).resolve(voted, wanted, asked.neighbours, budget)
 
     def _resolver(self, rows: RecallRows, part: Part) -> Resolver:
         """What makes the pieces of one forest."""

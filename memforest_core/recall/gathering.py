@@ -32,7 +32,7 @@ from memforest_core.recall.items import ALWAYS, Bounds
 from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.planning import plan_trees
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import Above, FoundText, TreeRoot
+from memforest_core.recall.records import Above, FactText, FoundText, TreeRoot
 from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.series import Nearness, near_facts
@@ -203,7 +203,7 @@ class Gathering:
             with clock.stage("plan"):
                 questions |= thought.plan(asked.question.text, trees)
         with clock.stage("series"):
-            near = self._near(search, reading, asked, first.people)
+            near = self._near(search, place, asked, first.people)
         with clock.stage("browse"):
             beam = self.settings.embedding_beam if asked.mode is Mode.EMBEDDING else self.settings.beam
             weights = self.weights
@@ -352,11 +352,16 @@ class Gathering:
             settings.root_limit if asked.mode in TREE_MODES and asked.trees else 0,
         )
 
-    def _near(self, search: IndexSearch, reading: Reading, asked: Asked, people: People) -> Nearness:
+    def _near(self, search: IndexSearch, place: Place, asked: Asked, people: People) -> Nearness:
         """What lies near a question about a series, where that counts."""
         if self.settings.series_weight <= 0:
             return {}
-        return near_facts(search, self.embedder, reading, asked.question, people, self.settings.fact_limit)
+
+        def said(facts: Sequence[FactId]) -> Sequence[FactText]:
+            with self.store.recalling(place.tenant) as rows:
+                return rows.one(rows.facts(place.forest.id, facts, place.bounds.said_until))
+
+        return near_facts(search, self.embedder, said, asked.question, people, self.settings.fact_limit)
 
 
 def named_keys(question: Question, people: People) -> list[str]:

@@ -136,10 +136,7 @@ class Pool:
                 continue
             with store.recalling(part.place.tenant) as rows:
                 lifted += in_order(rows, part.gathered.candidates, own, question, weight)
-        if self.alone:
-            return lifted
-        ids = self.by_id
-        return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
+        return self._with_pieces(lifted, voted)
 
     def in_series(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> Placed:
         """The candidates, those lifted that tell what the question asks for of a series, within each forest."""
@@ -157,21 +154,17 @@ class Pool:
                 placed = in_series(rows, gathered.candidates, gathered.near, own, question, owner, weight)
             lifted += placed.voted
             near |= placed.near if not gathered.candidates.sentences else {}
-        ids = self.by_id
-        return Placed(best_first([*lifted, *(one for one in voted if one.item.cell in ids)]), near)
+        return Placed(self._with_pieces(lifted, voted), near)
 
     def dated_first(self, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
         """The candidates, those first that lie in the time that the question asks for, if it asks for nothing else:
         they get ``weight`` times the best score of all forests."""
         if weight <= 0 or self.bounds.about == ALWAYS or not voted:
             return voted
-        lifted: list[Voted] = []
+        most, lifted = weight * voted[0].score, list[Voted]()
         for part, own in self.shares(voted):
-            lifted += dated_first(
-                part.gathered.candidates, own, question, part.place.forest.owner, weight * voted[0].score
-            )
-        ids = self.by_id
-        return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
+            lifted += dated_first(part.gathered.candidates, own, question, part.place.forest.owner, most)
+        return self._with_pieces(lifted, voted)
 
     def exact_first(self, store: RecallStore, voted: list[Voted], question: Question, weight: float) -> list[Voted]:
         """The candidates, those first whose own turns hold the codes that the question has; of most it has none. They
@@ -187,6 +180,10 @@ class Pool:
                 continue
             with store.recalling(part.place.tenant) as rows:
                 lifted += exact_first(rows, own, things, weight * voted[0].score)
+        return self._with_pieces(lifted, voted)
+
+    def _with_pieces(self, lifted: Iterable[Voted], voted: Sequence[Voted]) -> list[Voted]:
+        """What forests have, lifted, and the pieces of sources, best first."""
         ids = self.by_id
         return best_first([*lifted, *(one for one in voted if one.item.cell in ids)])
 

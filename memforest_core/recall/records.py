@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.times import TimeSpan
 from memforest_core.models.token_vectors import TurnTokens
 
 TurnKey = tuple[SessionId, int]
@@ -64,13 +64,10 @@ class FactHead:
 
 @dataclass(frozen=True, slots=True)
 class FactText:
-    """A fact's sentence, when what it tells happened or held, and when it was said."""
+    """A fact with what it says."""
 
     id: FactId
-    text: str
-    speaker: str
-    time: TimeSpan
-    mentioned_at: datetime
+    statement: Statement
     pinned: bool = False
     superseded_by: FactId | None = None
     """What it was corrected to, if that is known by then."""

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import cached_property
+from math import inf
 from uuid import UUID
 
 from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, PathNode, day_label, with_corrections
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId
 from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.scopes import TreeKind
@@ -25,6 +27,10 @@ SNIPPET_CHARS = 160
 SPARE = 2
 """Candidates read per piece wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
 
+AT_ONCE = 160
+"""Candidates that are read at once."""
+MORE_CHARS = 1_000
+"""What is read beyond a budget of text: some of it fits where a long piece does not."""
 LONGEST = 8
 """Corrections of corrections that are followed."""
 
@@ -58,21 +64,16 @@ class Resolver:
         ordered = sorted(self.candidates.links, key=lambda link: not link.corrected)
         return {(link.fact_id, link.cell_id): link for link in ordered}
 
-    def resolve(self, voted: Sequence[Voted], k: int, neighbours: int) -> list[tuple[Voted, Evidence]]:
-        """The first ``k`` different pieces, best first, each with the candidate that it was made of."""
-        chosen = voted[: SPARE * k]
-        told = list(dict.fromkeys(fact for one in chosen for fact in one.item.facts))
-        wanted = [*told, *(fact for one in chosen for fact in self.candidates.corrections.get(_turn(one), ()))]
-        texts, read = self.rows.together(
-            self.rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen))),
-            self.rows.facts(self.forest, list(dict.fromkeys(wanted)), self.said_until),
-        )
-        facts = facts_with_successors(self.rows, self.forest, read, self.said_until)
+    def resolve(
+        self, voted: Sequence[Voted], k: int, neighbours: int, max_chars: float = inf
+    ) -> list[tuple[Voted, Evidence]]:
+        """The first ``k`` different pieces, best first, each with the candidate that it was made of; of a budget of
+        ``max_chars`` hardly more than it holds."""
+        most = max_chars + MORE_CHARS
         kept: list[tuple[Voted, Evidence]] = []
         seen: dict[tuple[str, str], list[tuple[str, frozenset[str]]]] = defaultdict(list)
         told_by: Counter[FactId] = Counter()
-        for one in chosen:
-            content = texts.get(_turn(one))
+        for one, content, facts in self._read(voted[: SPARE * k]):
             piece = None if content is None else self._evidence(one, content, facts)
             if piece is None or self._repeated(piece, seen[piece.speaker, piece.time_label]):
                 continue
@@ -80,12 +81,26 @@ class Resolver:
                 continue
             told_by.update(piece.fact_ids)
             kept.append((one, piece))
-            if len(kept) == k:
+            most -= len(piece.text)
+            if len(kept) == k or most <= 0:
                 break
         kept = self._with_paths(kept, neighbours)
         if neighbours:
             kept = self._with_neighbours(kept, neighbours)
         return kept
+
+    def _read(self, voted: Sequence[Voted]) -> Iterator[tuple[Voted, str | None, Mapping[UUID, FactText]]]:
+        """The candidates with their turns' texts and their facts."""
+        for start in range(0, len(voted), AT_ONCE):
+            chosen = voted[start : start + AT_ONCE]
+            wanted = [fact for one in chosen for fact in one.item.facts]
+            wanted += [fact for one in chosen for fact in self.candidates.corrections.get(_turn(one), ())]
+            texts, read = self.rows.together(
+                self.rows.turn_texts(list(dict.fromkeys(_turn(one) for one in chosen))),
+                self.rows.facts(self.forest, list(dict.fromkeys(wanted)), self.said_until),
+            )
+            facts = facts_with_successors(self.rows, self.forest, read, self.said_until)
+            yield from ((one, texts.get(_turn(one)), facts) for one in chosen)
 
     def _evidence(self, one: Voted, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
         """One piece without its path; None when its fact is gone."""
@@ -98,10 +113,10 @@ class Resolver:
         if item.fact is not None:
             if not told:
                 return None
-            fact = told[0]
+            fact, said = told[0], told[0].statement
             corrected = self._links[fact.id, cell.id].corrected
-            span = fact.time if fact.time.known else _instant(fact.mentioned_at, head.dated)
-            text, kind, turns = fact.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
+            span = said.time if said.time.known else _instant(said.mentioned_at, head.dated)
+            text, kind, turns = said.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
         elif cell.char_start is not None:
             text = turn_line(head.name, content[cell.char_start : cell.char_end])
             span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.CELL
@@ -111,15 +126,15 @@ class Resolver:
         right = [] if item.fact is not None else self._right(one, facts)
         if right:
             corrected = True
-            text = with_corrections(text, [dated_text(fact, self.zone) for fact in right])
+            text = with_corrections(text, [dated_text(fact.statement, self.zone) for fact in right])
             told = [*right, *(fact for fact in told if fact not in right)]
-        dated = [fact for fact in told if fact.time.known]
+        dated = [fact.statement.time for fact in told if fact.statement.time.known]
         return replace(
             self._piece(text, span, kind, head, turns),
             score=one.score,
             fact_ids=tuple(fact.id for fact in told),
             signals=one.signals,
-            event=dated[0].time if dated else UNKNOWN_TIME,
+            event=dated[0] if dated else UNKNOWN_TIME,
             corrected=corrected,
             pinned=any(fact.pinned for fact in told),
         )
@@ -268,12 +283,13 @@ class Resolver:
             ]
             if not turns or not self._shows(turns[0]):
                 continue
-            span = fact.time if fact.time.known else _instant(fact.mentioned_at, turns[0].dated)
+            said = fact.statement
+            span = said.time if said.time.known else _instant(said.mentioned_at, turns[0].dated)
             told[fact.id] = replace(
-                self._piece(fact.text, span, EvidenceKind.FACT, turns[0], turns),
+                self._piece(said.text, span, EvidenceKind.FACT, turns[0], turns),
                 fact_ids=(fact.id,),
-                speaker=fact.speaker,
-                event=fact.time,
+                speaker=said.speaker,
+                event=said.time,
                 corrected=known.corrected if known else False,
                 pinned=fact.pinned,
             )
@@ -348,6 +364,6 @@ def standing(corrections: Sequence[FactId], facts: Mapping[UUID, FactText]) -> I
             yield fact
 
 
-def dated_text(fact: FactText, zone: tzinfo) -> str:
+def dated_text(said: Statement, zone: tzinfo) -> str:
     """A sentence with its day: what was corrected may be the day."""
-    return f"{fact.text} ({day_label(fact.time, zone)})" if fact.time.known else fact.text
+    return f"{said.text} ({day_label(said.time, zone)})" if said.time.known else said.text

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from memforest_core.domain.asked_order import Order, order_of
 from memforest_core.domain.asked_series import Series, as_told, asks_what_happened, series_of, tells_how_often
 from memforest_core.domain.ids import FactId, SessionId
+from memforest_core.domain.meant import joking, meant, not_so
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.ordering import Moment, Told, anchor_moment
 from memforest_core.domain.people import People
@@ -25,7 +25,7 @@ from memforest_core.recall.current import Current, tells
 from memforest_core.recall.current import Told as StateTold
 from memforest_core.recall.index_search import IndexSearch, Limits
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import TurnKey
+from memforest_core.recall.records import FactText, TurnKey
 from memforest_core.recall.rows.reading import RecallRows
 
 LOOKED_AT = 120
@@ -45,11 +45,10 @@ KIN = 0.6
 """What likeness to the statement nearest to the question adds to nearness; what is likest to it gets all of it."""
 READ = 8
 """Of the nearest facts, the texts are read until one tells of whom the question is about."""
-READ_CHARS = 500
 
 Nearness = Mapping[FactId, float]
 """How near facts lie to a question as the one would ask it whom it is about, and to the best answer to it."""
-Reading = Callable[[], AbstractContextManager[RecallRows]]
+Reading = Callable[[Sequence[FactId]], Sequence[FactText]]
 Place = tuple[tuple[UUID, int, int], UUID | None]
 """What tells two pieces apart: where they stand, and the sentence that is delivered in place of the turn."""
 
@@ -59,29 +58,34 @@ def near_facts(
 ) -> Nearness:
     """The nearest facts for a question about a series, with how near they are; for another question none.
 
-    Two embeddings of short texts and two searches for ``limit`` facts. Without an index or a model there are none (the
-    search that came before says what is away), and none in a language that the model does not know.
+    Two embeddings of short texts and two searches for ``limit`` facts. Where one statement answers, those that are not
+    meant, and those about a relative whom the question does not name, are left out. Without an index or a model there
+    are none (the search that came before says what is away), and none in a language that the model does not know.
     """
-    if series_of(question.text) is None or search.dense is None or search.failure is not None:
+    series = series_of(question.text)
+    if series is None or search.dense is None or search.failure is not None:
         return {}
     if not question.known_to(embedder.model):
         return {}
     text = _thing(question.text)
-    meant = found_in(text, people)
-    near = _nearest(search, embedder, as_told(text, [(one.start, one.end) for one in meant]), limit)
-    shares = _spread(near, limit)
+    found = found_in(text, people)
+    near = _nearest(search, embedder, as_told(text, [(one.start, one.end) for one in found]), limit)
+    shares: Nearness = _spread(near, limit)
     if not shares:
         return {}
-    subjects = {one.person.id for one in meant} or {people.owner.id}
-    first = sorted(near, key=lambda fact: (-near[fact], fact))[:READ]
-    with reading() as rows:
-        texts = rows.one(rows.texts(first, READ_CHARS))
-    for fact in first:
-        named = found_in(texts.get(fact, ""), people)
+    subjects = {one.person.id for one in found} or {people.owner.id}
+    said = {fact.id: fact.statement for fact in reading(list(shares))}
+    if series not in {Series.ENDS, Series.ALL, Series.OFTEN} and not not_so(question.text):
+        now = series is Series.LATEST
+        said = {fact: one for fact, one in said.items() if meant(one, question.terms, now=now)}
+    for fact in sorted(said, key=lambda fact: (-near[fact], fact))[:READ]:
+        sentence = said[fact].text
+        named = found_in(sentence, people)
         if any(one.person.id in subjects for one in named):
-            told = as_told(texts[fact], [(one.start, one.end) for one in named if one.person.id in subjects])
-            return _with_kin(shares, _nearest(search, embedder, told, limit), fact, limit)
-    return shares
+            told = as_told(sentence, [(one.start, one.end) for one in named if one.person.id in subjects])
+            shares = _with_kin(shares, _nearest(search, embedder, told, limit), fact, limit)
+            break
+    return {fact: share for fact, share in shares.items() if fact in said or fact not in near}
 
 
 def _thing(question: str) -> str:
@@ -158,10 +162,10 @@ def in_series(
     said = coverage(wanted, spoken)
     answered = coverage(wanted, [_asked_before(place, texts, held) for place in places])
     worth = [
-        nearness[at] / best + WORDS * max(one, other) if at in own else 0.0
-        for at, one, other in zip(read, said, answered, strict=True)
+        nearness[at] / best + WORDS * max(one, other) if at in own and not joking(texts.get(place, "")) else 0.0
+        for at, place, one, other in zip(read, places, said, answered, strict=True)
     ]
-    most = max(worth)
+    most = max(worth) or 1.0
     pieces = []
     for at, place, value in zip(read, places, worth, strict=True):
         head = candidates.turns[place]

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import AsyncMemForest, Context, InvalidInput
 from memforest_core.cli.program import app
 from memforest_core.context import cli
-from memforest_core.context.service import ContextService
+from memforest_core.context.service import LEAST_PIECE, ContextService
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
@@ -206,6 +207,69 @@ def test_items_of_the_window_are_not_told_twice(rested: Stack) -> None:
     assert sum("lives in Oslo" in part.text for part in context.parts) == 1
 
 
+# Evidence
+
+
+def counted_huts(running: Stack, number: int) -> None:
+    """As many sessions, a day each, with two turns about huts."""
+    for hut in range(number):
+        said = [f"In hut {hut} by lake {hut + 90} we counted {hut + 3} bunks.", f"Path {hut} to hut {hut} was steep."]
+        turns = [
+            {"id": f"h{hut}-{at}", "role": "user", "content": text, "timestamp": START + (30 + hut) * DAY + at}
+            for at, text in enumerate(said)
+        ]
+        running.memory.enqueue("alice", f"hut-{hut}", turns, display_name="Alice")
+    running.drive()
+
+
+def test_evidence_takes_what_is_left_of_the_budget(rested: Stack) -> None:
+    """Given more to say about a question than fits, then the budget ends the evidence, not a number of pieces; a
+    larger budget brings more, and the profile and the window have their parts."""
+    counted_huts(rested, 40)
+    chat(rested, "Good morning!", "Hello Alice!")
+    question = "How many bunks did we count in the huts by the lakes?"
+
+    small, large = (
+        service(rested).context(rested.tenant, "alice", "chat", question, max_tokens=tokens) for tokens in (300, 900)
+    )
+
+    for context in (small, large):
+        assert 0.9 * context.max_tokens < context.tokens <= context.max_tokens
+        assert context.section("profile") and len(context.section("window")) == 2
+        assert ("evidence", "budget") in why(context)
+    assert len(large.section("evidence")) > 2 * len(small.section("evidence")) > 20
+
+
+def test_nothing_of_the_window_is_evidence_however_much_room_there_is(rested: Stack) -> None:
+    chat(rested, "We saw two reindeer with Clara.", "Where?", "On Glittertind, near the glacier.", "Nice!", ASKED)
+
+    context = service(rested).context(rested.tenant, "alice", "chat", ASKED)
+
+    window = {turn for part in context.section("window") for turn in part.turn_ids}
+    assert window == {"c0", "c1", "c2", "c3", "c4"}
+    assert ("chat", "c0") not in {(part.session_id, *part.turn_ids) for part in context.section("evidence")}
+    assert len(context.turn_ids) == len(set(context.turn_ids))
+    assert context.text.count("We saw two reindeer with Clara.") == 1
+
+
+def test_evidence_comes_session_by_session_the_best_one_first_in_the_order_of_time(rested: Stack) -> None:
+    turns = [
+        {"id": f"r{at}", "role": "user", "content": text, "timestamp": START + 40 * DAY + at}
+        for at, text in enumerate(
+            ["Clara and I went up Glittertind again.", "It rained.", "We saw Glittertind's reindeer."]
+        )
+    ]
+    rested.memory.enqueue("alice", "again", turns, display_name="Alice")
+    rested.drive()
+
+    context = service(rested).context(rested.tenant, "alice", "new", "Did we see Glittertind's reindeer again?")
+
+    evidence = context.section("evidence")
+    sessions = [part.session_id for part in evidence]
+    assert sessions[0] == "again" and len(list(groupby(sessions))) == len(set(sessions)) > 2
+    assert [part.turn_ids for part in evidence if part.session_id == "again"] == [("r0",), ("r1",), ("r2",)]
+
+
 # Bounds
 
 
@@ -291,21 +355,14 @@ def test_what_can_not_be_asked_is_refused(rested: Stack, wrong: dict[str, Any]) 
 def test_it_takes_one_recall_and_one_statement(rested: Stack, more: int) -> None:
     """Given a kept profile and a short session, then a context runs one statement beside the recall, in a memory of any
     size; digests that are up to date would be one more each."""
-    for number in range(more):
-        said = [f"In hut {number} we counted {number + 3} bunks.", f"I bought {number + 2} maps of valley {number}."]
-        turns = [
-            {"role": "user", "content": text, "timestamp": START + (30 + number) * DAY + at}
-            for at, text in enumerate(said)
-        ]
-        rested.memory.enqueue("alice", f"hut-{number}", turns, display_name="Alice")
-    rested.drive()
+    counted_huts(rested, more)
     chat(rested, "Good morning!")
     made = service(rested)
     first = made.context(rested.tenant, "alice", "chat", ASKED)
-    engine = rested.services.engine
+    engine, most = rested.services.engine, made.settings.max_tokens
 
     with statements(engine) as recalled:
-        rested.services.recall.recall(rested.tenant, "alice", ASKED, made.settings.k)
+        rested.services.recall.recall(rested.tenant, "alice", ASKED, most // LEAST_PIECE, max_tokens=most)
     with statements(engine) as seen:
         again = made.context(rested.tenant, "alice", "chat", ASKED)
 

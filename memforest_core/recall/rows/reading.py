@@ -330,21 +330,10 @@ def _links(rows: Rows) -> list[Link]:
 
 
 def _facts(rows: Rows) -> list[FactText]:
-    found = []
-    for id_, document, pinned, superseded_by in rows:
-        statement = from_document(document)
-        found.append(
-            FactText(
-                id=FactId(id_),
-                text=statement.text,
-                speaker=statement.speaker,
-                time=statement.time,
-                mentioned_at=statement.mentioned_at,
-                pinned=pinned,
-                superseded_by=FactId(superseded_by) if superseded_by else None,
-            )
-        )
-    return found
+    return [
+        FactText(FactId(id_), from_document(document), pinned, FactId(superseded_by) if superseded_by else None)
+        for id_, document, pinned, superseded_by in rows
+    ]
 
 
 def _above(rows: Rows) -> list[Above]:

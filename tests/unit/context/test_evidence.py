@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from uuid import UUID
 
 from memforest_core.context.evidence import Shown, chosen, in_order
@@ -77,7 +79,22 @@ def test_one_that_does_not_fit_leaves_room_for_shorter_ones() -> None:
     assert reasons([long, short], Shown(), 20) == (["Alice: Hi."], ["budget"])
 
 
-def test_pieces_are_shown_in_order_of_time() -> None:
+def test_the_session_of_the_best_piece_comes_first_and_each_is_in_the_order_of_time() -> None:
+    """Given pieces best first of three sessions, then each session stays together, its own days in order."""
     late, early = piece("Late.", day=5), piece("Early.", day=2)
+    after = replace(piece("After.", day=6), session_id=late.session_id)
+    before = replace(piece("Before.", day=5), ordinal=-1)
+    between = piece("Between.", day=3)
 
-    assert in_order([late, early]) == [early, late]
+    assert in_order([after, early, late, between, before]) == [before, late, after, early, between]
+
+
+def test_pieces_of_one_day_have_one_header_though_another_day_lies_between() -> None:
+    """Given a piece of a span that begins within a day, then that day is still named once, as it was counted."""
+    first, last = piece("First.", day=1), replace(piece("Last.", day=1), ordinal=2)
+    other = replace(piece("Other.", day=1), time_label="1 to 3 May", ordinal=1)
+
+    assert {tuple(one.time_label for one in in_order(list(given))) for given in permutations([first, other, last])} == {
+        (first.time_label, last.time_label, other.time_label),
+        (other.time_label, first.time_label, last.time_label),
+    }

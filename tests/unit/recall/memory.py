@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan, micros
@@ -128,7 +129,7 @@ class Forest:
         """A fact that those turns say; ``written`` by a model, else a pointer."""
         fact, source = FactId(named(text)), SessionId(named(session))
         head = self.heads[source, ordinals[0]]
-        self.fact_rows[fact] = FactText(fact, text, head.name, span, head.occurred_at)
+        self.fact_rows[fact] = FactText(fact, Statement(text, span, head.occurred_at, head.name, ""))
         if written:
             self.written.add(fact)
         cell = CellId(named(f"{session}/{ordinals[0] // 2}"))
@@ -192,7 +193,7 @@ class Forest:
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         return [
-            FactHead(fact.id, fact.id not in self.written, fact.time.start, fact.time.end)
+            FactHead(fact.id, fact.id not in self.written, fact.statement.time.start, fact.statement.time.end)
             for fact in self.facts(FOREST, ids)
         ]
 
@@ -280,7 +281,9 @@ class Forest:
             return any(word in text.casefold() for word in words)
 
         cells = [FoundText(id_, text) for id_ in self.cell_rows if matches(text := self.cell_text(id_))]
-        facts = [FoundText(id_, fact.text) for id_, fact in self.fact_rows.items() if matches(fact.text)]
+        facts = [
+            FoundText(id_, fact.statement.text) for id_, fact in self.fact_rows.items() if matches(fact.statement.text)
+        ]
         return cells[:limit], facts[:limit]
 
     def index_unsure(self) -> bool:
@@ -302,7 +305,7 @@ class Forest:
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
         cells = {id_: self.cell_text(id_)[:chars] for id_ in payloads if id_ in self.cell_rows}
-        return cells | {id_: self.fact_rows[id_].text[:chars] for id_ in payloads if id_ in self.fact_rows}
+        return cells | {id_: self.fact_rows[id_].statement.text[:chars] for id_ in payloads if id_ in self.fact_rows}
 
     def last_turns(self, forest: ForestId, session_external_id: str, n: int) -> list[SaidTurn]:
         keys = sorted(key for key in self.said if key[0] == named(session_external_id))[-n:]

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.evidence import with_corrections
+from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.records import FactText
@@ -16,7 +17,8 @@ from tests.support.builders import FOREST, NOON, day
 
 def fact(number: int, by: int | None = None) -> FactText:
     right = None if by is None else FactId(UUID(int=by))
-    return FactText(FactId(UUID(int=number)), f"fact {number}", "Bob", UNKNOWN_TIME, NOON, superseded_by=right)
+    said = Statement(f"fact {number}", UNKNOWN_TIME, NOON, "Bob", "Bob")
+    return FactText(FactId(UUID(int=number)), said, superseded_by=right)
 
 
 class Facts:
@@ -40,7 +42,7 @@ def read(rows: Facts, *numbers: int) -> dict[UUID, FactText]:
 
 
 def texts(facts: dict[UUID, FactText], *numbers: int) -> list[str]:
-    return [fact.text for fact in standing([FactId(UUID(int=number)) for number in numbers], facts)]
+    return [fact.statement.text for fact in standing([FactId(UUID(int=number)) for number in numbers], facts)]
 
 
 def test_the_last_correction_stands() -> None:
@@ -74,7 +76,7 @@ def test_a_circle_ends() -> None:
 
 
 def test_a_corrected_turn_says_both_and_the_day() -> None:
-    moved = FactText(FactId(UUID(int=1)), "Bob moved.", "Bob", day(2023, 5, 8), NOON)
+    moved = Statement("Bob moved.", day(2023, 5, 8), NOON, "Bob", "Bob")
     said = dated_text(moved, NOON.tzinfo)  # type: ignore[arg-type]
     assert said == "Bob moved. (Monday 8 May 2023)"
     assert with_corrections("Bob: I moved in June.", [said]) == (

@@ -17,6 +17,8 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.current import Current, current_first, current_states, previous_states
 from memforest_core.recall.question import parse_question
+from memforest_core.recall.records import TurnKey
+from memforest_core.recall.timeline.states import SourceTurn
 from memforest_core.store.owners import ForestRef
 from tests.unit.recall.memory import FOREST
 
@@ -75,6 +77,11 @@ class Rows:
             for each in self.facts
             if each.id in facts and (until is None or said_at(each.key[0]) <= until)
         ]
+
+    def turns(self, keys: Collection[TurnKey], chars: int) -> dict[TurnKey, SourceTurn]:
+        return {
+            (session, turn): SourceTurn("s1", f"t{turn}", "Ann", said_at(turn), "Ann: ...") for session, turn in keys
+        }
 
 
 def meant(rows: Rows, text: str, as_of: datetime | None = None) -> set[FactId]:

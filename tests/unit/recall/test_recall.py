@@ -16,6 +16,7 @@ from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
 from memforest_core.recall.pooling import NOT_APART
+from memforest_core.recall.resolving import AT_ONCE
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
@@ -480,6 +481,16 @@ class TestHowMuch:
         result = world.recall(max_tokens=20)
         assert 0 < len(result.text()) <= 80
         assert len(result.evidence) < len(world.recall().evidence)
+
+    def test_a_budget_is_spent_though_more_pieces_fit_than_are_read_at_once(self) -> None:
+        """Given twice as many short turns as are read at once, then a large budget holds them all, and of a small one
+        no more are read than it holds."""
+        made, number = World(), 2 * AT_ONCE
+        made.forest.session("long", *(("Bob", f"Home {at}: it lies at mile {at}.") for at in range(number)))
+        made.index.points = {named(f"long/{at}"): (CELL, 4.0, 0.6) for at in range(AT_ONCE)}
+
+        assert len(made.recall(max_tokens=20_000).evidence) == number
+        assert 0 < len(made.recall(max_tokens=100).evidence) < 20
 
     def test_auto_says_what_it_picked(self, world: World) -> None:
         result = world.recall(mode="auto")
