@@ -176,6 +176,10 @@ class ModelUnavailable(RetryableError):
     code = "model_unavailable"
 
 
+TIMED_OUT = "model_timeout"
+"""Code of a ModelUnavailable: the answer did not come in time."""
+
+
 class ModelRateLimited(ModelUnavailable):
     """A model provider answered 429."""
 

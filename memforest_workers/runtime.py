@@ -161,7 +161,7 @@ class Runtime:
 
     def _look_for_stuck(self) -> None:
         """A unit past every deadline holds its slot for ever: threads can't be stopped, but their process can."""
-        limit = self.services.settings.worker.stuck_s
+        limit = self.services.stuck_s
         for step, started, _ in list(self._units.values()):
             seconds = time.monotonic() - started
             if seconds > limit:

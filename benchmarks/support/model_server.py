@@ -14,6 +14,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -79,6 +80,8 @@ class ModelServer:
         retry_after_s: float | None = 7,
         refused_formats: frozenset[str] = frozenset(),
         cached_tokens: int = 0,
+        tokens_per_s: float | None = None,
+        one_at_a_time: bool = False,
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
@@ -91,6 +94,10 @@ class ModelServer:
         self.retry_after_s = retry_after_s
         self.refused_formats = refused_formats
         self.cached_tokens = cached_tokens
+        self.tokens_per_s = tokens_per_s
+        """Of a chat answer, after the latency; None: no time. A client that leaves ends its answer."""
+        self.one_at_a_time = one_at_a_time
+        """Whether a chat call waits until the one before it has ended, as on a laptop."""
         self.requests: list[Received] = []
         self.keys: list[str] = []
         """The key that each request came with; not part of what is listed."""
@@ -103,6 +110,7 @@ class ModelServer:
         self._loop = asyncio.new_event_loop()
         self._thread: threading.Thread | None = None
         self._stop = asyncio.Event()
+        self._turn = asyncio.Lock()
 
     @property
     def url(self) -> str:
@@ -211,11 +219,25 @@ class ModelServer:
             left = self._latency(path) - (time.monotonic() - call.started)
             if left > 0:
                 await asyncio.sleep(left)
+            if self.tokens_per_s is not None and path.endswith("/chat/completions") and response.status == 200:
+                await self._write(reader, response.document["usage"]["completion_tokens"] / self.tokens_per_s)
             call.status = response.status
             await self._send(writer, response, fault)
         finally:
             self.active -= 1
             call.ended = time.monotonic()
+
+    async def _write(self, reader: asyncio.StreamReader, seconds: float) -> None:
+        """Take so long for an answer. Raises ConnectionError when the client gives up before."""
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            async with self._turn if self.one_at_a_time else nullcontext():
+                done, _ = await asyncio.wait([gone], timeout=seconds)
+        finally:
+            gone.cancel()
+            await asyncio.wait([gone])
+        if done:
+            raise ConnectionError
 
     def _latency(self, path: str) -> float:
         if self.embedding_latency_s is not None and path.endswith("/embeddings"):
@@ -338,6 +360,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--embedding", choices=["hash", "minilm"], default="hash")
     parser.add_argument("--retry-after", type=float, default=0.1)
+    parser.add_argument("--tokens-per-s", type=float, default=None)
+    parser.add_argument("--one-at-a-time", action="store_true")
     options = parser.parse_args()
     rates = {Fault(name): float(rate) for name, rate in json.loads(options.faults).items()}
     server = ModelServer(
@@ -346,6 +370,8 @@ def main() -> None:
         seed=options.seed,
         embedding=options.embedding,
         retry_after_s=options.retry_after,
+        tokens_per_s=options.tokens_per_s,
+        one_at_a_time=options.one_at_a_time,
         host=options.host,
         port=options.port,
     )

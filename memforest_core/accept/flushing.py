@@ -15,6 +15,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkError
+from memforest_core.work.rows.pace import MODEL_SLOW
 from memforest_core.work.waiting import LEAST_LOOK_S, Steps, WaitTimeout, polled, timely
 from memforest_core.work.wakeups import WakeUps
 
@@ -159,5 +160,5 @@ def _poll(
 
 def _advice(error: WorkError | None) -> str:
     if error is None:
-        return "check that workers run (memforest status)."
-    return f"its last try failed [{error.code}]. {error.message}"
+        return "no try has failed; memforest status shows whether workers run and what they do."
+    return error.message if error.code == MODEL_SLOW else f"its last try failed [{error.code}]. {error.message}"

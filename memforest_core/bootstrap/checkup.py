@@ -30,6 +30,7 @@ from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.connections import check_connections, connection_plan, connections_in_use
 from memforest_core.store.engine import Engine, open_engine, server_time, server_version, transaction
 from memforest_core.store.schema import check_ready, current_revision
+from memforest_core.work.rows.pace import MODEL_SLOW
 
 SKEW_WARN_S, SKEW_FAIL_S = 2.0, 60.0
 """Leases keep to the database's clock; undated turns and "yesterday" keep to this machine's."""
@@ -130,12 +131,15 @@ def _clock(engine: Engine) -> Check:
 
 def _workers(engine: Engine, settings: Settings) -> Iterator[Check]:
     try:
-        seen = open_inspection(engine, settings).system(TenantId(settings.tenant)).workers
+        system = open_inspection(engine, settings).system(TenantId(settings.tenant))
     except MemForestError as error:
         yield Check("workers", State.FAIL, error.message, error.code)
         return
+    for trouble in system.troubles:
+        if trouble.code == MODEL_SLOW:
+            yield Check("pace", State.WARN, trouble.reason)
     for queue in Queue:
-        alive = sum(worker.alive and queue.value in worker.queues for worker in seen)
+        alive = sum(worker.alive and queue.value in worker.queues for worker in system.workers)
         says = f"{alive} alive" if alive else f"none alive: start memforest worker --queues {queue.value}"
         yield Check(f"workers of {queue.value}", State.OK if alive else State.WARN, says)
 

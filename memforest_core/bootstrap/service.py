@@ -27,7 +27,7 @@ from memforest_core.index.collection_rows import claim_collection
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
-from memforest_core.models.calls import ChatModel, Embedder, Step
+from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, limit_reranker, open_limits
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
@@ -90,6 +90,12 @@ class Services(Process):
     def _offline(self, step: Step) -> bool:
         return step_settings(self.settings.llm, step).model == OFFLINE
 
+    @property
+    def stuck_s(self) -> float:
+        """After so many seconds, or ten calls, a unit of work is stuck; a living worker holds its lease as long."""
+        timeouts = (step_settings(self.settings.llm, step).timeout_s for step in CHAT_STEPS)
+        return max(self.settings.worker.stuck_s, 10 * max(timeouts))
+
     @cached_property
     def proposer(self) -> Proposer:
         """The extraction model, or the offline rules."""
@@ -112,9 +118,10 @@ class Services(Process):
             self.engine,
             self.proposer,
             self.embedder,
-            self.settings.extract,
+            self.settings.extract.model_copy(update={"lease_s": max(self.stuck_s, self.settings.extract.lease_s)}),
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,
+            step_settings(self.settings.llm, Step.EXTRACT).timeout_s,
         )
 
     @cached_property
@@ -144,7 +151,7 @@ class Services(Process):
             partial(RefreshRows.opened, self.engine),
             self.summarizer,
             self.embedder,
-            self.settings.refresh,
+            self.settings.refresh.model_copy(update={"lease_s": max(self.stuck_s, self.settings.refresh.lease_s)}),
             override or self.settings.llm.concurrency,
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,

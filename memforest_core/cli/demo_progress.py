@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from memforest_core.cli.output import console, printable
 from memforest_core.errors import ModelRejected
+from memforest_core.work.rows.pace import NEEDS_A_PERSON
 from memforest_core.work.waiting import WaitTimeout, polled, waited
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ NUDGE_S = 1.0
 NUDGE_TIMEOUT_S = 0.02
 LINE_S = 3.0
 """Without a terminal a line is written this often at most."""
-
-NEEDS_A_PERSON = frozenset({"model_rejected", "model_auth_failed"})
-"""Waiting does not help against these: the key or the model's name has to change."""
 
 
 def stages(totals: Totals) -> dict[str, tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -273,6 +274,16 @@ class ExtractRows(VectorRows):
     def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
         """Give the cells back as windows of their own."""
         self._end(window, code, text, state=WorkState.READY, window_ordinal=m.Cell.ordinal, attempts=0)
+
+    def shorten_window(self, window: ClaimedWindow, cells: int) -> ClaimedWindow:
+        """The first ``cells`` of a window, under its lease; the others are given back as a window of their own."""
+        own, rest = window.cells[:cells], window.cells[cells:]
+        if not rest:
+            return window
+        free = {"state": WorkState.READY, "attempts": m.Cell.attempts - 1, "window_ordinal": rest[0].ordinal}
+        self._end(replace(window, cells=rest), None, None, **free)
+        turns = tuple(turn for turn in window.turns if turn.ordinal <= own[-1].last_turn)
+        return replace(window, cells=own, turns=turns)
 
     def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
         """Dead-letter the window's cells with the error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from memforest_core.extract.proposer import OfflineProposer, Proposer
 from memforest_core.extract.readings import Readings
 from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
 from memforest_core.extract.rows import NO_FOREST, ExtractRows
+from memforest_core.extract.window_size import WindowSize
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
@@ -113,7 +115,10 @@ class ExtractionService:
         settings: ExtractSettings,
         rng: random.Random,
         telemetry: Telemetry = SILENT,
+        timeout_s: float = math.inf,
     ) -> None:
+        """``timeout_s``: of one call of the proposer's model."""
+        self._size = WindowSize(timeout_s)
         self._engine = engine
         self._proposer = proposer
         self._embedder = embedder
@@ -137,6 +142,7 @@ class ExtractionService:
             cached = self._paid(rows, claim) if claim is not None else None
             if claim is not None and cached is None and self._cached:
                 attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)
+                claim = rows.shorten_window(claim, self._size.fitting(window_of(claim)[0]))
         if claim is None:
             return Extraction(Extracted.NOTHING)
         settled = False
@@ -181,6 +187,8 @@ class ExtractionService:
             raise
         except MemForestError as error:
             return self._failed(tenant, claim, calls, error)
+        finally:
+            self._size.learn(window_of(claim)[0], calls)
         kept = self._stored(tenant, claim, result, calls)
         self._telemetry.called(tenant, calls)
         return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)

@@ -27,6 +27,7 @@ MODEL_FAILURES = (ModelUnavailable, ModelRejected, ContentFault)
 
 _WORDS = {
     "model_unavailable": "the model was away or too slow",
+    "model_timeout": "the model was away or too slow",
     "model_paused": "the model is left alone for a while, because it failed",
     "model_rate_limited": "the model's rate limit was reached",
     "model_auth_failed": "the model's key was refused",

@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from memforest_core.errors import (
+    TIMED_OUT,
     ContentRefused,
     ContextTooLong,
     MemForestError,
@@ -59,6 +60,7 @@ def failure(error: BaseException, target: Target) -> MemForestError:
         return ModelUnavailable(
             f"The model {target} did not answer within {target.timeout_s:g} s (see {target.settings}__TIMEOUT_S).",
             retry_after=wait,
+            code=TIMED_OUT,
         )
     if isinstance(error, litellm.RateLimitError) or status == 429:
         return ModelRateLimited(f"The model {target} is rate limited (429).", retry_after=wait)

@@ -36,6 +36,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import forest_id, visible
 from memforest_core.store.schema import current_revision
+from memforest_core.work.rows.pace import explained
 
 _OLDEST = "SELECT coalesce(max(oldest_s), 0) FROM memforest.backlog() WHERE state = 'ready' AND kind IN ({kinds})"
 
@@ -202,7 +203,10 @@ class ObserveRows:
             .group_by(w.c.kind, w.c.state, w.c.code)
             .order_by(sa.desc("n"), w.c.kind, w.c.state, w.c.code)
         )
-        return [Trouble(row.kind, row.state, row.code, row.reason or "", row.n) for row in self._db.execute(statement)]
+        found = [Trouble(row.kind, row.state, row.code, row.reason or "", row.n) for row in self._db.execute(statement)]
+        mine = sa.and_(*self._mine(m.Cell, forest))
+        slow = explained(self._db, self._tenant, None, "what waits", mine)
+        return found if slow is None else [Trouble("model", "waiting", slow.code, slow.message, 1), *found]
 
     def model_calls(self, forest: ForestId | None) -> list[ModelCalls]:
         """Model calls by step and model."""

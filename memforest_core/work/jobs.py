@@ -37,7 +37,7 @@ class Lane(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkError:
-    """What a failed try ended with: a code for programs, a sentence for people; never conversation text or a key."""
+    """Why a try failed, or work takes long: a code for programs, a sentence for people; no conversation text or key."""
 
     code: str
     message: str

@@ -27,6 +27,7 @@ from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.turns import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkError
+from memforest_core.work.rows.pace import explained
 from memforest_core.work.states import WorkState
 
 SAMPLE_WINDOWS = 200
@@ -241,7 +242,8 @@ class AcceptRows(TenantRows):
         """What the last failed try of the session's unfinished work ended with; else of any other waiting cell; else
         what of a model's answer could not be used."""
         row = self._run(_LAST_ERROR, s=session).first()
-        return None if row is None else WorkError(row.error_code, row.error_text or "")
+        error = None if row is None else WorkError(row.error_code, row.error_text or "")
+        return explained(self._db, self._tenant, error, "this session", m.Cell.session_id == session)
 
     def limits(self) -> TenantLimits:
         """The tenant's own limits."""

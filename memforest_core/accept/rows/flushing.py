@@ -6,10 +6,12 @@ import sqlalchemy as sa
 
 from memforest_core.accept.records import Backlog, Unplaced
 from memforest_core.domain.ids import ForestId, SessionId
+from memforest_core.store import tables as m
 from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
 from memforest_core.store.tables import BEHIND
 from memforest_core.work.jobs import WorkError
+from memforest_core.work.rows.pace import explained
 
 _BACKLOG = sa.text(f"""
     SELECT (SELECT count(*) FROM memforest.cell
@@ -28,7 +30,7 @@ _UNPLACED = sa.text("""
 _LAST_ERROR = sa.text(f"""
     SELECT error_code, error_text FROM (
         (SELECT error_code, error_text, available_at FROM memforest.cell
-          WHERE tenant_id = :t AND forest_id = :f AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
+          WHERE tenant_id = :t AND forest_id = :f AND state IN ('ready', 'running') AND error_code IS NOT NULL LIMIT 1)
         UNION ALL
         (SELECT error_code, error_text, available_at FROM memforest.index_row
           WHERE tenant_id = :t AND forest_id = :f AND {BEHIND} AND state = 'ready' AND error_code IS NOT NULL LIMIT 1)
@@ -86,7 +88,8 @@ class FlushRows(TenantRows):
     def last_error(self, forest: ForestId) -> WorkError | None:
         """What the last failed try of the forest's unfinished work ended with."""
         row = self._run(_LAST_ERROR, f=forest).first()
-        return None if row is None else WorkError(row.error_code, row.error_text or "")
+        error = None if row is None else WorkError(row.error_code, row.error_text or "")
+        return explained(self._db, self._tenant, error, "this owner's talk", m.Cell.forest_id == forest)
 
     def release_held(self, forest: ForestId) -> int:
         """Close the forest's open last cells now; how many became ready."""

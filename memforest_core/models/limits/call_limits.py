@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from memforest_core.errors import MemForestError, ModelRateLimited, RetryableError
 from memforest_core.forks import renewed_in_child
 from memforest_core.models.limits.model_limits import (
+    URGENT,
     Admission,
     CallEnd,
     CallOutcome,
@@ -54,7 +55,7 @@ _WHY = {
 }
 
 
-_TROUBLE = (CallOutcome.RATE_LIMITED, CallOutcome.UNAVAILABLE, CallOutcome.AUTH)
+_TROUBLE = (CallOutcome.RATE_LIMITED, CallOutcome.TIMED_OUT, CallOutcome.UNAVAILABLE, CallOutcome.AUTH)
 
 
 class Presence:
@@ -161,16 +162,19 @@ class CallLimits:
         """Questions to Redis under way."""
         self._rng = random.Random()  # noqa: S311 - jitter
 
-    def acquire(self, model: str, tokens: int, wait_s: float, *, hold_s: float, named: str = "") -> CallPermit:
+    def acquire(
+        self, model: str, tokens: int, wait_s: float, *, hold_s: float, named: str = "", urgent: bool = False
+    ) -> CallPermit:
         """A permit for a call of about ``tokens`` tokens, which ends by itself after ``hold_s`` seconds.
 
         ``named``: the input's name, by which repeated failures of one input are distinguished from an outage.
+        ``urgent``: somebody waits for the answer.
 
         Raises ModelRateLimited when there is none within ``wait_s`` seconds (at once when that is known) and
         ModelPaused when the circuit is open; both say when to come back.
         """
         deadline = time.monotonic() + wait_s
-        name, tokens, nap = uuid4().hex, max(1, tokens), SHORTEST_NAP_S
+        name, tokens, nap = (URGENT if urgent else "") + uuid4().hex, max(1, tokens), SHORTEST_NAP_S
         while True:
             admission, permit = self._try(model, name, tokens, hold_s)
             if permit is not None:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 
 from memforest_core.errors import (
+    TIMED_OUT,
     ContentRefused,
     ContextTooLong,
     MemForestError,
@@ -54,8 +55,6 @@ REPEAT_S = 60.0
 CHECK_TEXT = "Answer with the word ready."
 """What a model is asked, or an embedding model is given, to see whether it answers at all."""
 CHECK_MAX_TOKENS = 64
-SLOW = 0.9
-"""Who waited for so much of a call's time may have met a slow model: a short check says nothing about that."""
 _OWN_FAULTS = (ModelRateLimited, ModelAuthFailed, ContextTooLong, ContentRefused)
 """Failures whose class says already whose they are."""
 OUTPUT_GUESS = 512
@@ -115,15 +114,15 @@ class LimitedCalls:
         whether the model answers; None: nothing is checked."""
         step, timeout_s, longest_s = called.step, called.timeout_s, self._limits.retry_after_longest_s
         wait_s, hold_s = min(self._wait_s, QUERY_WAIT_S.get(step, self._wait_s)), timeout_s + HOLD_GRACE_S
-        with self._limits.acquire(called.key, tokens, wait_s, hold_s=hold_s, named=called.named) as permit:
-            started = time.monotonic()
+        named, urgent = called.named, step in QUERY_WAIT_S
+        with self._limits.acquire(called.key, tokens, wait_s, hold_s=hold_s, named=named, urgent=urgent) as permit:
             try:
                 answer = call()
             except MemForestError as error:
                 if isinstance(error, RetryableError) and error.retry_after is not None:
                     error.retry_after = min(error.retry_after, longest_s)
-                quick = time.monotonic() - started < SLOW * timeout_s
-                checks = check is not None and quick and not isinstance(error, _OWN_FAULTS)
+                # A short check says nothing about a slow model.
+                checks = check is not None and error.code != TIMED_OUT and not isinstance(error, _OWN_FAULTS)
                 # A call that the provider turned away used nothing; of other failed calls nobody knows.
                 used = 0 if isinstance(error, ModelRateLimited | ModelRejected) else None
                 fault = permit.done(error, used, checks=checks)

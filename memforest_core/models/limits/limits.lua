@@ -15,6 +15,9 @@ local CUT, LOWEST_FACTOR, RECOVERY_PER_S = 0.5, 1 / 16, 0.01
 local FIRST_PAUSE_S, LONGEST_PAUSE_S = 1, 60
 -- A 429 with fewer calls under way than this does not tell how many are too many, so no lower number is learned.
 local LEAST_MEASURED = 4
+-- What begins the name of a permit that timeouts of other calls do not delay. The part of its time that an answer took which
+-- speaks for more calls at once, or for fewer. Slots from which on timeouts are forgotten.
+local URGENT, QUICK, LATE, MOST_SLOTS = '!', 1 / 4, 1 / 2, 64
 -- While a trial is under way, the others look again after this long.
 local TRIAL_LOOK_S = 1
 -- Keys that nobody touched for this long are deleted; longer than any pause that a provider may ask for (an hour).
@@ -43,12 +46,14 @@ local function exact(x) return string.format('%.17g', x) end
 -- often in a row it opened (0: it is closed). trial: the permit that tries if the model is back, until trial_until;
 -- asked_until: somebody was sent to try, and has this long to begin. answered_at: the last answer, to the input
 -- answered_by; other_at: the last one to any other input. checked_until: somebody checks whether the model answers.
+-- slots: calls at once that timeouts left, the last of them at slowed_at (0: as many as allowed).
 local NUMBERS = {'requests', 'tokens', 'filled_at', 'factor', 'cut_at', 'cuts', 'measured', 'paused_until', 'failures',
-  'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until', 'answered_at', 'other_at', 'checked_until'}
+  'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until', 'answered_at', 'other_at', 'checked_until',
+  'slots', 'slowed_at'}
 local TEXTS = {'reason', 'trial', 'answered_by'}
 local NEW = {filled_at = 0, factor = 1, cut_at = -1, cuts = 0, measured = 0, paused_until = 0, failures = 0,
   openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0, answered_at = -1, other_at = -1,
-  checked_until = 0}
+  checked_until = 0, slots = 0, slowed_at = -1}
 
 local function load()
   local state, kept = {}, redis.call('HMGET', state_key, unpack(NUMBERS))
@@ -122,7 +127,9 @@ local function decide(state)
   if state.openings > 0 and now < state.trial_until then
     return 'open', math.min(TRIAL_LOOK_S, state.trial_until - now)
   end
-  if under_way() >= ceiling(state) then return 'busy', 0 end
+  local calls, urgent = under_way(), string.sub(ARGV[9], 1, 1) == URGENT
+  if calls >= ceiling(state) then return 'busy', 0 end
+  if state.slots > 0 and not urgent and calls >= math.floor(state.slots) then return 'busy', 0 end
   local factor, wait = factor_now(state), 0
   if rpm ~= nil and state.requests < 1 then wait = (1 - state.requests) / rate(rpm, factor) end
   if tpm ~= nil and state.tokens <= 0 then wait = math.max(wait, (0.001 - state.tokens) / rate(tpm, factor)) end
@@ -183,7 +190,22 @@ local function limited(state, calls)
   if pause ~= nil then state.paused_until = math.max(state.paused_until, now + pause) end
 end
 
+-- A timeout leaves half of the slots, and one when no call was answered meanwhile. Of calls that were under way together
+-- only the first counts.
+local function slowed(state, calls)
+  if started <= state.slowed_at then return end
+  local before = state.slots > 0 and math.min(state.slots, calls) or calls
+  state.slots = state.answered_at < started and 1 or math.max(1, math.floor(before / 2))
+  state.slowed_at = now
+end
+
 local function answered(state)
+  local ends = tonumber(redis.call('ZSCORE', permits_key, permit) or '')
+  if state.slots > 0 and ends ~= nil then
+    local part = (now - started) / (ends - started)
+    local change = (part <= QUICK and 1 or part > LATE and -1 or 0) / math.floor(state.slots)
+    state.slots = state.slots < MOST_SLOTS and math.max(1, state.slots + change) or 0
+  end
   reached(state)
   if started > state.cut_at then state.cuts = 0 end
   if input ~= state.answered_by then state.other_at = state.answered_at end
@@ -252,6 +274,7 @@ local function settle()
     limited(state, calls)
   else
     fault = failure(state)
+    if outcome == 'timed_out' then slowed(state, calls) end
     if outcome == 'rejected' then reached(state) else failed(state, outcome == 'auth' and 'auth' or 'outage', fault) end
   end
   local check = (outcome == 'unavailable' or outcome == 'rejected') and doubt(state, fault)

@@ -9,12 +9,15 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import urlsplit
 
+from memforest_core import errors
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
 
 CHECK = "check"
 """The input of a call that only checks whether the model answers; the script in Redis knows it by this name too."""
 BATCH = "*"
 """Begins the name of an input that is one of many, which nobody tries again as it is: it is checked at once."""
+URGENT = "!"
+"""Begins the name of a permit for a call that somebody waits for: timeouts of other calls do not delay it."""
 BYTES_PER_TOKEN = 4
 """Of UTF-8, over the common tokenizers."""
 
@@ -86,6 +89,7 @@ class CallOutcome(StrEnum):
     REJECTED = "rejected"
     """The provider is there, and refuses this request."""
     RATE_LIMITED = "rate_limited"
+    TIMED_OUT = "timed_out"
     UNAVAILABLE = "unavailable"
     AUTH = "auth"
     UNMADE = "unmade"
@@ -150,7 +154,7 @@ def outcome_of(error: MemForestError | None) -> CallOutcome:
     if isinstance(error, ModelRateLimited):
         return CallOutcome.RATE_LIMITED
     if isinstance(error, ModelUnavailable):
-        return CallOutcome.UNAVAILABLE
+        return CallOutcome.TIMED_OUT if error.code == errors.TIMED_OUT else CallOutcome.UNAVAILABLE
     if isinstance(error, ModelAuthFailed):
         return CallOutcome.AUTH
     return CallOutcome.REJECTED if isinstance(error, ModelRejected) else CallOutcome.ANSWERED

@@ -112,7 +112,7 @@ class ModelShare:
             case CallOutcome.RATE_LIMITED if now >= self._paused_until:
                 self._paused_until = now + min(LONGEST_PAUSE_S, 2.0 ** min(self._refusals, 16))
                 self._refusals += 1
-            case CallOutcome.UNAVAILABLE | CallOutcome.AUTH if now >= self._open_until:
+            case CallOutcome.UNAVAILABLE | CallOutcome.TIMED_OUT | CallOutcome.AUTH if now >= self._open_until:
                 refused, before = outcome is CallOutcome.AUTH, self._inputs.get(named)
                 fault = self._fault(named, checks and not refused, now)
                 if named in self._inputs and self._inputs[named][1]:

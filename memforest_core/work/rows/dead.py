@@ -29,7 +29,7 @@ _REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
 
 # What the model alone could not read: it is in the trees word by word, and tried again by itself.
 _WORD_BY_WORD = """(c.state = 'done' AND c.placed AND c.again_at IS NOT NULL AND c.outcome = 'verbatim'
-       AND c.error_code IN ('model_unavailable', 'model_rejected', 'model_auth_failed'))"""
+       AND c.error_code IN ('model_unavailable', 'model_timeout', 'model_rejected', 'model_auth_failed'))"""
 
 _GIVEN_UP = f"(c.state = 'dead' OR {_WORD_BY_WORD})"
 
