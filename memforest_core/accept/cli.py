@@ -63,6 +63,8 @@ class Report:
     new_turns: int = 0
     waited: Wait = "none"
     errors: list[BadItem] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+    """What works less well for these sessions than it could, and what to set."""
 
     def keep(self, handle: SessionHandle) -> None:
         """Note an accepted session."""
@@ -169,6 +171,8 @@ def ingest(
                     sessions.append((handle.owner, handle.session_id))
             for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
                 store.client.wait(*accepted, report.waited, timeout)
+            if report.accepted:
+                report.warnings = store.inspection.system(store.tenant).warnings
     _print(report, as_json)
     if report.failed:
         raise typer.Exit(Exit.MEND)
@@ -305,6 +309,8 @@ def _print(report: Report, as_json: bool) -> None:
         place = f"line {bad.line}" if bad.line is not None else f"item {bad.item}"
         session = f" ({printable(bad.session_id)})" if bad.session_id is not None else ""
         print(f"{place}{session}: {printable(bad.message)} [{bad.code}]", file=sys.stderr)
+    for warning in report.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
     wordless = f" {report.wordless} without words," if report.wordless else ""
     print(
         f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,{wordless}"

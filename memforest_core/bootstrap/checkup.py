@@ -138,6 +138,8 @@ def _workers(engine: Engine, settings: Settings) -> Iterator[Check]:
     for trouble in system.troubles:
         if trouble.code == MODEL_SLOW:
             yield Check("pace", State.WARN, trouble.reason)
+    known = State.WARN if system.warnings else State.OK
+    yield Check("languages", known, " ".join(system.warnings) or "these models know those of the latest sessions")
     for queue in Queue:
         alive = sum(worker.alive and queue.value in worker.queues for worker in system.workers)
         says = f"{alive} alive" if alive else f"none alive: start memforest worker --queues {queue.value}"

@@ -122,6 +122,7 @@ class Services(Process):
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,
             step_settings(self.settings.llm, Step.EXTRACT).timeout_s,
+            self.settings.only_english,
         )
 
     @cached_property

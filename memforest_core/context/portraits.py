@@ -134,7 +134,8 @@ class Portraits:
         made_of = [
             *(VERSION, PROFILE_VERSION, asking.model, self.describer.system, settings.model_dump(mode="json")),
             *(found.forest.time_zone, found.forest.display_name, sorted(found.names)),
-            *(person.name, read.stamp.digest.hex()),
+            # Plans come true by the day.
+            *(person.name, read.stamp.digest.hex(), datetime.now(UTC).date().isoformat()),
         ]
         return hashlib.sha256(json.dumps(made_of, default=list).encode()).hexdigest()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.facts import Statement
+from memforest_core.domain.facts import Source, Statement
 from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, normalize_name
 from memforest_core.domain.times import Precision, TimeSpan
@@ -57,6 +57,7 @@ def corrected(old: Statement, wanted: Wanted, zone: ZoneInfo) -> Statement:
         entities=_entities(old, text, value),
         # It points to no turn any more: no turn says so.
         verbatim=False,
+        source=Source.PERSON,
     )
 
 

@@ -41,6 +41,11 @@ class ChainState:
         return self.said[0].fact.statement
 
     @property
+    def quote(self) -> str:
+        """The words that say it first; none of a correction, whose turns say what was wrong."""
+        return "" if self.statement.source == "person" else self.said[0].mentions[0].quote
+
+    @property
     def time(self) -> TimeSpan:
         """When it began or happened: the first date that is told of it."""
         times = (each.fact.statement.time for each in self.said)

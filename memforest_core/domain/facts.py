@@ -46,6 +46,16 @@ class Origin(StrEnum):
     ASSISTANT = "assistant"
 
 
+class Source(StrEnum):
+    """Who read a statement out of the turns."""
+
+    RULES = "rules"
+    """The built-in rules: a chat model finds more."""
+    MODEL = "model"
+    PERSON = "person"
+    """Somebody corrected it."""
+
+
 class Outcome(StrEnum):
     """How the extraction of a cell ended."""
 
@@ -83,6 +93,8 @@ class Statement:
     origin: Origin = Origin.USER
     verbatim: bool = False
     """True when the text is the turn itself because no model could condense it."""
+    source: Source | None = None
+    """None for a turn word by word, and for what was stored before sources were."""
 
     @property
     def domain(self) -> str:

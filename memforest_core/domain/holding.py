@@ -55,6 +55,7 @@ class Mention:
     session_id: SessionId
     turn_ordinals: tuple[int, ...]
     said_at: datetime
+    quote: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,11 @@ Stored texts that join several turns (cells, summaries) are written by it, too: 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
+from memforest_core.domain.facts import Polarity, Source
+
+PLANNED = " (as planned)"
 INDENT = "  "
 _SHOWN = "\t\u200c\u200d\u200e\u200f\u00ad"
 """Control and format characters that stay: living scripts and emoji are written with them."""
@@ -41,6 +45,18 @@ def turn_line(name: str, content: str) -> str:
 def speech(name: str, content: str) -> str:
     """One turn as an item of a stored text: as a block, whose first line alone begins at the margin."""
     return block(turn_line(name, content))
+
+
+def stated(attribute: str, value: str, text: str, polarity: Polarity, planned: bool) -> str:
+    """A state as it reads without its attribute's sentence: its value, else its text; a denied value says so."""
+    denied = bool(value) and polarity is Polarity.NEGATIVE
+    no = "" if not denied else "dislikes " if attribute == "preference" else "not "
+    return f"{no}{value or text}{PLANNED * planned}"
+
+
+def by_rules(sources: Iterable[Source | None]) -> str:
+    """What is said once where states of these sources are shown; empty when the rules made none."""
+    return "Found by rules; a chat model finds more." if Source.RULES in sources else ""
 
 
 def _visible(line: str) -> str:

@@ -74,6 +74,7 @@ def states(visit: Visit) -> Outcome:
             "tab": "/states",
             "entity": "" if entity == EVERYBODY else entity,
             "chains": chains,
+            "found": found.states,
             "axis": axis,
             "time_zone": found.time_zone,
             "current": sum(state.current for state in found.states),

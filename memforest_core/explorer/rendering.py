@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from memforest_core import __version__
-from memforest_core.domain.rendering import one_line
+from memforest_core.domain.rendering import by_rules, one_line
 from memforest_core.explorer.visits import href
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
@@ -34,7 +34,7 @@ def environment() -> Environment:
         "number": number,
         "shortened": shortened,
     }
-    made.globals |= {"href": href, "version": __version__}
+    made.globals |= {"href": href, "version": __version__, "by_rules": by_rules}
     return made
 
 

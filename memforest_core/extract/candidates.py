@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memforest_core.domain.dates import resolve
-from memforest_core.domain.facts import Candidate, Modality, Origin, Statement
+from memforest_core.domain.facts import Candidate, Modality, Origin, Source, Statement
 from memforest_core.domain.grounding import Shown
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.mentions import without_ids
@@ -176,8 +176,10 @@ def _without_ids(text: str, window: Window) -> str:
     return text if window.people is None else without_ids(text, window.people)
 
 
-def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
-    """Candidates of a checked answer; ``cells`` maps the window's cell numbers to ids.
+def to_candidates(
+    answer: ExtractionAnswer, window: Window, cells: Mapping[int, CellId], source: Source = Source.MODEL
+) -> list[Candidate]:
+    """Candidates of a checked answer, which ``source`` gave; ``cells`` maps the window's cell numbers to ids.
 
     An item belongs to the cell of its first source turn; its item number counts within that cell. An item
     whose quote no turn holds is left out: it is an invention, and its turns are remembered anyway.
@@ -221,6 +223,7 @@ def to_candidates(answer: ExtractionAnswer, window: Window, cells: Mapping[int, 
                     ),
                     scene=clean(item.scene).strip().casefold(),
                     origin=item.origin,
+                    source=source,
                 ),
             )
         )

@@ -12,7 +12,9 @@ from enum import StrEnum
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.facts import Candidate, Outcome
+import structlog
+
+from memforest_core.domain.facts import Candidate, Outcome, Source
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
 from memforest_core.domain.pasted import pasted
 from memforest_core.domain.rendering import block, one_line
@@ -21,6 +23,7 @@ from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
 from memforest_core.extract.answer import ExtractionAnswer
 from memforest_core.extract.candidates import to_candidates, verbatim
+from memforest_core.extract.offline.languages import is_english
 from memforest_core.extract.prompt import input_hash
 from memforest_core.extract.proposer import OfflineProposer, Proposer
 from memforest_core.extract.readings import Readings
@@ -34,6 +37,8 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Decision, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
+
+log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 STEP = "extract"
@@ -116,8 +121,10 @@ class ExtractionService:
         rng: random.Random,
         telemetry: Telemetry = SILENT,
         timeout_s: float = math.inf,
+        only_english: str = "",
     ) -> None:
-        """``timeout_s``: of one call of the proposer's model."""
+        """``timeout_s``: of one call of the proposer's model; ``only_english``: what sessions in other languages go
+        without, to be logged."""
         self._size = WindowSize(timeout_s)
         self._engine = engine
         self._proposer = proposer
@@ -130,6 +137,8 @@ class ExtractionService:
         self._again = Again(settings.again_s, settings.again_longest_s)
         self._readings = Readings()
         self._after = NO_FOREST
+        self._only_english = only_english
+        self._warned: set[TenantId] = set()
 
     def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
         """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
@@ -249,7 +258,11 @@ class ExtractionService:
             answer, left_out = proposal.answer, proposal.left_out
             outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
         come()
-        candidates = to_candidates(answer, window, cells)
+        said = " ".join(turn.text for turn in window.turns if turn.role is Role.USER)
+        if self._only_english and tenant not in self._warned and not is_english(said):
+            self._warned.add(tenant)
+            log.warning("session_not_english", session=str(claim.session_id), means=self._only_english)
+        candidates = to_candidates(answer, window, cells, Source.MODEL if self._cached else Source.RULES)
         summaries = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
         known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
         result = replace(self._result(cells, candidates, summaries, outcome, calls, known), left_out=left_out)

@@ -16,7 +16,7 @@ from pydantic import Field
 from memforest_core import __version__
 from memforest_core.aio import AsyncMemForest
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
-from memforest_core.domain.rendering import block, one_line, turn_line
+from memforest_core.domain.rendering import block, by_rules, one_line, turn_line
 from memforest_core.domain.routes import Scope
 from memforest_core.errors import InvalidInput, MemForestError
 from memforest_core.keys.records import Caller
@@ -159,7 +159,9 @@ class Tools:
         found = await asker.memory.timeline(
             asker.owner_of(owner), entity=entity or None, attribute=attribute or None, limit=PAGE
         )
-        return _within((_state(state) for state in found.states), max_tokens) or "No states are known."
+        note = by_rules(state.source for state in found.states)
+        lines = [*map(_state, found.states), *([f"({note})"] if note else [])]
+        return _within(lines, max_tokens) or "No states are known."
 
     async def profile(
         self,
@@ -245,7 +247,7 @@ def _told(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., A
 
 def _state(state: TimelineState) -> str:
     holds = "now" if state.current else "before"
-    told = f"{state.subject}, {state.attribute or 'event'}: {state.value or state.text}"
+    told = f"{state.subject}, {state.attribute or 'event'}: {state.shown}"
     return f"{state.time_label} ({holds}): {one_line(told)}"
 
 

@@ -40,7 +40,7 @@ MAX_NAMED = 8
 
 def open_inspection(engine: Engine, settings: Settings) -> InspectionService:
     """Over a connection pool: it needs no index and no models."""
-    return InspectionService(ObserveStore(engine), settings.worker.dead_after_s)
+    return InspectionService(ObserveStore(engine), settings.worker.dead_after_s, settings.only_english)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class InspectionService:
     store: ObserveStore
     dead_after_s: float
     """A worker that is silent for longer counts as dead."""
+    only_english: str = ""
+    """What sessions in other languages go without."""
 
     def system(self, tenant: TenantId) -> SystemState:
         """Schema, workers, and the tenant's totals. Raises StoreUnavailable, InvalidSettings."""
@@ -62,13 +64,15 @@ class InspectionService:
                 totals=rows.totals(None),
                 troubles=tuple(rows.troubles(None)),
                 model_calls=tuple(rows.model_calls(None)),
+                warnings=rows.not_english(None, self.only_english),
             )
 
     def forest(self, tenant: TenantId, owner: str) -> ForestState:
         """One forest's totals. Raises NotFound, StoreUnavailable."""
         with self.store.observing(tenant) as rows:
             forest = _forest(rows, owner)
-            return ForestState(owner, rows.totals(forest), tuple(rows.troubles(forest)))
+            warnings = rows.not_english(forest, self.only_english)
+            return ForestState(owner, rows.totals(forest), tuple(rows.troubles(forest)), warnings)
 
     def model_calls(self, tenant: TenantId, owner: str) -> list[ModelCalls]:
         """The model calls of one forest, by step and model. Raises NotFound, StoreUnavailable."""

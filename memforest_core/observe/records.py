@@ -262,6 +262,8 @@ class SystemState:
     totals: Totals
     troubles: tuple[Trouble, ...]
     model_calls: tuple[ModelCalls, ...]
+    warnings: tuple[str, ...] = ()
+    """Sentences: what works less well than it could, and what to set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,7 @@ class ForestState:
     owner: str
     totals: Totals
     troubles: tuple[Trouble, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

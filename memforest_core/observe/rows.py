@@ -15,6 +15,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidSettings
+from memforest_core.extract.offline.languages import is_english
 from memforest_core.messages import Queue
 from memforest_core.observe.records import (
     KINDS,
@@ -78,6 +79,15 @@ _TREES = sa.text("""
      WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
        AND (CAST(:tree AS uuid) IS NULL OR r.tree_id = :tree)
      ORDER BY r.kind, n.time_start NULLS LAST, r.label, r.tree_id
+    """)
+
+# The beginnings of the latest sessions, in the users' words: enough to tell their languages.
+_BEGINNINGS = sa.text("""
+    SELECT (SELECT string_agg(left(t.content, 100), E'\\n' ORDER BY t.ordinal) FROM memforest.turn t
+             WHERE t.tenant_id = :t AND t.session_id = s.session_id AND t.role = 'user' AND t.ordinal < 8) AS text
+      FROM memforest.session s
+     WHERE s.tenant_id = :t AND (CAST(:f AS uuid) IS NULL OR s.forest_id = :f)
+     ORDER BY s.updated_at DESC LIMIT 200
     """)
 
 _NODES = sa.text("""
@@ -181,6 +191,15 @@ class ObserveRows:
             )
         ).one()
         return {name: int(count) for name, count in counts._mapping.items()}
+
+    def not_english(self, forest: ForestId | None, means: str) -> tuple[str, ...]:
+        """A sentence when some of the latest sessions are not in English; ``means`` says what that means for them."""
+        if not means:
+            return ()
+        found = self._db.execute(_BEGINNINGS, {"t": self._tenant, "f": forest}).scalars().all()
+        others = sum(not is_english(text or "") for text in found)
+        latest = f"{others} of the latest {len(found)} sessions are not in English"
+        return (f"{latest}: {means}.",) if others else ()
 
     def troubles(self, forest: ForestId | None) -> list[Trouble]:
         """What failed and why, the most frequent first."""

@@ -14,7 +14,7 @@ from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
-from memforest_core.domain.rendering import block, one_line
+from memforest_core.domain.rendering import PLANNED, block, by_rules, one_line
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
@@ -32,7 +32,7 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import text_hash
 
-VERSION = 2
+VERSION = 3
 """Of the prompt: another one makes other hashes, so that a text of the old one is never returned."""
 SHOWN_CHARS = 500
 """Of the sentence of a state are shown to the model."""
@@ -109,7 +109,11 @@ class Describer:
         known = self._known(tenant, owner, about)
         if known is None:
             return Profile(about or owner, "", Made.RULES, (), (), owner_known=False)
-        listed = tuple(ProfileSentence(block(f"- {state.text}"), state.fact_ids) for state in known.states)
+        listed = tuple(
+            ProfileSentence(block(f"- {state.text}{PLANNED * state.planned}"), state.fact_ids) for state in known.states
+        )
+        if not self.asking.possible and (note := by_rules(state.source for state in known.states)):
+            listed = (*listed, ProfileSentence(f"({note})", ()))
         plain = Profile(
             about=known.person.name,
             text="\n".join(line.text for line in listed),
@@ -182,6 +186,10 @@ def _state(state: ChainState, zone: ZoneInfo) -> ProfileState:
         text=statement.text,
         since=day_label(state.time, zone),
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
+        polarity=statement.polarity,
+        planned=state.planned,
+        source=statement.source,
+        quote=state.quote,
     )
 
 
@@ -197,7 +205,7 @@ def _document(known: _Known, max_chars: int) -> dict[str, object]:
             {
                 "number": number,
                 "of": state.attribute,
-                "value": state.value,
+                "value": state.shown if state.value else "",
                 "text": clipped(state.text, SHOWN_CHARS),
                 "since": state.since,
             }

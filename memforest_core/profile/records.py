@@ -7,7 +7,9 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from memforest_core.domain.documents import plain
+from memforest_core.domain.facts import Polarity, Source
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.rendering import stated
 from memforest_core.erase.receipt import Receipt
 from memforest_core.work.records import TaskId
 
@@ -36,6 +38,19 @@ class ProfileState:
     """The day from which it holds or on which it happened, as people write it; "date unknown" without one."""
     fact_ids: tuple[FactId, ...]
     """All facts that say it, the first one first."""
+    polarity: Polarity = Polarity.POSITIVE
+    """Negative: what is denied or disliked, such as preference "fish" of "I hate fish"."""
+    planned: bool = False
+    """It was told as a plan, and its day has come."""
+    source: Source | None = None
+    """Who read it out of the turns; None for what was stored before that was known."""
+    quote: str = ""
+    """The words that say it first, as they were said; empty for a pinned fact that is no state."""
+
+    @property
+    def shown(self) -> str:
+        """Its value as it is shown to people: "not vegan" of a denial."""
+        return stated(self.attribute, self.value, self.text, self.polarity, self.planned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,7 @@ class Profile:
     about: str
     """Whom it is about, by name."""
     text: str
-    """Sentences in the third person; without a model one line a state. Empty when nothing is known."""
+    """Sentences in the third person; without a model one line a state, then a note of rules. Empty: nothing known."""
     made: Made
     """``rules``: ``text`` is a list."""
     sentences: tuple[ProfileSentence, ...]

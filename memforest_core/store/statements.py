@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
+from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Source, Statement
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import InvariantViolated
 
@@ -25,6 +25,7 @@ def to_document(statement: Statement) -> dict[str, Any]:
         "precision": span.precision.value,
         "mentioned_at": statement.mentioned_at.isoformat(),
         "entities": list(statement.entities),
+        "source": statement.source,
     }
 
 
@@ -47,4 +48,5 @@ def _parsed(document: dict[str, Any]) -> Statement:
         time=TimeSpan(_moment(document["start"]), _moment(document["end"]), Precision(document["precision"])),
         mentioned_at=datetime.fromisoformat(document["mentioned_at"]).astimezone(UTC),
         entities=tuple(document["entities"]),
+        source=Source(source) if (source := document.get("source")) else None,
     )

@@ -169,7 +169,7 @@ def test_digests_of_days_have_their_sections(rested: Stack) -> None:
     chat(rested, "Good morning!")
     context = service(rested, days=Diary()).context(rested.tenant, "alice", "chat")
 
-    assert [(part.section.value, part.text, part.digest_id) for part in context.parts][3:5] == [
+    assert [(part.section.value, part.text, part.digest_id) for part in context.parts][4:6] == [
         ("week", "Alice: came back from Glittertind.", "week:1"),
         ("today", "Alice: packed the tent.", "day:1"),
     ]
@@ -317,7 +317,10 @@ def test_a_speaker_is_whom_the_profile_is_about_and_who_said_the_evidence(rested
     context = rested.memory.context("guild", "new", "Who got the teal canoe?", speaker="Ben")
 
     assert context.about == "Ben"
-    assert [part.text for part in context.section("profile")] == ["- Ben lives in Turku."]
+    assert [part.text for part in context.section("profile")] == [
+        "- Ben lives in Turku.",
+        "(Found by rules; a chat model finds more.)",
+    ]
     assert {part.speaker for part in context.section("evidence")} == {"Ben"}
 
 

@@ -75,7 +75,7 @@ def test_a_note_is_kept_pinned_and_the_newer_one_holds(pipeline: Stack) -> None:
     known = memory.profile("ann")
     assert [(state.attribute, state.value) for state in known.states] == [("residence", "Miami")]
     assert (known.made, known.degraded, known.truncated, known.cached) == (Made.RULES, (), False, False)
-    assert known.text == f"- {known.states[0].text}"
+    assert known.text == f"- {known.states[0].text}\n(Found by rules; a chat model finds more.)"
     assert known.fact_ids == known.states[0].fact_ids == known.sentences[0].fact_ids
     (first, second) = memory.sessions("ann").items
     assert first.id.startswith("note-") and second.id.startswith("note-")

@@ -273,17 +273,17 @@ def test_the_command_prints_one_state_a_line(run: CliRunner) -> None:
     printed = run.invoke(program(), ["timeline", "--owner", "ines", "--attribute", "residence"])
     assert printed.exit_code == 0
     heading, bergen, porto, oslo, summary = printed.stdout.splitlines()
-    assert heading.split() == ["when", "who", "state", "value", "mark", "said", "turns"]
+    assert heading.split() == ["when", "who", "state", "value", "mark", "said", "turns", "source"]
     assert re.split(r"\s{2,}", bergen.strip()) == [
-        "date unknown", "Ines", "residence", "Bergen", "superseded", "2022-03-01", "spring/t0"
+        "date unknown", "Ines", "residence", "Bergen", "superseded", "2022-03-01", "spring/t0", 'rules: "I live in Bergen with my cousin."'
     ]  # fmt: skip
     assert re.split(r"\s{2,}", porto.strip()) == [
-        "June 2022", "Ines", "residence", "Porto", "current", "2022-07-10 ×2", "summer/t0, winter/t0"
+        "June 2022", "Ines", "residence", "Porto", "current", "2022-07-10 ×2", "summer/t0, winter/t0", 'rules: "I moved to Porto in June 2022."'
     ]  # fmt: skip
     assert re.split(r"\s{2,}", oslo.strip()) == [
-        "2023", "Ines", "residence", "Oslo", "planned", "2022-07-10", "summer/t3"
+        "2023", "Ines", "residence", "Oslo", "planned", "2022-07-10", "summer/t3", 'rules: "I am moving to Oslo next year."'
     ]  # fmt: skip
-    assert summary == "3 states, 1 current."
+    assert summary == "3 states, 1 current. Found by rules; a chat model finds more."
 
 
 def test_the_command_prints_json_for_programs(run: CliRunner) -> None:

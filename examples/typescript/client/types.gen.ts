@@ -1032,6 +1032,10 @@ export type ProfileState = {
     text: string;
     since: string;
     fact_ids: Array<string>;
+    polarity?: Polarity;
+    planned?: boolean;
+    source?: Source | null;
+    quote?: string;
 };
 
 /**
@@ -1257,6 +1261,11 @@ export type SetLimitsRequest = {
 };
 
 /**
+ * Who read a statement out of the turns.
+ */
+export type Source = 'rules' | 'model' | 'person';
+
+/**
  * A turn that says a state, under the caller's ids, with the beginning of its text.
  */
 export type SourceTurn = {
@@ -1301,6 +1310,7 @@ export type Statement = {
     scene?: string;
     origin?: Origin;
     verbatim?: boolean;
+    source?: Source | null;
 };
 
 /**
@@ -1458,6 +1468,9 @@ export type TimelineState = {
     evidence: Array<SourceTurn>;
     ended?: TimeSpan | null;
     corrected_at?: string | null;
+    source?: Source | null;
+    quote?: string;
+    planned?: boolean;
 };
 
 /**

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from memforest_core.domain.languages import ENGLISH, language_of
 from memforest_core.domain.text import STOP_WORDS, sentences
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -29,7 +30,8 @@ def is_english(text: str) -> bool:
         return False
     words = [word.lower() for word in _WORD.findall(sample)]
     foreign = sum(word in _FOREIGN for word in words)
-    return foreign < 2 or foreign <= sum(word in _ENGLISH for word in words)
+    own = foreign < 2 or foreign <= sum(word in _ENGLISH for word in words)
+    return own and language_of(sample) == ENGLISH
 
 
 def packed(text: str, limit: int) -> Iterator[str]:

@@ -32,6 +32,8 @@ _CHAT = re.compile(
     r"|i (?:totally |completely |really )?(?:agree|understand|see|know|get it|hope so|think so"
     r"|guess|appreciate (?:it|that|you.*)|hear you|love (?:it|that|this)|like (?:it|that))"
     r"|i(?:['’]ll| will) (?:try|do|go with|take|keep|check|use) (?:that|it|this)(?: out)?"
+    r"|(?:lucky|good for|same to) you|you too|(?:i )?can['’]?t wait|no way|(?:so|very) true|tell me about it|way to go"
+    r"|(?:how|what an?) \w+|well done|poor thing|fingers crossed|keep it up|you['’]?(?:ve)? got this|for sure"
     r"|(?:how|what) are you.*|let me know.*|i hope (?:you|that helps|this helps).*)",
     re.IGNORECASE,
 )

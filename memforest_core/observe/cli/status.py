@@ -81,6 +81,8 @@ def _print_system(state: SystemState, now: Overview) -> None:
     }
     out = console()
     out.print(pairs_table(rows))
+    for warning in state.warnings:
+        out.print(f"  {warning}", style="yellow")
     for depth in now.queues:
         out.print(
             f"  {depth.kind}: {depth.items} {depth.state}, oldest {age(depth.oldest_s)}",

@@ -64,11 +64,13 @@ CHAINS = sa.text("""
 
 # Whether a state holds depends on its last mention, and since when it is known on its first one.
 MENTIONS = sa.text(f"""
-    SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at
+    SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at,
+           (SELECT quote FROM memforest.candidate k
+             WHERE k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item) AS quote
       FROM unnest(CAST(:facts AS uuid[])) AS w(id)
      CROSS JOIN LATERAL (
-        SELECT session_id, turn_ordinals, occurred_at FROM (
-            SELECT o.session_id, o.turn_ordinals, t.occurred_at,
+        SELECT session_id, turn_ordinals, occurred_at, cell_id, item FROM (
+            SELECT o.session_id, o.turn_ordinals, t.occurred_at, o.cell_id, o.item,
                    row_number() OVER said AS place, count(*) OVER () AS mentions
               FROM memforest.occurrence o
              CROSS JOIN LATERAL (
@@ -144,6 +146,7 @@ class TimelineRows:
                 session_id=SessionId(row.session_id),
                 turn_ordinals=tuple(row.turn_ordinals),
                 said_at=row.occurred_at.astimezone(UTC),
+                quote=row.quote,
             )
             for row in self._db.execute(MENTIONS, values)
         ]

@@ -10,6 +10,7 @@ import typer
 from memforest_core.cli.opening import opened_store
 from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable, shortened
+from memforest_core.domain.rendering import by_rules
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,7 +72,8 @@ def _print(found: Timeline) -> None:
         return
     out.print(table_of(found))
     current = sum(state.current for state in found.states)
-    out.print(f"{len(found.states)} states, {current} current.", style="dim")
+    note = by_rules(state.source for state in found.states)
+    out.print(f"{len(found.states)} states, {current} current. {note}".rstrip(), style="dim")
     if found.truncated:
         out.print(f"More follow: --cursor {found.cursor}", style="yellow")
     if found.oldest_left_out:
@@ -83,7 +85,7 @@ def table_of(found: Timeline) -> Table:
     from rich.text import Text
 
     zone = ZoneInfo(found.time_zone)
-    titles = ("when", "who", "state", "value", "mark", "said", "turns")
+    titles = ("when", "who", "state", "value", "mark", "said", "turns", "source")
     table = plain_table(*titles, whole=("when", "mark", "said"))
     for state in found.states:
         style = "bold" if state.current else "dim" if state.superseded_by is not None else ""
@@ -95,6 +97,7 @@ def table_of(found: Timeline) -> Table:
             mark(state),
             f"{state.mentioned_at.astimezone(zone):%Y-%m-%d}" + (f" ×{state.mentions}" if state.mentions > 1 else ""),
             Text(_turns(state)),
+            Text(_source(state)),
         )
     return table
 
@@ -116,9 +119,13 @@ def mark(state: TimelineState) -> str:
 
 def _told(state: TimelineState) -> str:
     if not state.value:
-        return shortened(state.text, TEXT_CHARS)
+        return shortened(state.shown, TEXT_CHARS)
     before = f" (before: {state.previous_value})" if state.previous_value else ""
-    return shortened(f"{state.value}{before}", VALUE_CHARS)
+    return shortened(f"{state.shown}{before}", VALUE_CHARS)
+
+
+def _source(state: TimelineState) -> str:
+    return (state.source or "") + (f': "{shortened(state.quote, VALUE_CHARS)}"' if state.quote else "")
 
 
 def _turns(state: TimelineState) -> str:

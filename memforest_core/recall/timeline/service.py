@@ -237,6 +237,9 @@ def _shown(state: ChainState, sources: Mapping[TurnKey, SourceTurn], zone: ZoneI
         fact_ids=tuple(dict.fromkeys(each.fact.id for each in state.said)),
         evidence=tuple(sources[key] for key in keys if key in sources),
         corrected_at=state.said[0].fact.superseded_at if state.role is Role.WRONG else None,
+        source=statement.source,
+        quote=state.quote,
+        planned=state.planned,
     )
 
 

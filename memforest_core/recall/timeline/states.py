@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from memforest_core.domain.documents import plain
-from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.domain.facts import Change, Modality, Polarity, Source
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.rendering import stated
 from memforest_core.domain.times import TimeSpan
 
 
@@ -74,6 +75,17 @@ class TimelineState:
     """Until when it held: when what ended it began, else the moment that was said. None while nothing ended it."""
     corrected_at: datetime | None = None
     """When it became known that it never held: then ``superseded_by`` says how it is. None for what held."""
+    source: Source | None = None
+    """Who read it out of the turns; None for what was stored before that was known."""
+    quote: str = ""
+    """The words that say it first, as they were said; empty for what somebody corrected."""
+    planned: bool = False
+    """It was told as a plan, and its day has come: it is current as planned."""
+
+    @property
+    def shown(self) -> str:
+        """Its value as it is shown to people: "not vegan" of a denial."""
+        return stated(self.attribute, self.value, self.text, self.polarity, self.planned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ def test_an_agent_remembers_recalls_and_forgets(node: Node, transport: Callable[
             ("timeline", {"attribute": "residence"}),
             ("profile", {}),
         ):
-            assert "Lisbon" in text_of(await client.call_tool(name, {**arguments, "owner": owner})), name
+            shown = text_of(await client.call_tool(name, {**arguments, "owner": owner}))
+            assert "Lisbon" in shown and "Found by rules" in shown, name
         listed = text_of(await client.call_tool("sessions", {"owner": owner}))
         session = next(word for word in listed.split() if word.startswith("note-"))
         read = await client.read_resource(f"memforest://{owner}/sessions/{session}")

@@ -1,0 +1,112 @@
+"""Sessions in languages that rules and embedding model do not know: said at ingest and wherever the system is seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+import typer
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+from benchmarks.support.sayings import said
+from benchmarks.support.stack import Stack
+from memforest_core.accept import cli as ingest_command
+from memforest_core.bootstrap.checkup import State, checkup
+from memforest_core.http.serving import HttpServer, listen
+from memforest_core.keys.service import Keys
+from memforest_core.observe.cli.status import status as status_command
+from memforest_core.settings import load_settings
+
+GERMAN = (
+    "Ich wohne jetzt in Graz und arbeite in einer kleinen Buchbinderei.",
+    "Meine Schwester hat einen Hund, er heißt Bello.",
+)
+SPANISH = ("Vivo en Sevilla con mi hermana y trabajo en una librería del centro.", "Me gusta mucho el mar.")
+CHINESE = ("我上个月搬到了杭州，住在西湖旁边。", "我妹妹养了一只橘猫，叫小虎。")
+ENGLISH = ("I live in Oslo and work at a bakery.", "My cousin Ana Maria los Santos visits on Sunday.")
+SETTINGS = ("MEMFOREST_LLM__MODEL", "MEMFOREST_EMBEDDING__MODEL=multilingual-e5-small-4bit")
+
+
+def tell(running: Stack) -> None:
+    for owner, words in (("lena", GERMAN), ("sol", SPANISH), ("wei", CHINESE), ("kim", ENGLISH)):
+        running.memory.ingest(owner, "s1", said(*words, name=owner.title()))
+
+
+@pytest.fixture
+def program(grown_once: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
+    monkeypatch.setenv("MEMFOREST_DATABASE__URL", grown_once.settings.database.url.get_secret_value())
+    monkeypatch.setenv("MEMFOREST_BROKER__URL", grown_once.settings.broker.url.get_secret_value())
+    made = typer.Typer()
+    made.callback()(lambda: None)
+    ingest_command.register(made)
+    made.command()(status_command)
+    return made
+
+
+def test_status_counts_them_and_names_what_to_set(grown_once: Stack, program: typer.Typer) -> None:
+    printed = " ".join(CliRunner().invoke(program, ["status"]).stdout.split())
+    assert "3 of the latest 4 sessions are not in English" in printed
+    assert all(setting in printed for setting in SETTINGS)
+    (warning,) = json.loads(CliRunner().invoke(program, ["status", "--json"]).stdout)["warnings"]
+    assert "55.9 / 78.7 instead of 77.6 / 93.9" in warning
+    assert not any(word in warning for word in ("Graz", "Sevilla"))
+
+
+def test_an_owners_own_sessions_are_counted(grown_once: Stack) -> None:
+    inspection = grown_once.services.inspection
+    assert "1 of the latest 1 sessions" in inspection.forest(grown_once.tenant, "lena").warnings[0]
+    assert inspection.forest(grown_once.tenant, "kim").warnings == ()
+
+
+def test_doctor_warns(rested: Stack) -> None:
+    rested.services.index.close()
+    same = {name: getattr(rested.settings, name) for name in ("database", "broker", "index")}
+    found = {check.name: check for check in checkup(load_settings(**same))}["languages"]
+    assert found.state is State.WARN and SETTINGS[1] in found.says
+
+
+def test_models_that_know_the_languages_are_no_warning(rested: Stack) -> None:
+    settings = load_settings(llm={"model": "openai/some"}, embedding={"model": "multilingual-e5-small-4bit"})
+    assert settings.only_english == ""
+    chat = load_settings(llm={"model": "openai/some"}).only_english
+    assert "rules" not in chat and SETTINGS[1] in chat
+    e5 = load_settings(embedding={"model": "multilingual-e5-small-4bit"}).only_english
+    assert SETTINGS[0] in e5 and "EMBEDDING" not in e5
+
+
+def test_the_explorer_shows_it(grown_once: Stack) -> None:
+    server = HttpServer(grown_once.memory, listen("127.0.0.1", 0))
+    server.start()
+    try:
+        with httpx.Client(base_url=server.address, timeout=60.0) as browser:
+            key = Keys(grown_once.services.engine).create(grown_once.tenant, "looker", scope="admin").secret
+            browser.post("/login", data={"key": key}, headers={"Sec-Fetch-Site": "same-origin"})
+            pages = {path: browser.get(path).text for path in ("/", "/owner?owner=lena", "/owner?owner=kim")}
+    finally:
+        server.stop()
+    assert "3 of the latest 4 sessions are not in English" in pages["/"]
+    assert "1 of the latest 1 sessions are not in English" in pages["/owner?owner=lena"]
+    assert "not in English" not in pages["/owner?owner=kim"]
+
+
+def test_ingest_says_it(grown_once: Stack, program: typer.Typer, tmp_path: Path) -> None:
+    file = tmp_path / "lena.jsonl"
+    turns = [{"role": "user", "content": text} for text in GERMAN]
+    file.write_text(json.dumps({"owner": "mia", "session_id": "s9", "turns": turns}))
+    printed = CliRunner().invoke(program, ["ingest", str(file)])
+    assert printed.exit_code == 0 and "Warning: 4 of the latest 5 sessions" in printed.stderr
+    again = CliRunner().invoke(program, ["ingest", str(file)])
+    assert "Warning" not in again.stderr
+
+
+def test_the_log_names_the_first_session_once_and_none_of_its_words(pipeline: Stack) -> None:
+    with capture_logs() as logs:
+        tell(pipeline)
+        pipeline.drive()
+    (line,) = [line for line in logs if line["event"] == "session_not_english"]
+    assert line["log_level"] == "warning" and SETTINGS[1] in line["means"]
+    sessions = {str(row[0]) for row in pipeline.rows("SELECT session_id FROM memforest.session")}
+    assert line["session"] in sessions and "Graz" not in str(line)
