@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memforest_core.domain.dates import resolve
-from memforest_core.domain.facts import Candidate, Modality, Origin, Source, Statement
+from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Source, Statement
 from memforest_core.domain.grounding import Shown
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.mentions import without_ids
+from memforest_core.domain.pasted import own_text
 from memforest_core.domain.people import called
 from memforest_core.domain.rendering import one_line, speech
 from memforest_core.domain.tense import looks_ahead
@@ -18,6 +19,7 @@ from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import MAX_SHORT_CHARS, MAX_TURNS, SELF_QUOTED_CHARS, ExtractionAnswer, Item
+from memforest_core.extract.second_opinion import contradicted
 from memforest_core.models.reading import Faults
 
 MAX_VERBATIM_CHARS = 2_000
@@ -84,7 +86,7 @@ def _is_quoted(item: Item, window: Window) -> bool:
 
 def completed(answer: ExtractionAnswer, window: Window) -> ExtractionAnswer:
     """An answer of a model with what it may leave out: the speaker of an item's first turn, that it is about them, and
-    a quote where one short turn says it.
+    a quote where one short turn says it. A state that its quote contradicts is none, nor one that is only pasted.
 
     The turns must be there: see ``sourced``.
     """
@@ -96,9 +98,20 @@ def completed(answer: ExtractionAnswer, window: Window) -> ExtractionAnswer:
         subject = item.subject if "subject" in item.model_fields_set else speaker
         short = len(item.turns) == 1 and len(first.text) <= SELF_QUOTED_CHARS
         quote = item.quote or (first.text if short else "")
-        return item.model_copy(update={"speaker": speaker, "subject": subject, "quote": quote})
+        item = item.model_copy(update={"speaker": speaker, "subject": subject, "quote": quote})
+        if item.attribute and (_borrowed(item, first) or contradicted(item, quote or first.text, first.speaker)):
+            return item.model_copy(update={"attribute": "", "value": "", "previous_value": "", "change": Change.NONE})
+        return item
 
     return answer.model_copy(update={"items": [whole(item) for item in answer.items]})
+
+
+def _borrowed(item: Item, turn: WindowTurn) -> bool:
+    """Whether a turn has an item's value only in what somebody else wrote, without being about that writer."""
+    value = item.value.casefold()
+    about_writer = any(piece.author and piece.author.casefold() == item.subject.casefold() for piece in turn.pasted)
+    there = bool(value) and value in turn.text.casefold()
+    return there and not about_writer and value not in own_text(turn.text, turn.pasted).casefold()
 
 
 def _quoted(quote: str, text: str) -> str:

@@ -37,6 +37,8 @@ def contradicted(item: Item, quote: str, speaker: str) -> bool:
     attribute, value = canonical(item.attribute), clean(item.value).strip()
     if not attribute or not value or item.modality is not Modality.ASSERTED:
         return False
+    if value.casefold() in {"true", "false", "yes", "no", "none", "null", "unknown", "n/a"}:
+        return True
     shape = _SHAPES.get(attribute)
     if shape is not None and any(char.isalpha() for char in value) and not any(char.isdigit() for char in value):
         return True
@@ -61,7 +63,7 @@ def contradicted(item: Item, quote: str, speaker: str) -> bool:
 def _of_somebody_else(said: str, start: int, item: Item, speaker: str) -> bool:
     """Whether the clause begins with somebody else, though the item is about the speaker."""
     subject = subject_at(said, start, speaker)
-    of_speaker = normalize_name(item.subject) in {"", normalize_name(speaker)}
+    of_speaker = normalize_name(item.subject) in {"", "user", "i", "me", normalize_name(speaker)}
     return of_speaker and subject is not None and subject.name != speaker
 
 

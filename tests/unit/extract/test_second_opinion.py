@@ -32,6 +32,7 @@ def item(attribute: str, value: str, subject: str = "Kim", **stance: object) -> 
         ("I live in Ghent, just kidding", item("residence", "Ghent")),
         ("I feel like a teenager", item("age", "teenager")),
         ("I'm in heaven", item("residence", "heaven")),
+        ("I moved", item("residence", "true")),
         ("Do I live in Oslo?", item("residence", "Oslo")),
         ("Everyone thinks I live in Bern", item("residence", "Bern")),
         ("we are looking at a flat in Turku", item("residence", "Turku")),
