@@ -9,12 +9,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import ndiff
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_header, print_report
+from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_header, print_report, state_line
 from memforest_core.cli.opening import opened_memory
 from memforest_core.cli.options import JsonOption
 from memforest_core.cli.output import Exit, print_json
@@ -119,6 +120,7 @@ def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s:
         accept_s=accept_s,
         reached_s=milestones.reached,
         recall_p50_ms=median_timings([answer.result for answer in answers]),
+        differences=_differences(memory, owner) if memory.settings.llm.model == "offline" else None,
         model_calls=tuple(memory.services.inspection.model_calls(memory.client.tenant, owner)),
         total_s=startup_s + time.perf_counter() - started,
     )
@@ -127,6 +129,18 @@ def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s:
 def _asked(memory: MemForest, owner: str, question: DemoQuestion) -> Answer:
     result = memory.recall(owner, question.question, max(EVIDENCE, question.within))
     return Answer(question, question.answered_by([piece.text for piece in result.evidence]), result)
+
+
+def _differences(memory: MemForest, owner: str) -> tuple[str, ...]:
+    """The lines of all states and of the owner's profile that are not the expected ones."""
+    from memforest_core.demo import load_expected
+
+    states = memory.timeline(owner, entity="*", limit=1_000).states
+    profile = [sentence.text for sentence in memory.profile(owner).sentences if sentence.fact_ids]
+    found = {"states": [state_line(state, states) for state in states], "profile": profile}
+    signs = {"- ": "missing", "+ ": "not expected"}
+    compared = ((name, line) for name, lines in load_expected().items() for line in ndiff(lines, found[name]))
+    return tuple(f"{name}, {signs[line[:2]]}: {line[2:]}" for name, line in compared if line[:2] in signs)
 
 
 def median_timings(results: Sequence[RecallResult]) -> dict[str, float]:

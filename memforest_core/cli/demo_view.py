@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memforest_core.cli.output import console, pairs_table, plain, plain_table, printable, shortened
+from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.recall.cli.evidence import evidence_text
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
     from memforest_core.observe.records import ModelCalls, Totals
+    from memforest_core.recall.timeline.states import TimelineState
 
 PAGES = "http://127.0.0.1:8080"
 """Where the pages are unless server.port is set."""
@@ -49,13 +51,15 @@ class DemoReport:
     reached_s: dict[str, float]
     """When every cell was searchable as text, extracted and placed, and every tree refreshed."""
     recall_p50_ms: dict[str, float]
+    differences: tuple[str, ...] | None
+    """Lines of states and profile that are not as expected; None with a chat model, which words them its own way."""
     model_calls: tuple[ModelCalls, ...]
     total_s: float
 
     @property
     def ok(self) -> bool:
         """Whether every expectation holds."""
-        return all(answer.holds for answer in self.answers)
+        return all(answer.holds for answer in self.answers) and not self.differences
 
 
 def print_header(model: str, directory: Path, startup_s: float) -> None:
@@ -76,10 +80,13 @@ def print_report(report: DemoReport, *, kept: bool, page: ServedPage | None = No
     out.print(pairs_table(time_rows(report)))
     out.print("\nModel calls", style="bold")
     out.print(_calls(report.model_calls))
+    for difference in report.differences or ():
+        out.print(f"✗ {printable(difference)}", soft_wrap=True, style="red")
     held = sum(answer.holds for answer in report.answers)
+    stated = ", all states and the profile" if report.differences == () else ""
     out.print(
-        f"\n{held} of {len(report.answers)} expectations hold; {report.totals.facts} facts from {report.totals.turns}"
-        f" turns in {report.totals.trees} trees; {report.total_s:.1f} s in all.",
+        f"\n{held} of {len(report.answers)} answers{stated} as expected; {report.totals.facts} facts from"
+        f" {report.totals.turns} turns in {report.totals.trees} trees; {report.total_s:.1f} s in all.",
         style="bold green" if report.ok else "bold red",
     )
     out.print("\nNext", style="bold")
@@ -142,6 +149,16 @@ def _position(answer: Answer) -> int | None:
     return None
 
 
+def state_line(state: TimelineState, states: Sequence[TimelineState]) -> str:
+    """When a state began, or in which session it was said; whose it is, its value, and what ended it."""
+    when = state.time_label if state.time.known else state.evidence[0].session_id
+    denied = "not " * (state.polarity is Polarity.NEGATIVE)
+    ended = next((f"ended by {each.value}" for each in states if state.superseded_by in each.fact_ids), "")
+    planned = ["planned"] * (state.modality is Modality.PLANNED)
+    marks = [*["current"] * state.current, *planned, *[state.change.value] * (state.change is Change.STOP), ended]
+    return f"{when} | {state.subject} | {state.attribute}: {denied}{state.value} | {', '.join(filter(None, marks))}"
+
+
 def time_rows(report: DemoReport) -> dict[str, str]:
     """Label and value of each line of the time table."""
     reached = report.reached_s
@@ -198,6 +215,7 @@ def as_document(report: DemoReport) -> dict[str, Any]:
             }
             for answer in report.answers
         ],
+        "differences": plain(report.differences),
         "seconds": {
             "startup": report.startup_s,
             "accept": report.accept_s,

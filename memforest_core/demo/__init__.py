@@ -57,5 +57,10 @@ def load_questions() -> list[DemoQuestion]:
     ]
 
 
+def load_expected() -> dict[str, list[str]]:
+    """What the built-in rules make of the conversation: lines of ``states``, and of the owner's ``profile``."""
+    return dict(json.loads(_read("expected.json")))
+
+
 def _read(name: str) -> str:
     return (files(__name__) / name).read_text(encoding="utf-8")

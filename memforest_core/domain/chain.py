@@ -237,7 +237,10 @@ class _Chain:
             return holding if self._single or len(holding) == 1 else []
         key = normalize_name(value)
         equal = [each for each in holding if normalize_name(each.statement.value) == key]
-        return equal or [each for each in holding if _shares(each.statement.value, value)][-1:]
+        # Leaving Harborline ends being "a data analyst at Harborline Freight".
+        named = _names(value) if self._single else frozenset()
+        alike = (each for each in holding if _shares(each.statement.value, value))
+        return equal or [*alike, *(each for each in holding if named and named <= _words(each.statement.text))][-1:]
 
     def correct(self) -> None:
         """What a correction names as wrong was said before it, though it may tell of a later time."""

@@ -115,7 +115,7 @@ class ModelProposer:
         # The summary of a whole cell counts, not that of its rest: the last one of a number.
         summaries = [*more.answer.summaries, *first.answer.summaries][-MAX_WINDOW_TURNS:]
         answer = ExtractionAnswer(items=[*found.values()][:MAX_ITEMS], summaries=summaries)
-        return Reading(answer, first.faults + more.faults, more.cut)
+        return replace(more, answer=answer, faults=first.faults + more.faults)
 
     def _call(
         self, window: Window, calls: list[CallRecord], attributes: Sequence[str], repairs: int

@@ -122,7 +122,7 @@ def repaired(
 def parsed(text: str, shape: type[Shape]) -> Shape:
     """The answer in a model's text, in the given shape. Raises ContentFault, also for one that is not complete."""
     reading = read(text, shape)
-    if reading.cut:
+    if reading.cut or reading.doubtful:
         raise ContentFault("the JSON is cut off")
     return reading.answer
 

@@ -43,6 +43,8 @@ class Reading(Generic[Shape]):
     faults: Faults
     cut: bool
     """It ends before it is complete; elements of lists are whole."""
+    doubtful: bool
+    """It is part of an object that is not complete."""
 
 
 class _Unreadable(Exception):
@@ -65,7 +67,7 @@ def read(text: str, shape: type[Shape]) -> Reading[Shape]:
             except _Unreadable as error:
                 message = f"the JSON does not fit the schema: it {error}"
             else:
-                readings.append(Reading(answer, faults, _OPEN in repr(given)))
+                readings.append(Reading(answer, faults, _OPEN in repr(given), "" in given))
     except RecursionError:
         raise ContentFault("the JSON is nested too deeply") from None
     if not readings:
@@ -141,7 +143,7 @@ def _objects(value: object, keys: set[str], least: int, depth: int = 0) -> Itera
             yield keyed
             return
         # What is in an object that is not complete may not be either.
-        rest = {_OPEN: _OPEN} if _OPEN in repr(value) else {}
+        rest = {"": None} if _OPEN in repr(value) else {}
         for each in _objects(list(value.values()), keys, least, depth):
             yield each | rest
     elif isinstance(value, list) and depth < _DEPTH:

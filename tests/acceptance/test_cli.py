@@ -51,10 +51,10 @@ class Ended:
         return found
 
 
-def memforest(*arguments: str, stdin: str | None = None, **variables: str) -> Ended:
+def memforest(*arguments: str, stdin: str | None = None, program: Sequence[str] = MEMFOREST, **variables: str) -> Ended:
     """Run a command to its end, without settings but these."""
     done = subprocess.run(
-        [*MEMFOREST, *arguments],
+        [*program, *arguments],
         input=stdin,
         capture_output=True,
         text=True,
@@ -186,8 +186,39 @@ def test_the_demo_answers_where_bob_lived(remembered: Remembered) -> None:
 
 def test_the_demos_exit_code_tells_whether_all_expectations_hold(remembered: Remembered) -> None:
     report = remembered.demo.json
-    assert report["ok"] is all(answer["holds"] for answer in report["questions"])
+    assert report["ok"] is (all(answer["holds"] for answer in report["questions"]) and not report["differences"])
     assert remembered.demo.code == (0 if report["ok"] else 1)
+
+
+def test_the_demo_states_of_its_people_what_they_said(remembered: Remembered) -> None:
+    """Given the conversation, then states, what ended them, their dates and the profile are the expected ones."""
+    assert remembered.demo.json["differences"] == []
+
+
+def test_the_demo_fails_and_names_what_is_not_as_expected(remembered: Remembered) -> None:
+    """Given expectations made wrong, when the demo runs again on its memory, then it fails and names each line."""
+    wrong = {
+        "residence: Boston | ended by Davis": "residence: Boston | current",
+        "diet: not coffee": "diet: coffee",
+        "Bob is allergic to shellfish.": "Bob is allergic to nuts.",
+    }
+    broken = f"""
+import memforest_core.demo as demo
+from memforest_core.cli import main
+expected = demo.load_expected()
+for right, wrong in {wrong!r}.items():
+    expected = {{name: [line.replace(right, wrong) for line in lines] for name, lines in expected.items()}}
+demo.load_expected = lambda: expected
+main()
+"""
+    ended = memforest("demo", *remembered.data, program=(sys.executable, "-c", broken))
+
+    named = [line for line in ended.out.splitlines() if line.startswith("✗")]
+    assert ended.code == 1
+    assert len(named) == 2 * len(wrong)
+    for right, changed in wrong.items():
+        assert [line for line in named if ", missing: " in line and changed in line], changed
+        assert [line for line in named if ", not expected: " in line and right in line], right
 
 
 def test_evidence_says_where_it_comes_from(remembered: Remembered) -> None:

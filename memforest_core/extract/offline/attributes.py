@@ -34,6 +34,8 @@ class State:
     change: Change = Change.NONE
     polarity: Polarity = Polarity.POSITIVE
     modality: Modality = Modality.ASSERTED
+    aside: bool = False
+    """The rest of the sentence, with its date, is about something else."""
 
 
 _HEAD = pattern("HEAD")
@@ -71,7 +73,8 @@ def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[
                 sentence, own, speaker
             )
             if own.relation:
-                states.insert(0, State(speaker, own.relation, own.name, at, own.end, own.text))
+                clause = f"{own.name} is my {own.relation}."
+                states.insert(0, State(speaker, own.relation, own.name, at, own.end, clause, aside=True))
         elif not states and not joined:
             shown = _HERE.match(sentence, at)
             words = _HERE.sub(r"\g<what>", sentence[at:], count=1) if shown else sentence[at:]
@@ -104,7 +107,8 @@ def _own_name(sentence: str, subject: Subject, speaker: str) -> list[State]:
     if said is None or subject.name != speaker:
         return []
     end = subject.end + said.end()
-    return [State(speaker, "name", said["name"], subject.end - len(subject.text), end, sentence[:end])]
+    clause = f"My name is {said['name']}."
+    return [State(speaker, "name", said["name"], subject.end - len(subject.text), end, clause, aside=True)]
 
 
 def _without_subject(
@@ -210,5 +214,6 @@ def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
             for reading in readings:
                 clause = sentence[at : reading.end]
                 value = reading.value[:MAX_SHORT_CHARS]
-                yield State(speaker, rule.attribute or what, value, at, reading.end, clause, change=rule.change)
+                state = State(speaker, rule.attribute or what, value, at, reading.end, clause, change=rule.change)
+                yield replace(state, modality=rule.modality)
             return

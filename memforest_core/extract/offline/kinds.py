@@ -41,6 +41,7 @@ _AMOUNT = re.compile(
     r"|bpm|%|k|mg|ml|euros?|dollars?)?)(?!\w)",
     re.IGNORECASE,
 )
+_LEAD = re.compile(r"\s*(?:[\w-]+\s+)?(?:head|chief|director|manager|lead|vp|vice president|dean|professor) of\b", re.I)
 _CODE = re.compile(r"\s*(?P<value>(?=[A-Za-z-]*\d)[A-Za-z0-9-]{3,20})(?![\w])")
 _NAME = re.compile(r"\s*(?P<value>[^\W\d_][\w’'-]*(?:\s+[A-Z][\w’'-]+){0,2})")
 _PREPOSITIONS = frozenset(
@@ -186,7 +187,10 @@ def occupation(text: str, at: int) -> Reading | None:
     if (standing := _longest(text, at, "standing")) is not None:
         return Reading(standing.value.removeprefix("a ").removeprefix("A "), standing.end)
     at, article = _past(text, at)
-    return None if article not in {"", "a", "an", "the"} else _ending(text, at, "occupation")
+    if article not in {"", "a", "an", "the"}:
+        return None
+    led = _ending(text, lead.end(), "field", before=2) if (lead := _LEAD.match(text, at)) else None
+    return Reading(text[at : led.end].strip(), led.end) if led else _ending(text, at, "occupation")
 
 
 def employer(text: str, at: int) -> Reading | None:

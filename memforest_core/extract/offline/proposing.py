@@ -185,8 +185,9 @@ def _from_sentence(
     text, subject = _statement(body, name)
     plain = without_quotes(body)
     states = states_in(plain, name, known) or corrected(spelled_out(clean(named)), turn.number, earlier)
-    dates = _dates_of(body, states)
-    first = states[0] if states else None
+    main = [state for state in states if not state.aside]
+    dates = _dates_of(body, main)
+    first = main[0] if main else None
     for state in states:
         planned = state.modality is Modality.PLANNED
         earlier.append(Earlier(turn.number, state.subject, state.attribute, state.value, planned))
@@ -195,8 +196,13 @@ def _from_sentence(
     if first is not None and first.attribute == "status" and text.startswith(f"{speaker(name)} said: "):
         text = text.removeprefix(f"{speaker(name)} said: ")
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
-    yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
-    for state, when in zip(states[1:], dates[1:], strict=True):
+    for state in states:
+        if state.aside:
+            clause = cut(to_third_person(state.clause, name), MAX_TEXT)
+            yield _draft(turn, clause, sentence, subject=name, state=state, body=body)
+    if main or not any(state.end >= len(body.rstrip(" .!")) for state in states):
+        yield _draft(turn, cut(text, MAX_TEXT), sentence, subject=subject, state=first, body=body, when=dates[0])
+    for state, when in zip(main[1:], dates[1:], strict=True):
         clause = cut(to_third_person(state.clause, name), MAX_TEXT) or text
         yield _draft(turn, clause, sentence, subject=state.subject, state=state, body=body, when=when)
 

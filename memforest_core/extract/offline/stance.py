@@ -39,7 +39,9 @@ CORRECTION = re.compile(
 _NOT_BUT = re.compile(r",?\s+not\s+(?:in |at |on |a |an |the )?(?P<old>[\w-]+(?:\s+[A-Z]\w+)?)[.!]*$")
 
 _SUPPOSING = pattern("SUPPOSING")
+_CONDITION = pattern("CONDITION")
 _REPORTED = pattern("REPORTED")
+_TO_REMEMBER = pattern("TOREMEMBER")
 _TAKEN_BACK = pattern("TAKENBACK")
 _CLAUSE = re.compile(r"[.;!?]|\s+-+\s+")
 
@@ -55,12 +57,15 @@ def modality_of(sentence: str) -> Modality:
 
 def is_asserted(sentence: str, start: int, end: int) -> bool:
     """Whether the speaker says a clause in earnest: not supposed, reported, quoted or taken back."""
+    request = _TO_REMEMBER.search(sentence, 0, start)
+    if request is not None and not _REPORTED.search(sentence[: request.start()]):
+        # A condition is one of the request, not of what is to be remembered.
+        sentence, start, end = sentence[start:], 0, end - start
     if _SUPPOSING.match(sentence) or _TAKEN_BACK.search(sentence, end) or sentence.rstrip(" \"'”)").endswith("?"):
         return False
     before = sentence[:start]
-    return not _SUPPOSING.match(
-        before[max((found.end() for found in _CLAUSE.finditer(before)), default=0) :] + " "
-    ) and not _REPORTED.search(before)
+    clause = before[max((found.end() for found in _CLAUSE.finditer(before)), default=0) :] + " "
+    return not any((_SUPPOSING.match(clause), _REPORTED.search(before), _CONDITION.search(before)))
 
 
 def polarity_of(sentence: str) -> Polarity:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.demo import DemoQuestion, load_conversation, load_questions
+from memforest_core.demo import DemoQuestion, load_conversation, load_expected, load_questions
 from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
 
 TURN_FIELDS = {"id", "role", "content", "timestamp", "speaker_id", "name"}
@@ -146,6 +146,24 @@ def test_every_expected_answer_is_said_by_a_person(asked: DemoQuestion) -> None:
     assert asked.expect
     for wanted in asked.expect:
         assert any(wanted in content for content in said), wanted
+
+
+@pytest.mark.parametrize("line", load_expected()["states"])
+def test_every_expected_state_is_said_by_a_person(line: str) -> None:
+    said = " ".join(turn["content"].casefold() for turn in all_turns() if turn["role"] == "user")
+    sessions = {session.session_id for session in load_conversation()}
+    when, subject, state, mark = line.split(" | ")
+    value = state.partition(": ")[2].removeprefix("not ")
+
+    assert when in sessions or when.rpartition(" ")[2] in {"2023", "2024", "2025"}
+    assert subject in {"Bob", "Maya"}
+    assert value.casefold() in said
+    assert mark.removeprefix("ended by ").casefold() in said or mark in {
+        "current",
+        "current, planned",
+        "planned",
+        "stop",
+    }
 
 
 def test_an_answer_counts_only_among_the_first_texts() -> None:

@@ -33,13 +33,13 @@ def said(
 ) -> list[Said]:
     """A fact said on these days, at its places in its chain."""
     fields: dict[str, Any] = {
+        "text": f"Ann: {attribute} {value}",
         "previous_value": "",
         "change": Change.NONE,
         "polarity": Polarity.POSITIVE,
         "modality": Modality.ASSERTED,
     }
     statement = Statement(
-        text=f"Ann: {attribute} {value}",
         time=time,
         mentioned_at=day(days[0]),
         speaker="Ann",
@@ -110,6 +110,15 @@ def test_a_stop_ends_what_it_names_and_is_no_state_itself(stance: dict[str, Any]
     boston, stop = chain(said("Boston", 10), said("Boston", 20, **stance))
     assert (boston.current, boston.superseded_by) == (False, stop.id)
     assert (stop.role, stop.current) == (Role.ENDS, False)
+
+
+def test_leaving_an_employer_ends_the_job_whose_sentence_names_it() -> None:
+    """Given "a data analyst at Norvik Freight", when Norvik is left, then that is over; leaving another is not."""
+    analyst = said("data analyst", 10, attribute="job", text="Ann is a data analyst at Norvik Freight.")
+
+    for left, still in (("Norvik", False), ("Acme", True)):
+        states = chain(analyst, said(left, 20, attribute="job", change=Change.STOP), attribute="job")
+        assert told(states)[0] == ("data analyst", still)
 
 
 def test_a_stop_of_something_else_leaves_what_holds() -> None:

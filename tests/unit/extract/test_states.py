@@ -128,6 +128,71 @@ def test_somebody_elses_state_is_theirs(said: str, subject: str) -> None:
     assert [each[0] for each in states(said) if each[1] == "residence"] == [subject]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "one thing you should remember if i ever ask for a menu: i'm allergic to walnuts",
+        "If I ask for a menu, remember that I'm allergic to walnuts.",
+        "when you plan our dinners, keep in mind i'm allergic to walnuts",
+        "in case you cook for me: don't forget i'm allergic to walnuts",
+    ],
+)
+def test_a_condition_of_a_request_to_remember_is_none_of_what_is_to_be_remembered(said: str) -> None:
+    assert states(said) == [("Mia", "allergy", "walnuts")]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "imagine i'm allergic to walnuts",
+        "do you remember if i'm allergic to walnuts",
+        "he told me to remember that i'm allergic to walnuts",
+        "they never promoted me to manager",
+        "if they hired me as a cook i'd move",
+        "he says Norvik promoted me to manager",
+        "i told the clerk that i'm a nurse",
+    ],
+)
+def test_what_is_supposed_or_reported_is_no_state_in_a_request_or_of_an_employer_either(said: str) -> None:
+    assert states(said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "value", "change"),
+    [
+        ("last week Norvik promoted me to head of customer support", "head of customer support", Change.SWITCH),
+        ("I told the agency no, because Norvik promoted me to senior editor", "senior editor", Change.SWITCH),
+        ("the county hospital gave me a job as a midwife", "midwife", Change.SWITCH),
+        ("a bakery hired me as a cashier", "cashier", Change.SWITCH),
+        ("my title is director of marketing", "director of marketing", Change.NONE),
+        ("I handed in my notice at Norvik the very next day", "Norvik", Change.STOP),
+    ],
+)
+def test_what_an_employer_does_is_a_state_of_the_job(said: str, value: str, change: Change) -> None:
+    (item,) = items(said)
+
+    assert (item.subject, item.attribute, item.value, item.change) == ("Mia", "job", value, change)
+
+
+def test_what_is_given_up_is_denied() -> None:
+    (item,) = items("I've given up coffee.")
+
+    assert (item.attribute, item.value, item.polarity) == ("diet", "coffee", Polarity.NEGATIVE)
+
+
+def test_a_relative_and_a_name_are_facts_of_their_own_without_the_date_of_the_sentence() -> None:
+    sister, visit = items("My sister Ines is visiting since Monday.")
+    (name,) = items("I'm Mia.")
+
+    assert (sister.text, sister.attribute, sister.value, sister.when) == ("Ines is Mia's sister.", "sister", "Ines", "")
+    assert (visit.attribute, visit.when) == ("", "since Monday")
+    assert (name.text, name.attribute, name.value) == ("Mia's name is Mia.", "name", "Mia")
+
+
+def test_a_wish_to_be_joking_takes_nothing_back() -> None:
+    assert states("I live in Bern.", "I wish I were joking.") == [("Mia", "residence", "Bern")]
+
+
 def test_a_name_at_the_head_of_a_clause_is_its_subject() -> None:
     assert states("Noor lives in Ghent") == [("Noor", "residence", "Ghent")]
     assert states("noor lives in ghent", "hi", speakers=("Mia", "Noor")) == []
