@@ -1659,7 +1659,7 @@ export type WindowPutRequest = {
 };
 
 /**
- * What a failed try ended with: a code for programs, a sentence for people; never conversation text or a key.
+ * Why a try failed, or work takes long: a code for programs, a sentence for people; no conversation text or key.
  */
 export type WorkError = {
     code: string;
