@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
@@ -13,8 +14,9 @@ import snowballstemmer
 from memforest_core.domain import languages
 from memforest_core.domain.languages import ENGLISH, guess, language_of, own_language, plausible
 
-LOOP_WORDS = 16
-"""A text of fewer words is no loop, however few of them differ."""
+LOOP_BYTES = 200
+LOOP_SHARE = 10
+"""A text of so many bytes that compresses to a part in so many says one thing again and again."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACES = re.compile(r"\s+")
@@ -323,7 +325,7 @@ def _normal_number(digits: str) -> str:
     return (whole.lstrip("0") or "0") + (f".{fraction}" if fraction else "")
 
 
-def repeats(text: str) -> bool:
-    """Whether a text says the same few words again and again, as a model in a loop does."""
-    words = text.casefold().split()
-    return len(words) >= LOOP_WORDS and len(set(words)) * 4 <= len(words)
+def is_loop(text: str) -> bool:
+    """Whether a text repeats itself, as small models do until their answer's limit."""
+    data = text.encode(errors="ignore")
+    return len(data) >= LOOP_BYTES and LOOP_SHARE * len(zlib.compress(data)) < len(data)

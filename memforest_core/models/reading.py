@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from memforest_core.domain.text import clean, clipped
+from memforest_core.domain.text import clean, clipped, is_loop
 from memforest_core.errors import ContentFault
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -28,9 +27,6 @@ _OPEN = "zz-open-zz"
 _END = f'\n"{_OPEN}": "{_OPEN}"'
 """Put after JSON that is broken: it becomes part of the object or list that the text leaves open."""
 _DEPTH = 6
-LOOP_BYTES = 200
-LOOP_SHARE = 10
-"""A text of so many bytes that compresses to a part in so many says one thing again and again."""
 MAX_CHARS = 120_000
 """Of a text that is no JSON are read."""
 
@@ -78,12 +74,6 @@ def read(text: str, shape: type[Shape]) -> Reading[Shape]:
 def unwrapped(text: str) -> str:
     """A model's text without its thoughts, also where their beginning or end is missing, and without fences."""
     return _FENCES.sub("", _THOUGHTS.sub("", text).strip("\ufeff \t\r\n")).strip()
-
-
-def is_loop(text: str) -> bool:
-    """Whether a text repeats itself, as small models do until their answer's limit."""
-    data = text.encode(errors="ignore")
-    return len(data) >= LOOP_BYTES and LOOP_SHARE * len(zlib.compress(data)) < len(data)
 
 
 def described(faults: Faults) -> str:

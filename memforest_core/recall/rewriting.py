@@ -154,6 +154,6 @@ def _document(question: str, turns: Sequence[SaidTurn], asked_at: datetime) -> d
 def _checked(answer: RewritingAnswer, question: str) -> str:
     text = " ".join(clean(answer.question).split())
     most = min(MAX_QUESTION_CHARS, max(SHORT_RESULT_CHARS, MAX_GROWTH * len(question)))
-    if not text or len(text) > most:
+    if not any(char.isalpha() for char in text) or len(text) > most:
         raise ContentFault("the completed question is empty or too long")
     return text

@@ -9,11 +9,11 @@ from typing import Protocol
 
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.rendering import block
-from memforest_core.domain.text import clean
+from memforest_core.domain.text import clean, is_loop
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
 from memforest_core.models.prompts import named, told
-from memforest_core.models.reading import is_loop, unwrapped
+from memforest_core.models.reading import unwrapped
 from memforest_core.refresh.records import ReadyNode
 
 PROMPT_VERSION = "summary-1"

@@ -15,7 +15,7 @@ from memforest_core.domain.facts import Change, Modality, Origin
 from memforest_core.domain.mentions import told
 from memforest_core.domain.pasted import body_of
 from memforest_core.domain.rendering import speaker, turn_line
-from memforest_core.domain.text import clean, repeats, sentences
+from memforest_core.domain.text import clean, is_loop, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.extract.answer import MAX_ITEMS, MAX_SHORT_CHARS, CellSummary, ExtractionAnswer, Item
@@ -180,7 +180,7 @@ def _from_sentence(
     ``known`` are the names of those who speak, ``earlier`` what the speaker said of themselves before.
     """
     body = cut(clean(_body(spelled_out(named))).strip(), MAX_TEXT)
-    if not body or repeats(body):
+    if not body or is_loop(body):
         return
     text, subject = _statement(body, name)
     plain = without_quotes(body)

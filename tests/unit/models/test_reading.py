@@ -12,11 +12,11 @@ from pydantic import BaseModel
 
 from memforest_core.calendar.digesting import _Reply as DigestReply
 from memforest_core.context.merging import MergedAnswer
-from memforest_core.domain.text import clipped
+from memforest_core.domain.text import clipped, is_loop
 from memforest_core.errors import ContentFault
 from memforest_core.extract.answer import MAX_ITEMS, ExtractionAnswer
 from memforest_core.models.answers import parsed
-from memforest_core.models.reading import described, is_loop, read, unwrapped
+from memforest_core.models.reading import described, read, unwrapped
 from memforest_core.profile.describing import ProfileAnswer
 from memforest_core.profile.forgetting import ChoiceAnswer
 from memforest_core.profile.intents import IntentAnswer

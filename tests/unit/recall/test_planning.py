@@ -139,7 +139,6 @@ class TestAPlan:
         {"verdict": "fine"},
         DIRECT | {"plan": "guess"},
         DIRECT | {"question_type": "riddle"},
-        DIRECT | {"trees": "all"},
         DIRECT | {"plan": "anchors", "anchor_a": "Bob moves to Davis"},
         DIRECT | {"plan": "anchors", "anchor_a": "a" * 900, "anchor_b": "b"},
     ],

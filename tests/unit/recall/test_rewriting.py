@@ -119,8 +119,9 @@ class TestTheCall:
 
     def test_a_long_question_may_grow_fourfold_up_to_what_a_question_may_have(self) -> None:
         asked = "And how did she " + "go on and " * 10 + "then?"
-        assert rewrite({"question": "x" * (4 * len(asked))}, asked)[0].changed
-        assert rewrite({"question": "x" * (4 * len(asked) + 1)}, asked)[0].text == asked
+        words = " ".join(str(number) for number in range(1_000))
+        assert rewrite({"question": "How " + words[: 4 * len(asked) - 4].strip()}, asked)[0].changed
+        assert rewrite({"question": "How " + words[: 4 * len(asked)]}, asked)[0].text == asked
         longest = "And " + "x" * (MAX_QUESTION_CHARS - 4)
         assert rewrite({"question": "y" * (MAX_QUESTION_CHARS + 1)}, longest)[0].text == longest
 
