@@ -179,12 +179,13 @@ def _from_sentence(
 
     ``known`` are the names of those who speak, ``earlier`` what the speaker said of themselves before.
     """
-    body = cut(clean(_body(spelled_out(named))).strip(), MAX_TEXT)
+    written = spelled_out(clean(named))
+    body = cut(_body(written).strip(), MAX_TEXT)
     if not body or is_loop(body):
         return
     text, subject = _statement(body, name)
     plain = without_quotes(body)
-    states = states_in(plain, name, known) or corrected(spelled_out(clean(named)), turn.number, earlier)
+    states = states_in(plain, name, known) or corrected(written, turn.number, earlier)
     main = [state for state in states if not state.aside]
     dates = _dates_of(body, main)
     first = main[0] if main else None
