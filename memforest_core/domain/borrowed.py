@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from memforest_core.domain.date_words import MONTH, WEEKDAY
 from memforest_core.domain.words.english import RELATIVES
 
-_START = r"(?:^|(?<=[.!?;] ))[ \t(*_#>-]{0,6}"
+_START = r"(?:^|(?<=[.!?;:] ))[ \t(*_#>-]{0,6}"
 _PLEASE = (
     r"(?:(?:hi|hey|hello|ok|okay|now|so|and|then|also|just|please|pls|kindly|(?:can|could|would|will)\s(?:yo)?u|let['’]?s|let\sus|help\sme(?:\sto)?"
     r"|I(?:['’]d\slike|\swant|\sneed)\s(?:you|us)\sto)\b,?!?\s){0,4}"
@@ -82,6 +82,8 @@ _KINDS = {
     rf"(?i:{_START}(?:{_ANNOUNCED}|{_PLAYED})|^()\[(?:verse|chorus)\b)": r"\Z",
     rf"(?i:\A()(?s:.+){_START}{_PLEASE}{_REWORD}{_OBJECT}(?:this|that|above)\b[^\n:.!?]*)[.!?]*\s*\Z": "",
     _REPORTED: _BLANK,
+    rf"{_START}()(?:[Tt]his\sis\s[A-Z]\w+\s(?:on|from|using)\s[A-Z]\w+['’]s"
+    rf"|(?:[Ii]t['’]?s\sme,?\s)?[A-Z]\w+['’]s\s(?:{RELATIVES})\shere)\b": r"\Z",
 }
 """How each kind begins, with an empty group where its text does, and what ends it; without that the turn does."""
 _COMPILED = [(re.compile(opens, re.MULTILINE), re.compile(closes, re.MULTILINE)) for opens, closes in _KINDS.items()]

@@ -26,7 +26,16 @@ _UNSURE = re.compile(
     r"|unless|imagine|suppose|doubt\w*|try(?:ing)?\s+to|tried\s+to|in\s+talks)\b|['’](?:d|ll)\b",
     re.IGNORECASE,
 )
+_OVER = re.compile(
+    r"\b(?:used\s+to|sold|gave\s+away|goal|target|look(?:s|ed)?\s+like|when\s+(?:i|we)\s+(?:was|were))\b", re.IGNORECASE
+)
+_SAID = re.compile(r"(?<!\bi\s)(?<!\bwe\s)\b(?:said|says|told(?!\s+you)|claims?|claimed|wrote)\b", re.IGNORECASE)
 _DENIED = re.compile(r"\b(?:not|never|no\s+longer|cannot|neither)\b|n['’]t\b", re.IGNORECASE)
+_DENIED_VALUE = re.compile(r"\b(?:not|never)\s+(?:an?\s+)?(?:allergic\s+to\s+)?$", re.IGNORECASE)
+_SOMEBODY = re.compile(
+    r"(?:he|she|they|his|her|their)\b(?!\s+(?:and|or)\s+I\b)|the\s+(?!only\b)\w+\s+(?:is|has|lives|works|owns)\b",
+    re.IGNORECASE,
+)
 _BOUNDARY = re.compile(r"[,;:()—–]\s*|\s(?:and|but|so|because|while|although|since)\s+", re.IGNORECASE)
 _SHAPES = {"age": kinds.age, "weight": kinds.weight}
 _DENYING = frozenset({"allergy", "diet", "preference"})
@@ -50,21 +59,22 @@ def contradicted(item: Item, quote: str, speaker: str) -> bool:
     at = said.casefold().find(value.casefold())
     start = max((found.end() for found in _BOUNDARY.finditer(said, 0, max(at, 0))), default=0)
     clause = said[start:at] if at >= 0 else said
-    if not is_asserted(said, start, max(at, 0) + len(value)):
+    if not is_asserted(said, 0, max(at, 0) + len(value)) or _SAID.search(said[:start]):
         return True
-    if item.change is not Change.STOP and _UNSURE.search(clause):
-        return True
-    denied = _DENIED.search(clause) is not None and attribute not in _DENYING
-    if denied and item.polarity is Polarity.POSITIVE and item.change is not Change.STOP:
-        return True
-    return _of_somebody_else(said, start, item, speaker)
+    if item.change is Change.STOP:
+        return _of_somebody_else(said, start, item, speaker)
+    denying = _DENIED_VALUE if attribute in _DENYING else _DENIED
+    denied = item.polarity is Polarity.POSITIVE and denying.search(clause) is not None
+    unsure = _UNSURE.search(clause) is not None or (at >= 0 and _OVER.search(clause) is not None)
+    return denied or unsure or _of_somebody_else(said, start, item, speaker)
 
 
 def _of_somebody_else(said: str, start: int, item: Item, speaker: str) -> bool:
     """Whether the clause begins with somebody else, though the item is about the speaker."""
+    if normalize_name(item.subject) not in {"", "user", "i", "me", normalize_name(speaker)}:
+        return False
     subject = subject_at(said, start, speaker)
-    of_speaker = normalize_name(item.subject) in {"", "user", "i", "me", normalize_name(speaker)}
-    return of_speaker and subject is not None and subject.name != speaker
+    return _SOMEBODY.match(said, start) is not None if subject is None else subject.name != speaker
 
 
 def _sentence(quote: str, value: str) -> str:

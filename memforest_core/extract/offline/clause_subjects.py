@@ -57,7 +57,12 @@ def _theirs(sentence: str, mine: re.Match[str], speaker: str) -> Subject | None:
         phrase = mine["words"][: word.start() + len(bare)]
         end = mine.start("words") + len(phrase)
         called = _CALLED.match(sentence, end)
-        if called is None or not called["name"][0].isupper() or called["name"].casefold() in NOT_NAMES:
+        if (
+            called is None
+            or not called["name"][0].isupper()
+            or called["name"].casefold() in NOT_NAMES
+            or is_kind(called["name"], "company", "drink")
+        ):
             return Subject(f"{speaker}'s {phrase}", end, sentence[mine.start() : end])
         return Subject(called["name"], called.end(), sentence[mine.start() : called.end()], _relation(phrase))
     return None

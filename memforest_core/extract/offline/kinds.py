@@ -117,7 +117,11 @@ def _ending(text: str, at: int, *names: str, before: int = 3) -> Reading | None:
         for first in range(max(0, last - 3), min(last, before + 1)):
             if is_kind(" ".join(word["word"] for word in words[first:last]), *names):
                 described = [word["word"].casefold() for word in words[:first]]
-                if not any(word in NOT_NAMES or is_kind(word, "evaluation") for word in described):
+                odd = (
+                    word in NOT_NAMES or word.endswith(("n't", "n’t")) or is_kind(word, "evaluation")
+                    for word in described
+                )
+                if not any(odd):
                     return _reading(text, words[:last])
     return None
 
@@ -137,7 +141,8 @@ def _capitals(text: str, at: int, excluded: str) -> Reading | None:
     found = _reading(text, words[:last])
     first = words[0]["word"]
     listed = is_kind(found.value, excluded) or is_kind(first, excluded) or first.casefold() in NOT_NAMES
-    return None if listed else found
+    product = excluded == "not a place" and is_kind(first, "company")
+    return None if listed or product else found
 
 
 def _past(text: str, at: int) -> tuple[int, str]:
@@ -270,7 +275,7 @@ def name(text: str, at: int) -> Reading | None:
 def animal(text: str, at: int) -> Reading | None:
     """An animal that is counted, with its name if that follows ("a dog named Rex")."""
     start, article = _past(text, at)
-    found = _ending(text, start, "pet") if article else None
+    found = _ending(text, start, "pet") if article not in {"", "the"} else None
     if found is None:
         return None
     called = _CALLED.match(text, found.end)

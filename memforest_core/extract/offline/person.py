@@ -146,9 +146,16 @@ _REPORTING = re.compile(
 )
 
 
+_NO_CLAUSE = re.compile(
+    r"\b(?:so|neither|nor)\s+\w+\s+i\b|\b(?:me|mine)\s+too\b|^(?:me|mine)\b|^[a-z]+:\s", re.IGNORECASE
+)
+
+
 def is_certain(sentence: str) -> bool:
     """Whether it is certain that "I" and "my" are the speaker's: not in what somebody else is quoted with."""
     found = _REPORTING.search(_QUOTED.sub("", sentence))
+    if _NO_CLAUSE.search(sentence):
+        return False
     return found is None or (found["who"] or "").casefold() in {"i", "we"}
 
 

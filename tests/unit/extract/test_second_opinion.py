@@ -35,6 +35,13 @@ def item(attribute: str, value: str, subject: str = "Kim", **stance: object) -> 
         ("I moved", item("residence", "true")),
         ("Do I live in Oslo?", item("residence", "Oslo")),
         ("Everyone thinks I live in Bern", item("residence", "Bern")),
+        ("he has a dog", item("pet", "dog")),
+        ("the landlord lives in Rome", item("residence", "Rome")),
+        ("I'm not vegan", item("diet", "vegan")),
+        ("I'm not allergic to nuts", item("allergy", "nuts")),
+        ("I used to be a teacher", item("job", "teacher")),
+        ("I sold my bike", item("possession", "bike")),
+        ("my mom said, I live in Rome", item("residence", "Rome")),
         ("we are looking at a flat in Turku", item("residence", "Turku")),
     ],
 )
@@ -47,6 +54,8 @@ def test_what_a_quote_contradicts_makes_no_state(quote: str, state: Item) -> Non
     [
         ("I live in Boston", item("residence", "Boston")),
         ("im a nurse now", item("job", "nurse")),
+        ("I might be late, I live in Hull", item("residence", "Hull")),
+        ("my sister thinks I'm crazy but I moved to Oslo", item("residence", "Oslo")),
         ("I work at Acme, but I want to move", item("job", "Acme")),
         ("My sister lives in Tampa", item("residence", "Tampa", "Kim's sister")),
         ("I start at Norvik on 9 March", item("job", "Norvik", modality=Modality.PLANNED)),
