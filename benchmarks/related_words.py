@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,11 +18,15 @@ from numpy.typing import NDArray
 from memforest_core.domain.languages import ENGLISH
 from memforest_core.domain.text import terms
 from memforest_core.models.opening import open_embedder
-from memforest_core.recall.related import ENGLISH_LIST, FLOOR, line_of
+from memforest_core.recall.related import ENGLISH_LIST
 from memforest_core.settings import EmbeddingSettings
 
 NEAREST = 24
 """Words that may become relatives of one word."""
+FLOOR = 0.5
+"""The lowest cosine of relatives; all-MiniLM gives two words that have nothing to do with each other some 0.2."""
+A_WORD = 12
+"""Relatives of one stem, the nearest."""
 _PLAIN = re.compile("[a-z]{3,}")
 _AT_ONCE = 512
 
@@ -45,6 +49,12 @@ def relatives(words: Sequence[str], vectors: NDArray[np.float32]) -> Iterator[tu
                 if round(row[place], 2) >= FLOOR and stems[place] != stem:
                     found[stem][stems[place]] = max(found[stem].get(stems[place], 0.0), float(row[place]))
     return iter(sorted(found.items()))
+
+
+def line_of(stem: str, near: Mapping[str, float]) -> str:
+    """A line of the list."""
+    ordered = sorted(near.items(), key=lambda pair: (-round(100 * pair[1]), pair[0]))[:A_WORD]
+    return " ".join([stem, *(f"{other}:{round(100 * cosine)}" for other, cosine in ordered)])
 
 
 def main() -> None:

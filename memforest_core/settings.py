@@ -28,7 +28,7 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.settings_file import read_file, read_named
 
 OFFLINE = "offline"
-ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8", "wordllama-256"})
+ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8"})
 """The model name of the built-in provider that needs no network and no key."""
 
 PREFIX = "MEMFOREST_"
@@ -208,8 +208,8 @@ class EmbeddingSettings(Group):
     """The sentence embedding model; the dimension is found from the model itself."""
 
     model: str = "all-minilm-l6-v2-int8"
-    """all-minilm-l6-v2-int8 (built in), multilingual-e5-small-4bit (``memforest[e5]``), wordllama-256
-    (``memforest[wordllama]``), or any litellm embedding model."""
+    """all-minilm-l6-v2-int8 (built in), multilingual-e5-small-4bit (``memforest[e5]``), or any litellm embedding
+    model."""
     api_base: str | None = None
     api_key: SecretStr | None = None
     timeout_s: float = Field(default=30.0, gt=0)
@@ -305,21 +305,11 @@ class ReduceSettings(Group):
     batch_cells: int = Field(default=256, ge=1)
     near_duplicate: float = Field(default=0.65, ge=0, le=1)
     """From this cosine on two facts are compared: they are one if their wording certainly says the same."""
-    judge_duplicates: bool = False
-    """Ask the chat model of ``llm.summarize`` whether facts that differ in small words ("at", "have") say the same: at
-    most 4 pairs a batch."""
-    near_ask: float = Field(default=0.85, ge=0, le=1)
-    """From this cosine on."""
     entity_min_facts: int = Field(default=3, ge=1)
     entity_min_sessions: int = Field(default=2, ge=1)
     scene_assign: float = Field(default=0.70, ge=0, le=1)
     scene_weak: float = Field(default=0.58, ge=0, le=1)
     scene_merge: float = Field(default=0.88, ge=0, le=1)
-    judge_scenes: bool = False
-    """Ask the chat model of ``llm.summarize`` whether scenes that are close are one topic, and unite those: at most 4
-    pairs a batch."""
-    scene_ask: float = Field(default=0.80, ge=0, le=1)
-    """From this cosine up to ``scene_merge``."""
     scene_cap: int = Field(default=60, ge=2)
     scene_min_facts: int = Field(default=3, ge=1)
     """A scene has a tree from so many facts on; before that it waits as a candidate, as entities do."""
@@ -551,7 +541,7 @@ class RecallSettings(Group):
     """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
 
     k: int = Field(default=10, ge=1, le=1000)
-    mode: Literal["auto", "flat", "root", "embedding", "llm", "planner", "embedding+planner"] = "embedding"
+    mode: Literal["auto", "flat", "embedding", "llm", "planner"] = "embedding"
     trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
     """Families of trees that are browsed and vote."""
     embedding_trees: tuple[Literal["session", "entity", "scene"], ...] = ("session",)

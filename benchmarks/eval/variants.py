@@ -63,11 +63,11 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
     """The default configuration, then those of a group; modes that ask a chat model only when one is configured."""
     chosen = [Variant(MEMFOREST)]
     if group in {"modes", "all"}:
-        modes = ["flat", "root"]
+        modes = ["flat"]
         if _has_model(llm, llm.browse.model):
             modes.append("llm")
             if _has_model(llm, llm.plan.model):
-                modes += ["planner", "embedding+planner"]
+                modes.append("planner")
         chosen += [Variant(f"{MEMFOREST}:{mode}", mode=mode) for mode in modes]
     if group in {"signals", "all"}:
         signals = [name.removesuffix(_WEIGHT) for name in RecallSettings.model_fields if name.endswith(_WEIGHT)]

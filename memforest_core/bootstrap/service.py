@@ -45,7 +45,6 @@ from memforest_core.recall.service import RecallService
 from memforest_core.recall.slots import Slots
 from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
-from memforest_core.reduce.judging import Judge
 from memforest_core.reduce.service import ReductionService
 from memforest_core.refresh.rows import RefreshRows, redo
 from memforest_core.refresh.service import RefreshService
@@ -140,9 +139,7 @@ class Services(Process):
     @cached_property
     def reduction(self) -> ReductionService:
         """Candidates to facts in trees."""
-        wanted = self.settings.reduce.judge_scenes or self.settings.reduce.judge_duplicates
-        judge = Judge(self.chat) if wanted and not self._offline(Step.SUMMARIZE) else None
-        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry, judge)
+        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry)
 
     @cached_property
     def refresh(self) -> RefreshService:

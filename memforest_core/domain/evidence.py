@@ -23,21 +23,12 @@ class Mode(StrEnum):
     """Whichever of the others fits what is configured and the caller's time budget; the result says which."""
     FLAT = "flat"
     """Cells and facts only."""
-    ROOT = "root"
-    """The best trees by their roots, and their best leaves."""
     EMBEDDING = "embedding"
     """Flat hits united with a beam search of the trees; ancestors vote."""
     LLM = "llm"
     """As embedding, but a chat model ranks the children of each node."""
     PLANNER = "planner"
     """As llm, and a first call gives each tree a question of its own."""
-    EMBEDDING_PLANNER = "embedding+planner"
-    """As embedding, and a first call gives each tree a question of its own: one call in all."""
-
-    @property
-    def plans(self) -> bool:
-        """Whether a chat model gives each tree a question of its own."""
-        return self in (Mode.PLANNER, Mode.EMBEDDING_PLANNER)
 
     @property
     def ranks(self) -> bool:

@@ -146,8 +146,6 @@ _PUNCTUATION = frozenset("'()_")
 _ARTICLES = frozenset(("a", "an", "the", "that"))
 _FILLERS = frozenset(("just", "also", "really", "very", "actually", "basically", "honestly", "literally"))
 _DENIALS = frozenset(("not", "no", "never", "nobody", "nothing", "none", "neither", "nor", "without", "hardly"))
-_SMALL = frozenset(("own", "own+s", "own+ed", "at", "by", "in", "near", "of", "@"))
-"""Words of which a chat model may say that they make no difference."""
 
 
 def _entries(table: str, sign: str = "=", between: str = r"[|\n]") -> list[tuple[str, str]]:
@@ -175,9 +173,9 @@ _REDUCING = [(re.compile(left), right) for left, right in _entries(_REWRITES, "=
 _ORDERING = [(re.compile(left), right) for left, right in _entries(_ORDERS, "=>", "\n")]
 
 
-def same_wording(one: str, other: str, *, judged: bool = False) -> bool:
-    """Whether two sentences certainly say the same; ``judged``: differences in small words are left to a model."""
-    left, right = ([word for word in _reduced(text) if not judged or word not in _SMALL] for text in (one, other))
+def same_wording(one: str, other: str) -> bool:
+    """Whether two sentences certainly say the same."""
+    left, right = list(_reduced(one)), list(_reduced(other))
     if ("," in left) != ("," in right):  # quick typists leave them out
         left, right = ([word for word in words if word != ","] for words in (left, right))
     pairs = [pair for pair in zip(left, right, strict=False) if pair[0] != pair[1]]

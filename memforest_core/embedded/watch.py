@@ -24,12 +24,9 @@ Server = EmbeddedPostgres | EmbeddedValkey
 class ServerWatch:
     """Looks after servers that were started; ``say`` gets a sentence about each change."""
 
-    def __init__(
-        self, servers: Sequence[Server], say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, servers: Sequence[Server], say: Callable[[str], None]) -> None:
         self._servers = servers
         self._say = say
-        self._clock = clock
         self._starts: dict[Server, deque[float]] = {server: deque() for server in servers}
         self._stopped: set[Server] = set()
 
@@ -43,7 +40,7 @@ class ServerWatch:
                 self._notice_stop(server, pid)
 
     def _start(self, server: Server) -> None:
-        starts, now = self._starts[server], self._clock()
+        starts, now = self._starts[server], time.monotonic()
         while starts and now - starts[0] > WINDOW_S:
             starts.popleft()
         if starts and now - starts[-1] < PAUSE_S * 2 ** (len(starts) - 1):

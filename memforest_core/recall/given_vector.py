@@ -15,7 +15,7 @@ from memforest_core.recall.question import Question
 WORDLESS = Question("", (), frozenset())
 """The question of a recall by a vector: it has no words, and names nobody and no time."""
 
-BY_VECTOR = (Mode.AUTO, Mode.FLAT, Mode.ROOT, Mode.EMBEDDING)
+BY_VECTOR = (Mode.AUTO, Mode.FLAT, Mode.EMBEDDING)
 """Modes that ask a model nothing."""
 
 

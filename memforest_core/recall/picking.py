@@ -38,9 +38,7 @@ class Paces:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def record(self, mode: Mode, ms: float) -> None:
-        """Note how long a recall took; modes that ``auto`` never picks are left out."""
-        if mode not in FIRST_GUESS_MS:
-            return
+        """Note how long a recall took."""
         with self._lock:
             for known, mean in self._means.items():
                 towards, share = (ms, WEIGHT) if known is mode else (FIRST_GUESS_MS[known], DRIFT)

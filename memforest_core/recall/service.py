@@ -104,8 +104,7 @@ class RecallService:
     ) -> RecallResult:
         """The ``k`` best pieces of evidence (1 to 1,000; the setting recall.k unless given) for a question, best first.
 
-        ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "root", "embedding", "llm", "planner" or
-        "embedding+planner".
+        ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "embedding", "llm" or "planner".
         Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
         (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
         ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,
@@ -123,7 +122,7 @@ class RecallService:
         if asked.sources:
             self._known_sources.check(asked.sources)
         clock = Clock()
-        if (asked.mode.ranks or asked.mode.plans) and self.chat is None:
+        if asked.mode.ranks and self.chat is None:
             raise no_chat_model()
         with clock.stage("places"), self.store.recalling(tenant) as rows:
             readable = self.chat is not None and given is None
@@ -184,7 +183,7 @@ class RecallService:
     def _slot(self, asked: Asked, clock: Clock) -> Iterator[None]:
         """A slot for what computes; none for what waits for a model or a source, perhaps for seconds."""
         with ExitStack() as held:
-            if not (asked.mode.ranks or asked.mode.plans or asked.sources or self.reranker is not None):
+            if not (asked.mode.ranks or asked.sources or self.reranker is not None):
                 with clock.stage("slot"):
                     held.enter_context(self.slots.one())
             yield

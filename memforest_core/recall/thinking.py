@@ -90,7 +90,6 @@ class Thought:
 def no_chat_model() -> InvalidInput:
     """The error of a mode that needs a chat model when none is configured."""
     return InvalidInput(
-        "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm, planner and embedding+planner, or choose mode"
-        " embedding.",
+        "Set MEMFOREST_LLM__MODEL to a chat model for the modes llm and planner, or choose mode embedding.",
         code="no_chat_model",
     )

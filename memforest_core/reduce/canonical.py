@@ -45,13 +45,11 @@ def attach(
     stored: frozenset[FactId],
     near: Sequence[Known],
     threshold: float,
-    judged: Mapping[FactId, FactId] | None = None,
 ) -> Attached:
     """Attach candidates to facts; never rewrites one.
 
     ``stored`` are the exact ids that exist already; ``near`` are facts to compare with, and so are the batch's own
-    new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content. ``judged`` names for
-    exact ids the fact that a model says is the same; it is believed if that is among ``near``, with equal content.
+    new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content.
     """
     if not incoming:
         return Attached((), ())
@@ -69,9 +67,7 @@ def attach(
             continue
         # A correction is never merged with a near duplicate, which may be the fact that it corrects.
         corrects = item.candidate.item >= CORRECTED_ITEM
-        twin = None
-        if not corrects:
-            twin = _twin(item, compared, matrix[: len(compared)], threshold) or _named(item, near, judged, exact)
+        twin = None if corrects else _twin(item, compared, matrix[: len(compared)], threshold)
         if twin is not None:
             owners.append(twin)
             continue
@@ -95,15 +91,6 @@ def _twin(item: Incoming, compared: Sequence[Known], matrix: Vectors, threshold:
         if mergeable(known.statement, item.candidate.statement):
             return known.id
     return None
-
-
-def _named(
-    item: Incoming, near: Sequence[Known], judged: Mapping[FactId, FactId] | None, exact: FactId
-) -> FactId | None:
-    """The fact that a model says is the same, if it may be."""
-    same = judged.get(exact) if judged else None
-    said = item.candidate.statement
-    return next((one.id for one in near if one.id == same and mergeable(one.statement, said, judged=True)), None)
 
 
 def exact_ids(forest: ForestId, incoming: Sequence[Incoming]) -> list[FactId]:

@@ -33,11 +33,8 @@ def identify(forest: ForestId, statement: Statement) -> tuple[FactId, str]:
     return fact_id(forest, normalized, ends[0], ends[1]), normalized
 
 
-def mergeable(one: Statement, other: Statement, *, judged: bool = False) -> bool:
-    """Whether two statements may be one fact: they say the same of the same, at the same time.
-
-    ``judged``: as far as a chat model may decide, see ``same_wording``.
-    """
+def mergeable(one: Statement, other: Statement) -> bool:
+    """Whether two statements are one fact: they say the same of the same, at the same time."""
     if identity_span(one) != identity_span(other):
         return False
     if (one.polarity, one.modality, one.verbatim) != (other.polarity, other.modality, other.verbatim):
@@ -53,7 +50,7 @@ def mergeable(one: Statement, other: Statement, *, judged: bool = False) -> bool
     if mine != theirs and (one.attribute or not (_has(one.text, mine - theirs) and _has(other.text, theirs - mine))):
         return False
     texts = (said.text.removeprefix(f"{said.speaker} said: ") for said in (one, other))
-    return same_wording(*texts, judged=judged)
+    return same_wording(*texts)
 
 
 def _alike(one: str, other: str) -> bool:

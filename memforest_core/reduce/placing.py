@@ -19,7 +19,6 @@ from memforest_core.index.records import PointLease
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
-from memforest_core.reduce.judging import MOST_PAIRS
 from memforest_core.reduce.records import (
     Attachment,
     Member,
@@ -68,16 +67,11 @@ class Placing:
         compared: Mapping[FactId, Known],
         settings: Settings,
         nearby: Sequence[FactId] | None = None,
-        judged: Mapping[FactId, FactId] | None = None,
         lease: PointLease | None = None,
     ) -> None:
         """``compared`` are facts that may be the same as one of the batch; ``nearby`` those whose scenes it may join
-        beside theirs, None when the vector index could not be asked. ``judged``: see ``attach``; ``lease``: see
-        ``add_facts``."""
+        beside theirs, None when the vector index could not be asked. ``lease``: see ``add_facts``."""
         self._lease = lease
-        self.close: list[tuple[TreeId, TreeId]] = []
-        """Scenes that a model is to be asked about, once they are stored."""
-        self._judged = judged
         self._rows = rows
         self._batch = batch
         self._forest = batch.forest_id
@@ -122,7 +116,7 @@ class Placing:
         incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
         stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
         threshold = self._settings.reduce.near_duplicate
-        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold, self._judged)
+        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
         routing: dict[FactId, Vectors] = {}
         attachments: list[Attachment] = []
         for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
@@ -254,8 +248,6 @@ class Placing:
         taken = next(numbers) - 1
         if taken > last:
             self._rows.scopes.set_last_scene(self._forest, taken)
-        if rules.judge_scenes:
-            self.close = [(one.id, other.id) for one, other in scenes.close(rules.scene_ask, MOST_PAIRS)]
         mergers = scenes.mergers()
         for kept, absorbed in mergers:
             self._leaves.pop(absorbed.id, None)

@@ -381,15 +381,6 @@ _MEMBERS = sa.text("""
      WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-_TOLD = sa.text("""
-    SELECT r.tree_id, coalesce(r.title, '') AS title,
-           ARRAY(SELECT x.text FROM memforest.placement p
-                   JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
-                  WHERE p.tenant_id = :t AND p.tree_id = r.tree_id AND x.superseded_at IS NULL
-                  ORDER BY x.seq DESC LIMIT :n) AS facts
-      FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = ANY(CAST(:ids AS uuid[]))
-    """)
-
 _MOVE_MEMBERS = sa.text("""
     INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
     SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
@@ -434,11 +425,6 @@ class ScopeRows(TenantRows):
         """Those of these scenes of the forest that have a tree."""
         found = self._scenes(forest, sa.and_(among(m.Tree.tree_id, trees), m.Tree.root_id.is_not(None)))
         return {scene.id: scene for scene in found}
-
-    def told(self, scenes: Sequence[TreeId], most: int) -> dict[TreeId, list[str]]:
-        """The title of each of these scenes (empty without one), and the texts of its newest facts."""
-        rows = self._run(_TOLD, ids=list(scenes), n=most)
-        return {TreeId(row.tree_id): [row.title, *row.facts] for row in rows}
 
     def newest_scenes(self, forest: ForestId, most: int) -> list[Scene]:
         """The ``most`` scenes that reach furthest in time."""
@@ -617,10 +603,6 @@ class ReduceRows(RemovalRows):
     def warm(self, scenes: Sequence[TreeId]) -> None:
         """Have what these scenes hold in the vector index; the caller holds the forest."""
         set_temperature(self._db, self._tenant, scenes, cold=False)
-
-    def record(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
-        """Keep what model calls cost."""
-        record_calls(self._db, self._tenant, calls, forest, None)
 
     def revive(self, said: Mapping[FactId, datetime]) -> None:
         """Facts were said again, at these times last: what was said after a correction is superseded no longer."""

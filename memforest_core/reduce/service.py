@@ -15,9 +15,7 @@ from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
-from memforest_core.reduce.judged_scenes import JudgedScenes, Pair
-from memforest_core.reduce.judging import Judge
-from memforest_core.reduce.nearness import Near, Nearness
+from memforest_core.reduce.nearness import Near, near_facts
 from memforest_core.reduce.placing import Placing
 from memforest_core.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
 from memforest_core.reduce.removing import retire
@@ -52,8 +50,7 @@ class Reduced(StrEnum):
 class Reduction:
     """The end of one drain: the forest, how many cells were placed, how many facts are new.
 
-    ``near_merging`` is False when the vector index was away and only exact duplicates were merged. ``unjudged`` pairs,
-    of facts or of scenes, were to be judged by a model that failed.
+    ``near_merging`` is False when the vector index was away and only exact duplicates were merged.
     """
 
     ended: Reduced
@@ -61,7 +58,6 @@ class Reduction:
     cells: int = 0
     new_facts: int = 0
     near_merging: bool = True
-    unjudged: int = 0
 
 
 Made = tuple[Mapping[str, Vectors], CallRecord]
@@ -78,11 +74,8 @@ class ReductionService:
         embedder: Embedder,
         settings: Settings,
         telemetry: Telemetry = SILENT,
-        judge: Judge | None = None,
     ) -> None:
-        """``judge`` is asked about close pairs where the settings say so."""
-        self._judge = judge
-        self._nearness = Nearness(engine, index, embedder.model, telemetry, judge)
+        self._index = index
         self._engine = engine
         self._statements = StatementEmbedder(embedder)
         self._model = embedder.model
@@ -120,8 +113,7 @@ class ReductionService:
         )
         cells, new_facts = first.cells + second.cells, first.new_facts + second.new_facts
         near_merging = first.near_merging and second.near_merging
-        unjudged = first.unjudged + second.unjudged
-        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging, unjudged)
+        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging)
 
     @repeated
     def _delay(self, tenant: TenantId, forest: ForestId) -> None:
@@ -147,18 +139,15 @@ class ReductionService:
                     rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
                 return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
-            near = self._nearness.near(tenant, batch, settings)
+            near = near_facts(self._index, tenant, batch, settings.reduce)
             with ReduceRows.opened(self._engine, tenant) as rows:
                 if rows.lock_forest(batch.forest_id, wait=False) is None:
                     return Reduction(Reduced.BUSY, batch.forest_id)
-                reduction, ages, close = self._place(rows, batch, near, settings, made, lease)
-            unjudged = near.unjudged if near is not None else 0
-            if close and self._judge is not None and not batch.held:
-                unjudged += JudgedScenes(self._engine, self._judge, self._telemetry).run(tenant, batch, close, settings)
+                reduction, ages = self._place(rows, batch, near, settings, made, lease)
         # Cells of a rebuild are old: their age says nothing about the delay of new facts.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
-        return replace(reduction, near_merging=near is not None, unjudged=unjudged)
+        return replace(reduction, near_merging=near is not None)
 
     def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
         """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
@@ -211,11 +200,11 @@ class ReductionService:
         settings: Settings,
         made: Made | None,
         lease: PointLease | None,
-    ) -> tuple[Reduction, Sequence[float], Sequence[Pair]]:
+    ) -> tuple[Reduction, Sequence[float]]:
         waiting = rows.queue.still_waiting(batch)
         batch = replace(batch, cells=tuple(cell for cell in batch.cells if cell.id in waiting))
         if not batch.cells:
-            return Reduction(Reduced.DONE, batch.forest_id), (), ()
+            return Reduction(Reduced.DONE, batch.forest_id), ()
         if made is not None:
             self._keep(rows, batch, made)
         compared = {
@@ -230,13 +219,11 @@ class ReductionService:
         for going in rows.superseded_only(again) if again else ():
             compared.pop(going, None)
         nearby = near.neighbours if near is not None else None
-        judged = near.judged if near is not None else None
-        placing = Placing(rows, batch, compared, settings, nearby, judged, lease)
-        new_facts = placing.run()
+        new_facts = Placing(rows, batch, compared, settings, nearby, lease).run()
         if again:
             retire(rows, batch.forest_id, again, self._model, settings)
         # The delay from session to facts is measured at cells that are placed for the first time.
         if again:
             rows.queue.set_placed(again)
         ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.again])
-        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages, placing.close
+        return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
@@ -58,14 +57,12 @@ class Delivering:
         poster: Poster,
         rng: random.Random,
         telemetry: Telemetry = SILENT,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self._engine = engine
         self._settings = settings
         self._poster = poster
         self._rng = rng
         self._telemetry = telemetry
-        self._now = now
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> bool:
         """Look at what is held, and deliver what is due, at most ``AT_ONCE``; whether anything changed.
@@ -101,7 +98,7 @@ class Delivering:
             return Outcome(code="endpoint_disabled", text="Its endpoint is disabled.", final=True)
         body = body_of(tenant, message)
         headers = {"content-type": "application/json", "user-agent": f"memforest/{VERSION}"}
-        return self._poster.post(message.url, headers | headers_of(message, body, int(self._now())), body)
+        return self._poster.post(message.url, headers | headers_of(message, body, int(time.time())), body)
 
     @repeated
     def _settle(self, tenant: TenantId, token: LeaseToken, message: Message, outcome: Outcome) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypedDict, Unpack
@@ -41,10 +40,9 @@ class RequestOptions(TypedDict, total=False):
 class Operations:
     """Asks for operations of a tenant and follows them. Thread-safe."""
 
-    def __init__(self, store: OperationStore, wakeups: WakeUps, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: OperationStore, wakeups: WakeUps) -> None:
         self._store = store
         self._wakeups = wakeups
-        self._clock = clock
 
     @repeated
     def find_forest(self, tenant: TenantId, owner: str) -> ForestId:
@@ -148,7 +146,7 @@ class Operations:
             watch(found)
             return found if found.finished else None
 
-        ended = yield from polled(look, timeout_s, POLL_S, nudge=lambda: self.wake(tenant, task), clock=self._clock)
+        ended = yield from polled(look, timeout_s, POLL_S, nudge=lambda: self.wake(tenant, task))
         if ended is not None:
             return ended
         error = None if found.error_code is None else WorkError(found.error_code, found.error_text or "")

@@ -110,13 +110,9 @@ def test_the_async_facade_runs_the_same_core(tmp_path: Path) -> None:
     assert any("Miami" in text for text in asyncio.run(use()))
 
 
-@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+@pytest.mark.parametrize("mode", ["flat", "embedding"])
 def test_the_demo_conversation_answers_its_residence_questions(memory: MemForest, mode: str) -> None:
     """Given the demo's conversation, then each residence statement is among the first three pieces of evidence."""
-    if mode == "root":
-        result = memory.recall("bob", load_questions()[0].question, k=3, mode=mode)
-        assert len(result.evidence) == 3
-        return
     for question in load_questions()[:3]:
         result = memory.recall("bob", question.question, k=3, mode=mode)
         assert question.answered_by([evidence.text for evidence in result.evidence]), (

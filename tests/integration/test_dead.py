@@ -292,7 +292,7 @@ def test_a_discarded_cell_keeps_its_turns_recallable(pipeline: Stack) -> None:
     progress = pipeline.memory.status("bob", "s1")
     assert (progress.stage, progress.dead, progress.facts, progress.coverage) == (Stage.SUMMARIES, 2, 0, 0.0)
     assert progress.ready
-    found = pipeline.memory.recall("bob", "How many kayaks did Bob buy?", mode="root")
+    found = pipeline.memory.recall("bob", "How many kayaks did Bob buy?", mode="embedding")
     assert any("3 red kayaks" in piece.text for piece in found.evidence)
     assert pipeline.rows("SELECT count(*) FROM memforest.node WHERE payload_id IS NOT NULL") == [(2,)]
     assert letters(pipeline).list() == []

@@ -117,7 +117,7 @@ MOVED = CASES[0]
 """Somebody who lives in Oslo on 1 May 2024, and tells on 10 May of a move to Bergen two weeks ago."""
 
 
-@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+@pytest.mark.parametrize("mode", ["flat", "embedding"])
 def test_the_state_that_holds_comes_first_in_every_mode(people: Stack, mode: str) -> None:
     assert "Bergen" in recalled(people, MOVED, "Where do I live now?", mode=mode)[0].text
 

@@ -58,7 +58,7 @@ def first(result: RecallResult, n: int = 3) -> list[str]:
     return [piece.text for piece in result.evidence[:n]]
 
 
-@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+@pytest.mark.parametrize("mode", ["flat", "embedding"])
 def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
     result = bob.memory.recall("bob", "Which instrument is Bob learning?", mode=mode)
     assert "Bob: I started learning the violin with an old teacher." in first(result, 2)
@@ -185,7 +185,7 @@ def test_bad_input_is_refused(bob: Stack, question: str, options: dict[str, obje
     assert refused.value.code == code
 
 
-@pytest.mark.parametrize("mode", ["auto", "flat", "root", "embedding"])
+@pytest.mark.parametrize("mode", ["auto", "flat", "embedding"])
 def test_an_owner_without_a_memory_yet_gets_an_empty_result_that_says_so(bob: Stack, mode: str) -> None:
     """Given somebody's first message, when a chat asks their memory, then there is nothing, and no error."""
     found = bob.memory.recall("nobody", "Where?", mode=mode)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,9 @@ from benchmarks.support.model_faults import Fault
 from benchmarks.support.model_server import ModelServer
 from benchmarks.support.servers import SessionServers
 from benchmarks.support.stack import Stack, stack
-from memforest_core.domain.evidence import Mode, RecallResult
+from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.errors import ModelUnavailable
-from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.recall.sub_questions import NOT_EMBEDDED
+from memforest_core.models.calls import Embedder
 from tests.contract.rerank.shared_words import RerankServer
 from tests.integration.test_recall_options import SAID
 
@@ -105,52 +103,6 @@ def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelSe
     assert len(plans) == 1
     assert {document["question"].split(" in ")[0] for document in asked if "children" in document} == {"boats"}
     assert spent(ann)["plan"] == 1
-
-
-def test_embedding_with_the_planner_browses_each_tree_by_its_own_question(ann: Stack, server: ModelServer) -> None:
-    """Given a plan that asks each tree for boats, then its one call is the only one, and boats come up where the
-    question itself names none of them."""
-    vague = "What makes the pet happy?"
-    plain = ann.memory.recall("ann", vague, mode="embedding")
-    before = len(server.requests)
-    result = ann.memory.recall("ann", vague, mode="embedding+planner")
-    assert (result.mode, result.calls, len(server.requests) - before) == (Mode.EMBEDDING_PLANNER, 1, 1)
-    assert result.plan == {"type": "direct", "question": "single"}
-    assert result.degraded == ()
-    assert result.round_trips > plain.round_trips
-
-    def place(found: RecallResult) -> int:
-        return next(at for at, piece in enumerate(found.evidence) if "loves the boats" in piece.text)
-
-    def meaning(found: RecallResult) -> float:
-        return found.evidence[place(found)].score
-
-    assert place(result) <= place(plain)
-    assert meaning(result) > meaning(plain)
-    assert "ranked" not in result.evidence[0].signals
-
-
-def test_embedding_with_the_planner_goes_on_without_a_plan_or_vectors(
-    ann: Stack, server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = ann.memory.recall("ann", HARBOUR, mode="embedding", trees=list(TreeKind))
-    embedder = ann.services.recall.embedder
-    embed_query = embedder.embed_query
-
-    def only_the_question(texts: Sequence[str]) -> Embedded:
-        if list(texts) != [HARBOUR]:
-            raise ModelUnavailable("away")
-        return embed_query(texts)
-
-    monkeypatch.setattr(embedder, "embed_query", only_the_question)
-    result = ann.memory.recall("ann", HARBOUR, mode="embedding+planner")
-    assert [piece.text for piece in result.evidence] == [piece.text for piece in plain.evidence]
-    assert result.degraded == (NOT_EMBEDDED,)
-    monkeypatch.undo()
-    server.faults.rates = {Fault.SERVER_ERROR: 1.0}
-    result = ann.memory.recall("ann", HARBOUR, mode="embedding+planner")
-    assert [piece.text for piece in result.evidence] == [piece.text for piece in plain.evidence]
-    assert any("planner" in sentence for sentence in result.degraded)
 
 
 def test_a_follow_up_is_completed_from_the_running_session(ann: Stack) -> None:

@@ -335,8 +335,7 @@ export const setLimits = <ThrowOnError extends boolean = false>(options: Options
  *
  * The ``k`` best pieces of evidence (1 to 1,000; the setting recall.k unless given) for a question, best first.
  *
- * ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "root", "embedding", "llm", "planner" or
- * "embedding+planner".
+ * ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "embedding", "llm" or "planner".
  * Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
  * (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
  * ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,

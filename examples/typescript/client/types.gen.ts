@@ -47,7 +47,7 @@ export type AnswerRequest = {
     owner: string;
     question: string;
     k?: number | null;
-    mode?: 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
+    mode?: 'auto' | 'flat' | 'embedding' | 'llm' | 'planner';
     context?: boolean;
     neighbours?: number;
     max_tokens?: number | null;
@@ -710,7 +710,7 @@ export type Modality = 'asserted' | 'planned' | 'hearsay' | 'hypothetical';
 /**
  * How trees take part in a recall.
  */
-export type Mode = 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
+export type Mode = 'auto' | 'flat' | 'embedding' | 'llm' | 'planner';
 
 /**
  * Two sentences that become one fact; the target's stays.
@@ -1060,7 +1060,7 @@ export type RecallManyRequest = {
         string
     ]>;
     k?: number | null;
-    mode?: 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
+    mode?: 'auto' | 'flat' | 'embedding' | 'llm' | 'planner';
 };
 
 export type RecallRequest = ({
@@ -1071,7 +1071,7 @@ export type RecallRequest = ({
     owner?: string | null;
     question?: string | null;
     k?: number | null;
-    mode?: 'auto' | 'flat' | 'root' | 'embedding' | 'llm' | 'planner' | 'embedding+planner';
+    mode?: 'auto' | 'flat' | 'embedding' | 'llm' | 'planner';
     neighbours?: number;
     max_tokens?: number | null;
     since?: string | number | null;

@@ -44,9 +44,6 @@ _AMOUNT = re.compile(
 _LEAD = re.compile(r"\s*(?:[\w-]+\s+)?(?:head|chief|director|manager|lead|vp|vice president|dean|professor) of\b", re.I)
 _CODE = re.compile(r"\s*(?P<value>(?=[A-Za-z-]*\d)[A-Za-z0-9-]{3,20})(?![\w])")
 _NAME = re.compile(r"\s*(?P<value>[^\W\d_][\w’'-]*(?:\s+[A-Z][\w’'-]+){0,2})")
-_PREPOSITIONS = frozenset(
-    ["of", "with", "in", "on", "at", "for", "from", "by", "about", "without", "to", "under", "over"]
-)
 
 
 @dataclass(frozen=True, slots=True)

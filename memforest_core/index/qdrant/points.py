@@ -155,10 +155,10 @@ def newest(points: Sequence[Point]) -> list[Point]:
     return list(best.values())
 
 
-def batches(points: Sequence[Point], size: int = schema.BATCH) -> Iterator[Sequence[Point]]:
-    """Slices of at most ``size`` points, in order."""
-    for at in range(0, len(points), size):
-        yield points[at : at + size]
+def batches(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
+    """Slices of at most ``schema.BATCH`` points, in order."""
+    for at in range(0, len(points), schema.BATCH):
+        yield points[at : at + schema.BATCH]
 
 
 def can_match(query: IndexQuery) -> bool:

@@ -32,9 +32,6 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
-    precision: Annotated[
-        float, typer.Option(help="Share of true duplicates among what the cosine would merge.")
-    ] = 0.99,
     write: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the settings to this env file.", show_default=False)
     ] = None,
@@ -43,7 +40,7 @@ def calibrate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Derive the thresholds for merging facts and routing them to scenes.
+    """Derive the thresholds for routing facts to scenes.
 
     They belong to an embedding model: run it when MEMFOREST_EMBEDDING__MODEL changes. Needs no service but the model.
     """
@@ -60,7 +57,6 @@ def calibrate(
         open_embedder(settings.embedding),
         settings.reduce,
         labelled=chat != OFFLINE,
-        precision=precision,
     )
     if write is not None:
         write_settings(write, result)
@@ -96,7 +92,7 @@ def env_lines(lines: Sequence[str], result: Calibrated) -> list[str]:
         name = line.strip().removeprefix("export ").partition("=")[0].strip()
         return name in wanted or line.startswith(REMARK)
 
-    remark = f"{REMARK}{printable(result.model)}: {sum(result.pairs.values())} pairs, precision {result.precision:g}."
+    remark = f"{REMARK}{printable(result.model)}: {sum(result.pairs.values())} pairs."
     block = [remark, *(f"{name}={value}" for name, value in wanted.items())]
     place = next((number for number, line in enumerate(lines) if ours(line)), len(lines))
     return [*lines[:place], *block, *(line for line in lines[place:] if not ours(line))]
@@ -120,7 +116,6 @@ def document(result: Calibrated, written: Path | None) -> dict[str, object]:
     return {
         "model": result.model,
         "pairs": plain(result.pairs),
-        "precision": result.precision,
         "thresholds": plain(result.derived.thresholds),
         "in_force": plain(result.in_force),
         "artifact": plain(result.artifact),
@@ -157,11 +152,7 @@ def _print(result: Calibrated, written: Path | None) -> None:
 
 
 def _shown(figures: Figures) -> list[tuple[str, str]]:
-    precision = "none merge" if figures.precision is None else f"{figures.precision:.1%}"
     return [
-        ("merged pairs that are one fact", precision),
-        ("paraphrases that merge", f"{figures.recall:.1%}"),
-        ("others that the cosine would merge", str(figures.wrong)),
         ("one topic: assigned", f"{figures.scene_assigned:.1%}"),
         ("one topic: assigned, weakly included", f"{figures.scene_taken:.1%}"),
         ("strangers: assigned", f"{figures.other_assigned:.1%}"),

@@ -14,7 +14,6 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memforest_core.domain.calibrating import (
-    PRECISION,
     Calibration,
     Figures,
     Label,
@@ -24,12 +23,9 @@ from memforest_core.domain.calibrating import (
     derive,
     figures_at,
 )
-from memforest_core.domain.date_phrases import find_date_phrases
-from memforest_core.domain.dates import resolve
 from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import CellId
-from memforest_core.domain.text import numbers
-from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan
+from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.errors import InvalidInput
 from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.models.calls import Embedder
@@ -95,8 +91,6 @@ class Calibrated:
 
     model: str
     pairs: dict[Label, int]
-    precision: float
-    """The target."""
     derived: Calibration
     in_force: Thresholds
     in_force_figures: Figures
@@ -110,7 +104,6 @@ def calibrate(
     settings: ReduceSettings,
     *,
     labelled: bool,
-    precision: float = PRECISION,
 ) -> Calibrated:
     """Derive the thresholds of a model.
 
@@ -120,13 +113,12 @@ def calibrate(
     scored = score(pairs, embedder, labelled=labelled)
     in_force, artifact = thresholds_of(settings), thresholds_of(ReduceSettings())
     try:
-        derived = derive(scored, precision)
+        derived = derive(scored)
     except UnusableSample as error:
         raise InvalidInput(str(error), code="unusable_sample") from None
     return Calibrated(
         model=embedder.model,
         pairs=dict(Counter(pair.label for pair in pairs)),
-        precision=precision,
         derived=derived,
         in_force=in_force,
         in_force_figures=figures_at(scored, in_force),
@@ -136,12 +128,12 @@ def calibrate(
 
 
 def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) -> list[ScoredPair]:
-    """Cosines of what the pipeline compares: of statements, and of their routing."""
+    """Cosines of what routing compares."""
     sides = [
         (pair, _candidate(pair.a, pair.scene_a, labelled), _candidate(pair.b, pair.scene_b, labelled)) for pair in pairs
     ]
     said = [side.statement for _, a, b in sides for side in (a, b)]
-    texts = sorted({text for statement in said for text in (statement.text, statement.routing_text)})
+    texts = sorted({statement.routing_text for statement in said})
     vectors = dict(zip(texts, StatementEmbedder(embedder).embed(texts, parts_of(said)).vectors, strict=True))
 
     def cosine(one: str, other: str) -> float:
@@ -150,9 +142,7 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
     return [
         ScoredPair(
             label=pair.label,
-            near=cosine(pair.a, pair.b),
             routing=cosine(a.statement.routing_text, b.statement.routing_text),
-            refused=_said(pair.a) != _said(pair.b),
             gated=bool(a.statement.domain and b.statement.domain and a.statement.domain != b.statement.domain),
         )
         for pair, a, b in sides
@@ -162,12 +152,6 @@ def score(pairs: Iterable[LabelledPair], embedder: Embedder, *, labelled: bool) 
 def thresholds_of(settings: ReduceSettings) -> Thresholds:
     """The thresholds among the settings."""
     return Thresholds(**{each.name: getattr(settings, each.name) for each in fields(Thresholds)})
-
-
-def _said(text: str) -> tuple[frozenset[str], frozenset[TimeSpan]]:
-    """What canonicalization compares beside the cosine, as far as the sentence alone tells it: numbers and times."""
-    times = (resolve(phrase, _NO_TIME, "UTC") for phrase in find_date_phrases(text))
-    return numbers(text), frozenset(time for time in times if time.known)
 
 
 def _candidate(text: str, scene: str, labelled: bool) -> Candidate:

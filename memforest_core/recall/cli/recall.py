@@ -58,8 +58,7 @@ def recall(
     mode: Annotated[
         str | None,
         typer.Option(
-            help="auto, flat, root, embedding, llm, planner or embedding+planner; the setting recall.mode when not"
-            " given.",
+            help="auto, flat, embedding, llm or planner; the setting recall.mode when not given.",
             show_default=False,
         ),
     ] = None,
@@ -147,8 +146,8 @@ def answer(
     mode: Annotated[
         str | None,
         typer.Option(
-            help="How evidence is recalled: auto, flat, root, embedding, llm, planner or embedding+planner; the "
-            "setting recall.mode when not given.",
+            help="How evidence is recalled: auto, flat, embedding, llm or planner; the setting recall.mode when not"
+            " given.",
             show_default=False,
         ),
     ] = None,

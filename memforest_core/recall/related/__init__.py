@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import lru_cache
 from importlib.resources import files
 
@@ -18,19 +18,9 @@ from memforest_core.domain.words import words_of
 
 ENGLISH_LIST = files(__name__) / "english.txt"
 """A line for each stem, in order: the stem, then its relatives with their cosines in hundredths, the nearest first."""
-FLOOR = 0.5
-"""The lowest cosine of relatives; all-MiniLM gives two words that have nothing to do with each other some 0.2."""
-A_WORD = 12
-"""Relatives of one stem, the nearest."""
 MOST = 64
 """Related terms of one question; the nearest of more."""
 _WORD = re.compile(r"[^\W\d_]+")
-
-
-def line_of(stem: str, near: Mapping[str, float]) -> str:
-    """A line of the list."""
-    ordered = sorted(near.items(), key=lambda pair: (-round(100 * pair[1]), pair[0]))[:A_WORD]
-    return " ".join([stem, *(f"{other}:{round(100 * cosine)}" for other, cosine in ordered)])
 
 
 def related_terms(question: str, asked: Collection[str]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,6 @@ class Scene:
     size: int
     start: int
     end: int
-    added: list[FactId] = field(default_factory=list)
     changed: bool = False
     cold: bool = False
     """Its facts are out of the vector index."""
@@ -116,24 +115,6 @@ class SceneMap:
                     break
         return pairs
 
-    def close(self, ask: float, most: int) -> list[tuple[Scene, Scene]]:
-        """The ``most`` closest pairs of one domain that are no mergers, from cosine ``ask`` on, one of each pair grown
-        by this batch; each scene is in at most one pair."""
-        taken = {scene.id for pair in self.mergers() for scene in pair}
-        found: list[tuple[float, int, int]] = []
-        for row in (row for row, scene in enumerate(self.scenes) if scene.changed):
-            scores = self._centroids[: len(self.scenes)] @ self._centroids[row]
-            near = np.flatnonzero((scores >= ask) & (scores < self._rules.merge))
-            found += [(-float(scores[other]), row, int(other)) for other in near if other != row]
-        pairs: list[tuple[Scene, Scene]] = []
-        for _, row, other_row in sorted(found):
-            one, other = self.scenes[row], self.scenes[other_row]
-            fits = one.domain == other.domain and one.size + other.size <= self._rules.cap
-            if fits and len(pairs) < most and not {one.id, other.id} & taken:
-                pairs.append((one, other))
-                taken |= {one.id, other.id}
-        return pairs
-
     def _ranked(self, fact: SceneFact) -> list[tuple[Scene, float]]:
         """The two best scenes of the fact's domain that have room, with their scores, the best first."""
         if not self.scenes:
@@ -158,13 +139,12 @@ class SceneMap:
         scene.total = scene.total + fact.vector
         scene.size += 1
         scene.start, scene.end = min(scene.start, fact.start), max(scene.end, fact.end)
-        scene.added.append(fact.id)
         scene.changed = True
         self._centroids[self._rows[scene.id]] = _unit(scene.total)
 
     def _spawn(self, fact: SceneFact) -> Scene:
         total = fact.vector.astype(np.float32)
-        scene = Scene(self._new_id(), fact.domain, total, 1, fact.start, fact.end, [fact.id], changed=True)
+        scene = Scene(self._new_id(), fact.domain, total, 1, fact.start, fact.end, changed=True)
         row = len(self.scenes)
         self.scenes.append(scene)
         self._rows[scene.id] = row

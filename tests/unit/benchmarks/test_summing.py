@@ -230,9 +230,9 @@ def test_trees_have_rows_by_family_without_their_votes_and_with_little_browsing(
 
 
 def test_modes_that_ask_a_model_need_one() -> None:
-    assert [one.mode for one in variants("modes", LlmSettings())] == ["embedding", "flat", "root"]
+    assert [one.mode for one in variants("modes", LlmSettings())] == ["embedding", "flat"]
     with_model = variants("modes", LlmSettings(model="openai/small"))
-    assert [one.mode for one in with_model] == ["embedding", "flat", "root", "llm", "planner", "embedding+planner"]
+    assert [one.mode for one in with_model] == ["embedding", "flat", "llm", "planner"]
 
 
 def test_rows_are_chosen_by_name_and_kept_in_order() -> None:

@@ -28,7 +28,7 @@ def test_defaults_come_from_the_settings() -> None:
 
 
 def test_trees_go_by_the_mode_unless_the_caller_names_some() -> None:
-    assert asked(mode="root").trees == asked(mode="auto").trees == frozenset(TreeKind)
+    assert asked(mode="llm").trees == asked(mode="auto").trees == frozenset(TreeKind)
     assert asked(mode="auto").in_mode(Mode.EMBEDDING, RecallSettings()).trees == {TreeKind.SESSION}
     named = asked(mode="auto", trees=["entity"])
     assert named.in_mode(Mode.EMBEDDING, RecallSettings()).trees == asked(trees=["entity"]).trees == {TreeKind.ENTITY}
@@ -88,7 +88,8 @@ def test_between_is_since_and_until() -> None:
         ({"vector": [1.0]}, "invalid_vector"),
         ({"question": None}, "invalid_vector"),
         ({"question": None, "vector": [1.0], "mode": "planner"}, "invalid_mode"),
-        ({"question": None, "vector": [1.0], "mode": "embedding+planner"}, "invalid_mode"),
+        ({"mode": "root"}, "invalid_mode"),
+        ({"mode": "embedding+planner"}, "invalid_mode"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(options: dict[str, object], code: str) -> None:

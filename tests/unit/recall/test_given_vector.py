@@ -61,7 +61,7 @@ class World:
         return Reranked([0.0] * len(texts), CallRecord(Step.RERANK, "none", 0, 0, 0, 0.0, 0.0, "ok"))
 
 
-@pytest.mark.parametrize("mode", ["flat", "root", "embedding", "auto"])
+@pytest.mark.parametrize("mode", ["flat", "embedding", "auto"])
 def test_only_cosines_count_and_nothing_is_degraded(mode: str) -> None:
     """Given cells that words and vectors rank in opposite order, when a vector is asked, then the vector's order comes,
     no search by words is made, and the result calls nothing degraded."""
@@ -73,9 +73,8 @@ def test_only_cosines_count_and_nothing_is_degraded(mode: str) -> None:
     assert (found.question, found.asked_for, found.calls) == ("", "", 0)
     assert not any(isinstance(query.vector, SparseVector) for call in world.index.calls for query in call)
     assert world.reranked == 0
-    if mode != "root":
-        assert [piece.session_id for piece in found.evidence[:1]] == ["pets"]
-        assert found.mode is (Mode.EMBEDDING if mode == "auto" else Mode(mode))
+    assert [piece.session_id for piece in found.evidence[:1]] == ["pets"]
+    assert found.mode is (Mode.EMBEDDING if mode == "auto" else Mode(mode))
 
 
 def test_an_array_is_asked_as_a_list_is() -> None:

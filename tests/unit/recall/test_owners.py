@@ -107,7 +107,7 @@ def test_headers_say_whose_the_pieces_are() -> None:
     assert text.count("[carol, ") == 6
 
 
-@pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+@pytest.mark.parametrize("mode", ["flat", "embedding"])
 def test_every_mode_goes_over_all(mode: str) -> None:
     assert World().recall(mode=mode).mode is Mode(mode)
 

@@ -94,12 +94,6 @@ class TestPaces:
             recalls += 1
         assert 1 / DRIFT <= recalls <= 10 / DRIFT
 
-    def test_modes_that_are_never_picked_are_left_out(self) -> None:
-        paces = Paces()
-        paces.record(Mode.ROOT, 10.0)
-        paces.record(Mode.AUTO, 10.0)
-        assert paces.recent_ms() == FIRST_GUESS_MS
-
     def test_threads_lose_nothing(self) -> None:
         """Given four threads that record the same, then the mean is where as many records one by one bring it."""
         shared, alone = Paces(), Paces()

@@ -67,21 +67,6 @@ def test_words_keep_their_weight_where_the_model_does_not_know_the_language(worl
     assert scores["all-minilm-l6-v2-int8"] > scores["multilingual-e5-small-4bit"]
 
 
-def test_root_mode_browses_all_the_best_roots() -> None:
-    """The limit of trees is for modes that browse others too."""
-    world = World(root_limit=3, tree_limit=2)
-    for number in range(3):
-        world.forest.session(f"s{number}", ("Bob", f"I met friend {number}."), ("Ann", "How nice!"), days=number)
-        world.index.points |= {
-            named(f"s{number}#root"): (NODE, 1.0, 0.9),
-            named(f"s{number}#0"): (NODE, 1.0, 0.8),
-            named(f"s{number}/0"): (CELL, 1.0, 0.7),
-        }
-        world.index.roots.add(named(f"s{number}#root"))
-    found = {piece.session_id for piece in world.recall(mode="root").evidence}
-    assert found == {"s0", "s1", "s2"}
-
-
 def test_an_index_that_goes_away_before_a_recall_explains_itself_costs_the_explanation_alone(world: World) -> None:
     """Given an index that answers all but the last search, then the evidence is that of a recall that explains nothing,
     and the result says what is missing."""
@@ -254,11 +239,6 @@ class TestBrowse:
         world.index.points[named("long#root")] = (NODE, 0.0, 0.5)
         return world
 
-    def test_root_mode_finds_leaves_that_no_flat_search_brought(self) -> None:
-        world = self.long_session()
-        result = world.recall(mode="root", k=2)
-        assert {piece.turn_ids[0] for piece in result.evidence} <= {"long-38", "long-39", "long-36", "long-37"}
-
     def test_one_vector_call_per_level_and_two_around(self) -> None:
         world = self.long_session()
         result = world.recall(mode="embedding")
@@ -266,26 +246,17 @@ class TestBrowse:
         assert result.round_trips == len(world.index.calls) == 3
         assert world.recall(mode="flat").round_trips == 2
 
-    def test_the_beam_bounds_what_is_followed(self) -> None:
-        world = self.long_session(beam=1, flat_limit=1)
-        result = world.recall(mode="root", k=40)
-        assert len({piece.turn_ids for piece in result.evidence}) == 2  # one cell of two turns
-
-    def test_flat_hits_let_the_embedding_mode_browse_less_than_others(self) -> None:
+    def test_the_beam_of_the_embedding_mode_bounds_what_is_followed(self) -> None:
         """One flat hit each: the other cells whose words the index is asked for, browsing brought."""
-        sizes = {"beam": 3, "embedding_beam": 1}
 
-        def browsed(mode: str) -> int:
-            world = self.long_session(flat_limit=1, fact_limit=1, neighbour_weight=0, **sizes)
-            world.recall(mode=mode, k=1)
+        def browsed(beam: int) -> int:
+            world = self.long_session(flat_limit=1, fact_limit=1, neighbour_weight=0, beam=3, embedding_beam=beam)
+            world.recall(mode="embedding", k=1)
             by_words = [q for call in world.index.calls for q in call if isinstance(q.vector, SparseVector)]
             asked = {id_ for query in by_words for id_ in query.filter.ids or ()}
             return len(asked & {named(f"long/{n}") for n in range(20)})
 
-        usual = {mode: browsed(mode) for mode in ("root", "embedding")}
-        sizes["embedding_beam"] = 3
-        assert browsed("root") == usual["root"]
-        assert browsed("embedding") > usual["embedding"]
+        assert browsed(3) > browsed(1)
 
     def test_browsing_unites_with_the_flat_hits(self) -> None:
         world = self.long_session(flat_limit=1, embedding_beam=1)
@@ -300,7 +271,7 @@ class TestBrowse:
         many.recall(k=1000)
         assert few.forest.transactions == many.forest.transactions
 
-    @pytest.mark.parametrize("mode", ["flat", "root", "embedding"])
+    @pytest.mark.parametrize("mode", ["flat", "embedding"])
     def test_no_connection_waits_for_the_index(self, mode: str) -> None:
         world = self.long_session()
         world.index.before = lambda: held.append(world.forest.reading)
@@ -500,7 +471,7 @@ class TestHowMuch:
         world.embedder.away = True
         assert world.recall(mode="auto").mode is Mode.FLAT
 
-    @pytest.mark.parametrize("mode", ["llm", "planner", "embedding+planner"])
+    @pytest.mark.parametrize("mode", ["llm", "planner"])
     def test_modes_of_a_chat_model_need_one(self, world: World, mode: str) -> None:
         with pytest.raises(InvalidInput, match="MEMFOREST_LLM__MODEL"):
             world.recall(mode=mode)

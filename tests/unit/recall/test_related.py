@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.related_words import A_WORD, FLOOR, line_of
 from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms
 from memforest_core.recall.gathering import expanded
 from memforest_core.recall.question import parse_question
-from memforest_core.recall.related import A_WORD, ENGLISH_LIST, FLOOR, MOST, line_of, related_terms
+from memforest_core.recall.related import ENGLISH_LIST, MOST, related_terms
 
 LINES = ENGLISH_LIST.read_text(encoding="utf-8").splitlines()
 

@@ -128,22 +128,9 @@ def test_comparison_facts_come_in_the_same_order_each_time() -> None:
     assert [fact.id.int for fact in distinct(dict(reversed(some.items())))] == [1, 3, 5]
 
 
-def test_a_fact_that_a_model_says_is_the_same_is_believed_if_its_content_is_equal() -> None:
-    """Given candidates below the threshold, then the model's fact takes the one of equal content, and not the one that
-    differs in a number or is not compared with."""
-    near = (known(LIVES, 0.9), known(statement("Bob lives in Davis with 3 cats."), 0.9))
+def test_a_correction_is_no_duplicate_of_what_it_corrects() -> None:
+    near = (known(LIVES, 1.0),)
     exact = identify(FOREST, RESIDES)[0]
-
-    def judged(same: FactId) -> Attached:
-        return attach(FOREST, [incoming(RESIDES)], frozenset(), near, THRESHOLD, {exact: same})
-
-    assert judged(near[0].id).facts == (near[0].id,) and judged(near[0].id).new == ()
-    assert judged(near[1].id).facts == (exact,)
-    assert judged(FactId(UUID(int=5))).facts == (exact,)
-
-
-def test_a_correction_is_no_duplicate_whatever_a_model_says() -> None:
-    near = (known(LIVES, 0.9),)
-    exact = identify(FOREST, RESIDES)[0]
+    assert attach(FOREST, [incoming(RESIDES)], frozenset(), near, THRESHOLD).facts == (near[0].id,)
     corrected = incoming(RESIDES, item=CORRECTED_ITEM)
-    assert attach(FOREST, [corrected], frozenset(), near, THRESHOLD, {exact: near[0].id}).facts == (exact,)
+    assert attach(FOREST, [corrected], frozenset(), near, THRESHOLD).facts == (exact,)

@@ -57,7 +57,6 @@ def test_the_first_fact_spawns_a_scene_of_its_domain() -> None:
 
     assert scenes.scenes == [made]
     assert (made.domain, made.size, made.start, made.end, made.changed) == ("pets", 1, 7, 7, True)
-    assert made.added == [fact(axis(0)).id]
     assert np.array_equal(made.total, axis(0))
 
 
@@ -165,7 +164,6 @@ def test_a_scene_grows_by_what_it_takes() -> None:
     scene_map(taken).route(fact(leaning(a=0.8), at=FAR + 5))
 
     assert (taken.size, taken.start, taken.end, taken.changed) == (2, FAR, FAR + 5, True)
-    assert taken.added == [fact(axis(0)).id]
     assert taken.total == pytest.approx(axis(0) + leaning(a=0.8))
 
 
@@ -245,32 +243,3 @@ def test_each_scene_is_in_one_pair_and_the_closest_goes_first() -> None:
 
 def test_no_scenes_have_no_mergers() -> None:
     assert scene_map().mergers() == []
-
-
-def close(scenes: SceneMap, most: int = 4) -> list[set[int]]:
-    return [{one.id.int, other.id.int} for one, other in scenes.close(0.80, most)]
-
-
-def towards(cosine: float, number: int, *, domain: str = "home", size: int = 5, changed: bool = False) -> Scene:
-    """A scene whose centroid has this cosine with the first axis."""
-    vector = np.array([cosine, math.sqrt(1 - cosine * cosine), 0, 0], np.float32)
-    return Scene(TreeId(UUID(int=number)), domain, vector * size, size, 0, 0, changed=changed)
-
-
-@pytest.mark.parametrize(("cosine", "asked"), [(0.79, False), (0.81, True), (0.87, True), (0.89, False)])
-def test_scenes_between_the_two_cosines_are_close(cosine: float, asked: bool) -> None:
-    assert close(scene_map(towards(1.0, 1, changed=True), towards(cosine, 2))) == ([{1, 2}] if asked else [])
-
-
-def test_close_scenes_are_of_one_domain_fit_together_and_one_of_them_has_grown() -> None:
-    grown = towards(1.0, 1, changed=True)
-    assert close(scene_map(grown, towards(0.85, 2, domain="work"))) == []
-    assert close(scene_map(grown, towards(0.85, 2, size=56))) == []
-    assert close(scene_map(towards(1.0, 1), towards(0.85, 2))) == []
-
-
-def test_the_closest_pairs_come_first_each_scene_in_one_and_none_that_merges() -> None:
-    grown = towards(1.0, 1, changed=True)
-    assert close(scene_map(grown, towards(0.82, 2), towards(0.86, 3))) == [{1, 3}]
-    assert close(scene_map(grown, towards(0.82, 2), towards(0.99, 3))) == []
-    assert close(scene_map(grown, towards(0.86, 3)), most=0) == []

@@ -46,13 +46,12 @@ def pair(a: str, b: str, label: Label = Label.OTHER, scene_a: str = "", scene_b:
 
 
 def test_routing_compares_the_label_too() -> None:
-    """Given facts with scene labels, then routing compares origin, label and text, each embedded once, and merging the
-    text alone."""
+    """Given facts with scene labels, then routing compares origin, label and text, each embedded once."""
     embedder = Plain()
     pairs = [pair("Bob has a boat.", "Ann has a boat.", scene_a="leisure/sailing", scene_b="leisure/sailing")]
     (scored,) = score(pairs, embedder, labelled=True)
-    assert embedder.texts == ["Ann has a boat.", "Bob has a boat.", "user | leisure/sailing"]
-    assert scored.near < scored.routing < 1.0
+    assert sorted(embedder.texts) == ["Ann has a boat.", "Bob has a boat.", "user | leisure/sailing"]
+    assert _letters("Ann has a boat.") @ _letters("Bob has a boat.") < scored.routing < 1.0
 
 
 def test_without_a_chat_model_labels_are_those_of_the_offline_extractor() -> None:
@@ -60,21 +59,6 @@ def test_without_a_chat_model_labels_are_those_of_the_offline_extractor() -> Non
     embedder = Plain()
     score([pair("Bob has a dog.", "Ann has a boat.", scene_a="x/y", scene_b="z")], embedder, labelled=False)
     assert sorted(embedder.texts) == ["Ann has a boat.", "Bob has a dog.", "user | pets/dog"]
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "refused"),
-    [
-        ("Bob weighs 92 kilos.", "Bob weighs 86 kilos.", True),
-        ("Bob works three days a week.", "Bob works five days a week.", True),
-        ("Bob will deliver it in June.", "Bob will deliver it in August.", True),
-        ("Bob flies to Lisbon on Friday.", "On Friday Bob takes a flight to Lisbon.", False),
-        ("Bob lives in Davis.", "Bob lives in Miami.", False),
-    ],
-)
-def test_what_canonicalization_refuses_by_numbers_and_times_is_told_apart(a: str, b: str, refused: bool) -> None:
-    (scored,) = score([pair(a, b)], Plain(), labelled=False)
-    assert scored.refused is refused
 
 
 @pytest.mark.parametrize(
@@ -86,11 +70,11 @@ def test_known_domains_that_differ_are_told_apart(scene_a: str, scene_b: str, ga
 
 
 def test_the_result_has_the_settings_in_force_beside_the_derived() -> None:
-    result = calibrate(built_in_sample(), Plain(), ReduceSettings(near_duplicate=0.5), labelled=False)
+    result = calibrate(built_in_sample(), Plain(), ReduceSettings(scene_weak=0.1), labelled=False)
     assert result.model == "plain"
-    assert result.in_force.near_duplicate == 0.5
-    assert result.artifact == Thresholds(0.65, 0.70, 0.58, 0.88, 0.08)
-    assert result.in_force_figures.wrong > result.derived.figures.wrong
+    assert result.in_force.scene_weak == 0.1
+    assert result.artifact == Thresholds(0.70, 0.58, 0.88, 0.08)
+    assert result.in_force_figures.other_taken > result.derived.figures.other_taken
 
 
 def test_a_sample_that_is_too_small_is_the_callers_fault() -> None:
