@@ -28,8 +28,10 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.settings_file import read_file, read_named
 
 OFFLINE = "offline"
-ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8"})
 """The model name of the built-in provider that needs no network and no key."""
+
+ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8"})
+"""Built-in embedding models that know English alone."""
 
 PREFIX = "MEMFOREST_"
 """Every variable of ours begins so."""

@@ -24,7 +24,6 @@ from memforest_core.recall.answering.service import _Reply as AnswerReply
 from memforest_core.recall.planning import PlanAnswer
 from memforest_core.recall.ranking import RankingAnswer
 from memforest_core.recall.rewriting import RewritingAnswer
-from memforest_core.reduce.judging import SameAnswer
 from memforest_core.refresh.titles import TitleAnswer
 from memforest_core.window.compacting import _Reply as SummaryReply
 
@@ -164,9 +163,7 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("text", NOTHING.values(), ids=NOTHING)
-@pytest.mark.parametrize(
-    "shape", [ExtractionAnswer, ChoiceAnswer, SameAnswer, ProfileAnswer, TitleAnswer, RankingAnswer]
-)
+@pytest.mark.parametrize("shape", [ExtractionAnswer, ChoiceAnswer, ProfileAnswer, TitleAnswer, RankingAnswer])
 def test_nothing_is_made_of_texts_that_are_no_answer(text: str, shape: type[BaseModel]) -> None:
     with pytest.raises(ContentFault):
         parsed(text, shape)
@@ -202,7 +199,6 @@ SIBLINGS: dict[str, tuple[type[BaseModel], Any, dict[str, Any]]] = {
         {"output": {"summary": ["Kim moved.", "Kim rests."]}},
         {"summary": "Kim moved., Kim rests."},
     ),
-    "judge": (SameAnswer, {"same": None}, {"same": []}),
     "ranking": (
         RankingAnswer,
         {"order": ["2", 1], "none_relevant": "false"},
@@ -244,7 +240,6 @@ def test_every_kind_of_answer_is_read_in_the_same_way(
     ("shape", "text"),
     [
         (ChoiceAnswer, '{"facts": [1, 2'),
-        (SameAnswer, '{"same": [1]'),
         (TitleAnswer, '{"title": "Moving to Ber'),
         (ChoiceAnswer, 'Sure: {items: [{"facts": [1]}'),
         (ProfileAnswer, '{"sentences": [{"text": "Kim lives in Bergen.", "states": [1]}, {"text": "Kim'),
