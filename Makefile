@@ -107,6 +107,7 @@ tokens
 write_path
 whose_turn --tenants 100 1000 --looks 30
 transitions
+states
 languages
 embedders
 delete --sizes 10,100

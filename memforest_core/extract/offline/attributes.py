@@ -195,7 +195,8 @@ def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]
     while (reading := reader(text, at)) is not None and (not found or _TAIL.match(text, reading.end)):
         found.append(reading)
         more = _MORE.match(text, reading.end)
-        if more is None or single_valued(attribute):
+        compound = any(kinds.is_kind(word, "preposition") for word in reading.value.split())
+        if more is None or single_valued(attribute) or compound:
             break
         at = more.end()
     return found
