@@ -41,7 +41,7 @@ class ProfileState:
     polarity: Polarity = Polarity.POSITIVE
     """Negative: what is denied or disliked, such as preference "fish" of "I hate fish"."""
     planned: bool = False
-    """It was told as a plan, and its day has come."""
+    """It was said as a plan, and its day has come."""
     source: Source | None = None
     """Who read it out of the turns; None for what was stored before that was known."""
     quote: str = ""

@@ -28,7 +28,7 @@ _READERS: dict[str, tuple[Reader, ...]] = {
 }
 _MEASURED: tuple[Reader, ...] = (kinds.amount, kinds.code)
 _OTHER = frozenset({"preference", "activity", "relationship", "height", "status"})
-"""Their values have no shape of their own: a correction can't be told to mean them."""
+"""Their values have no shape of their own: no correction can be assigned to them."""
 _CORRECTIONS = tuple(pattern(name) for name in ("MEANT", "STARRED", "ITIS", "NOTOLD", "OLDFIRST", "SORRYNEW"))
 _KIDDING = pattern("KIDDING")
 _OFF = pattern("OFF")

@@ -80,7 +80,7 @@ class TimelineState:
     quote: str = ""
     """The words that say it first, as they were said; empty for what somebody corrected."""
     planned: bool = False
-    """It was told as a plan, and its day has come: it is current as planned."""
+    """It was said as a plan, and its day has come: it is current as planned."""
 
     @property
     def shown(self) -> str:
