@@ -50,6 +50,7 @@ _UNSURE = pattern("UNSURE")
 _NEW_SUBJECT = pattern("NEWSUBJECT")
 _HERE = pattern("HERE")
 _AS_HOBBY = pattern("ASHOBBY")
+_FAVORITE = re.compile(r"^fav(?:ou?rite|e)?\b")
 _WE = frozenset({"residence", "hometown", "pet", "possession", "relationship", "diet"})
 """What is also read of "we"."""
 
@@ -211,7 +212,7 @@ def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
         matched = rule.wording.match(sentence, at)
         readings = list(_read(rule, matched, sentence)) if matched else []
         if matched is not None and readings:
-            what = (matched.groupdict().get("what") or "").casefold().replace("favourite", "favorite")
+            what = _FAVORITE.sub("favorite", (matched.groupdict().get("what") or "").casefold())
             for reading in readings:
                 clause = sentence[at : reading.end]
                 value = reading.value[:MAX_SHORT_CHARS]

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from memforest_core.extract.offline.kinds import is_kind
 from memforest_core.extract.offline.subjects import NOT_NAMES, names_in
 
-_SELF = re.compile(
-    r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+[A-Z]\w+"
-)
+_SELF = re.compile(r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+\w+")
 _MINE = re.compile(r"(?:[Mm]y|[Oo]ur)\s+(?P<words>[\w’'-]+(?:\s+[\w’'-]+){0,5})")
 _KIN = re.compile(r"(?:ex|step|great|half|foster|former|late|grand)[- ]|[- ]in[- ]law$", re.IGNORECASE)
 _CALLED = re.compile(r",?\s+(?P<name>[^\W\d_][\w-]+),?(?=[\s'’])")

@@ -31,6 +31,7 @@ _OTHER = frozenset({"preference", "activity", "relationship", "height", "status"
 """Their values have no shape of their own: no correction can be assigned to them."""
 _CORRECTIONS = tuple(pattern(name) for name in ("MEANT", "STARRED", "ITIS", "NOTOLD", "OLDFIRST", "SORRYNEW"))
 _KIDDING = pattern("KIDDING")
+_DOUBT = pattern("DOUBT")
 _OFF = pattern("OFF")
 _GONE = pattern("GONE")
 _SOLD = pattern("SOLD")
@@ -56,7 +57,7 @@ def corrected(sentence: str, turn: int, earlier: Sequence[Earlier]) -> list[Stat
         meant = (_corrected(found, each) for each in reversed(earlier)) if found else ()
         if (state := next(filter(None, meant), None)) is not None:
             return [state]
-    if _KIDDING.search(sentence):
+    if _KIDDING.search(sentence) or _DOUBT.match(sentence):
         last = max(each.turn for each in earlier)
         return [_ended(each, sentence) for each in earlier if each.turn == last >= turn - 2]
     if _SOLD.search(sentence):

@@ -184,6 +184,13 @@ def place(text: str, at: int) -> Reading | None:
     return Reading(f"{found.value}, {region.value}", region.end)
 
 
+def near(text: str, at: int) -> Reading | None:
+    """A place that one is only near to, with the word that says so ("near Ghent")."""
+    word = re.compile(r"\s+(?:just\s+)?(?P<word>outside(?:\s+of)?|near)\b", re.IGNORECASE).match(text, at)
+    found = place(text, word.end()) if word else None
+    return found if found is None or word is None else Reading(f"{word['word']} {found.value}", found.end)
+
+
 def occupation(text: str, at: int) -> Reading | None:
     """What somebody works as ("a senior nurse"), or how they are without work."""
     if (standing := _longest(text, at, "standing")) is not None:
@@ -362,6 +369,7 @@ READERS: Mapping[str, Reader] = {
     reader.__name__: reader
     for reader in (
         place,
+        near,
         occupation,
         employer,
         firm,

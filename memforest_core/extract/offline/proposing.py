@@ -11,7 +11,7 @@ from itertools import pairwise
 from memforest_core.domain.borrowed import ASKS_FOR_TEXT
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
-from memforest_core.domain.facts import Change, Modality, Origin
+from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import told
 from memforest_core.domain.pasted import body_of
 from memforest_core.domain.rendering import speaker, turn_line
@@ -191,6 +191,9 @@ def _from_sentence(
     first = main[0] if main else None
     for state in states:
         planned = state.modality is Modality.PLANNED
+        if state.change is Change.CORRECT and state.polarity is Polarity.NEGATIVE:
+            earlier[:] = [each for each in earlier if (each.attribute, each.value) != (state.attribute, state.value)]
+            continue
         earlier.append(Earlier(turn.number, state.subject, state.attribute, state.value, planned))
     if first is not None and first.change is Change.CORRECT and first.clause:
         text = first.clause
