@@ -216,6 +216,15 @@ def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
             for reading in readings:
                 clause = sentence[at : reading.end]
                 value = reading.value[:MAX_SHORT_CHARS]
-                state = State(speaker, rule.attribute or what, value, at, reading.end, clause, change=rule.change)
+                state = State(
+                    speaker,
+                    rule.attribute or what,
+                    value,
+                    at,
+                    reading.end,
+                    clause,
+                    change=rule.change,
+                    polarity=rule.polarity,
+                )
                 yield replace(state, modality=rule.modality)
             return
