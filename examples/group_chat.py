@@ -40,7 +40,7 @@ SAID = (
     Said(0, "general", "222", "Florent", "I work at a bakery in Grenoble."),
     Said(1, "general", "333", "mira", "I have a dog named Pixel."),
     Said(2, "trips", "222", "Florent", "I booked a hut on Mont Aiguille for six people."),
-    Said(2, "trips", "333", "mira", "<@111> is a great cook."),
+    Said(2, "trips", "333", "mira", "<@111> is a carpenter."),
     Said(3, "trips", "111", "gruz", "I bought a green rope of 60 meters."),
     Said(4, "general", "333", "mira", "I love climbing in the rain."),
     Said(5, "trips", "333", "mira", "I lent my helmet to Florent."),

@@ -90,10 +90,15 @@ class Services(Process):
         return step_settings(self.settings.llm, step).model == OFFLINE
 
     @property
+    def _ten_calls_s(self) -> float:
+        """Seconds within which a unit of work ends: of ten calls that all time out."""
+        return 10 * max(step_settings(self.settings.llm, step).timeout_s for step in CHAT_STEPS)
+
+    @property
     def stuck_s(self) -> float:
-        """After so many seconds, or ten calls, a unit of work is stuck; a living worker holds its lease as long."""
-        timeouts = (step_settings(self.settings.llm, step).timeout_s for step in CHAT_STEPS)
-        return max(self.settings.worker.stuck_s, 10 * max(timeouts))
+        """After so many seconds a unit of work is stuck: as it is set, else long enough for ten calls."""
+        worker = self.settings.worker
+        return worker.stuck_s if "stuck_s" in worker.model_fields_set else max(worker.stuck_s, self._ten_calls_s)
 
     @cached_property
     def proposer(self) -> Proposer:
@@ -117,7 +122,7 @@ class Services(Process):
             self.engine,
             self.proposer,
             self.embedder,
-            self.settings.extract.model_copy(update={"lease_s": max(self.stuck_s, self.settings.extract.lease_s)}),
+            self.settings.extract.model_copy(update={"lease_s": max(self._ten_calls_s, self.settings.extract.lease_s)}),
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,
             step_settings(self.settings.llm, Step.EXTRACT).timeout_s,
@@ -149,7 +154,7 @@ class Services(Process):
             partial(RefreshRows.opened, self.engine),
             self.summarizer,
             self.embedder,
-            self.settings.refresh.model_copy(update={"lease_s": max(self.stuck_s, self.settings.refresh.lease_s)}),
+            self.settings.refresh.model_copy(update={"lease_s": max(self._ten_calls_s, self.settings.refresh.lease_s)}),
             override or self.settings.llm.concurrency,
             random.Random(),  # noqa: S311 - jitter
             self.telemetry,

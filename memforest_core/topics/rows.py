@@ -76,7 +76,7 @@ _HISTORY = sa.text(f"""
 """)
 
 _NEWEST = sa.text(f"""
-    SELECT t.session_id, t.ordinal, t.external_id, t.role, left(t.content, :chars) AS content, t.occurred_at, t.dated,
+    SELECT t.session_id, t.ordinal, t.external_id, t.role, left(t.content, :chars) AS content, t.occurred_at, t.utc_offset, t.dated,
            t.speaker_id, t.name, t.metadata, t.erased, s.external_id AS session_external_id
       FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
      CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t

@@ -64,7 +64,7 @@ def test_the_group_chat_knows_its_members(tmp_path: Path) -> None:
     assert "Annecy" in profiles and "Lyon" not in profiles
     assert "bakery" in profiles and "Pixel" in profiles
     assert "# gruzilkin" in profiles
-    assert "great cook" in profiles.partition("# gruzilkin")[2].partition("\n\n")[0], "what Mira said of <@111>"
+    assert "carpenter" in profiles.partition("# gruzilkin")[2].partition("\n\n")[0], "what Mira said of <@111>"
     trips = next(part for part in prompts.split("# Prompt for") if " in trips" in part).partition("# Who has")[0]
     assert "I made sandwiches for everybody." in trips
     assert "climbing in the rain" not in trips.partition("<evidence>")[2]

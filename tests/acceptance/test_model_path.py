@@ -40,13 +40,13 @@ def test_forty_slow_windows_are_read_side_by_side(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["malformed", "truncated", "empty", "wrong_schema"])
 def test_unusable_answers_end_in_facts(tmp_path: Path, fault: str) -> None:
-    """Given a model that never answers as asked, when a session is read, then its turns are kept word by word."""
+    """Given a model that never answers as asked, then turns are facts word by word, or whole items of a cut answer."""
     with memory_with_model(tmp_path, "--faults", f'{{"{fault}": 1.0}}') as (memory, _):
         handle = memory.ingest("bob", "s1", turns(1)[:4], wait="facts")
         progress = handle.status()
         assert progress.dead == 0
-        assert progress.verbatim == progress.cells == 2
-        assert progress.facts >= 2
+        assert progress.verbatim == (0 if fault == "truncated" else progress.cells)
+        assert progress.facts >= (1 if fault == "truncated" else 2)
         texts = [e.text for e in memory.recall("bob", "How much was lamp 1002?").evidence]
         assert any("lamp 1002" in text for text in texts)
 

@@ -186,15 +186,15 @@ def test_a_tree_from_before_the_id_was_known_goes_on(pipeline: Stack) -> None:
 def test_two_speakers_of_one_name_have_a_tree_each(pipeline: Stack) -> None:
     pipeline.memory.enqueue(CLUB, "s0", [turn(0, "1", "Alex", "I live in Lyon.")])
     pipeline.memory.enqueue(CLUB, "s1", [turn(1, "2", "Alex", "I live in Oslo.")])
-    pipeline.memory.enqueue(CLUB, "s2", [turn(2, "3", "Mira", "Alex is a great cook.")])
+    pipeline.memory.enqueue(CLUB, "s2", [turn(2, "3", "Mira", "Alex is a carpenter.")])
     pipeline.drive()
 
     found = trees(pipeline)
     assert (found["1"][1], found["2"][1]) == ({"Alex lives in Lyon."}, {"Alex lives in Oslo."})
     assert "Oslo" not in pipeline.memory.profile(CLUB, about="1").text
-    assert not any("great cook" in text for key in ("1", "2") for text in found[key][1])
+    assert not any("carpenter" in text for key in ("1", "2") for text in found[key][1])
     [state] = pipeline.memory.profile(CLUB, about="Alex").states
-    assert "great cook" in state.text, "what is said of the name alone"
+    assert "carpenter" in state.text, "what is said of the name alone"
 
 
 def test_the_owner_has_one_tree_of_all_that_is_about_the_owner(pipeline: Stack) -> None:
