@@ -377,7 +377,7 @@ class WorkerSettings(Group):
     vacuum_every_s: float = Field(default=300.0, ge=1)
     """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
-    """A unit of work that takes this long is stuck: its process is restarted. Unless it is set, at least ten timeouts of a
+    """A unit of work that takes this long is stuck: its process is restarted. Unless set, at least ten timeouts of a
     chat model."""
     health_file: Path | None = None
 
