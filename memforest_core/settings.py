@@ -377,8 +377,8 @@ class WorkerSettings(Group):
     vacuum_every_s: float = Field(default=300.0, ge=1)
     """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
-    """A unit of work that takes this long is stuck: its process is restarted. Unless set, at least ten timeouts of a
-    chat model."""
+    """A unit of work that takes this long is stuck: its process is restarted. At least ten timeouts of a chat model,
+    unless it is set."""
     health_file: Path | None = None
 
     @model_validator(mode="after")
