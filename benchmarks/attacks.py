@@ -21,8 +21,8 @@ import psutil
 
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.http import _node, _server
-from memforest_core.api import MemForest
-from memforest_core.keys.service import Keys
+from memforest_core.client.api import MemForest
+from memforest_core.service.keys.service import Keys
 from memforest_core.settings import load_settings
 
 STREAMS = 500

@@ -28,21 +28,19 @@ from benchmarks.recall_latency.__main__ import WARM_UP
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.measuring import collection
 from benchmarks.recall_latency.world import SESSION_TURNS, TENANT, StoredVectors, World
-from benchmarks.support.model_answers import last_user_text
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import session_servers
-from benchmarks.support.stack import Stack, make_template, stack
-from memforest_core.calendar.condensing import Condenser
-from memforest_core.calendar.digesting import Digester
-from memforest_core.calendar.service import CalendarService
-from memforest_core.context.portraits import Portraits
-from memforest_core.context.result import Context
-from memforest_core.context.service import LEAST_PIECE, ContextService
+from memforest_core.assistant.calendar.condensing import Condenser
+from memforest_core.assistant.calendar.digesting import Digester
+from memforest_core.assistant.calendar.service import CalendarService
+from memforest_core.assistant.context.portraits import Portraits
+from memforest_core.assistant.context.result import Context
+from memforest_core.assistant.context.service import LEAST_PIECE, ContextService
+from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant.conversation_window.service import WindowService
+from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.describing import Describer
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.opening import open_embedder
-from memforest_core.profile.asking import Asking
-from memforest_core.profile.describing import Describer
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import (
@@ -55,8 +53,10 @@ from memforest_core.settings import (
     load_settings,
 )
 from memforest_core.store.engine import Engine
-from memforest_core.window.compacting import Compactor
-from memforest_core.window.service import WindowService
+from tests.harness.model_answers import last_user_text
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import session_servers
+from tests.harness.stack import Stack, make_template, stack
 
 SIZES = (1_000, 10_000)
 CONTEXTS = 200

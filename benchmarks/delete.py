@@ -14,12 +14,12 @@ from pathlib import Path
 from benchmarks.harness import Database, Report, Row, parser, say
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, SESSION_TURNS, TENANT, World
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, make_template, stack
-from memforest_core.api import MemForest
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.api import MemForest
+from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, make_template, stack
 
 SIZES = (10, 100, 1_000)
 DELETED = 8

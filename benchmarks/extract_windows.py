@@ -14,10 +14,10 @@ import time
 import httpx
 
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.processes import serving
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import load_settings
+from tests.harness.processes import serving
 
 WINDOWS = 40
 WINDOW_TURNS = 4
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> None:
     chosen = options.parse_args(arguments)
     report = Report(chosen.seed, chosen.json)
     with (
-        serving("benchmarks.support.model_server", "--port", "0", "--latency", str(LATENCY_S)) as url,
+        serving("tests.harness.model_server", "--port", "0", "--latency", str(LATENCY_S)) as url,
         tempfile.TemporaryDirectory(prefix="memforest-bench-") as directory,
     ):
         model = {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from benchmarks.chaos.conversations import SESSIONS_PER_OWNER, Conversation, conversations
 from benchmarks.chaos.ground import Scene, ground
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.processes import ALL_QUEUES, Deployment
-from memforest_core.cli.logs import configure_logs
-from memforest_core.client import MemForestClient
+from memforest_core.cli.toolkit.logs import configure_logs
+from memforest_core.client.producer import MemForestClient
+from tests.harness.processes import ALL_QUEUES, Deployment
 
 BACKFILL = 2_000
 LIVE = 20

@@ -20,7 +20,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.accept.rows.accepting import AcceptRows
+from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.domain.facts import Change, Fact, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import (
     ForestId,
@@ -37,15 +37,15 @@ from memforest_core.domain.ids import (
 from memforest_core.domain.indexed import TermCounts
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, micros
-from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.index.records import PointLease
+from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.records import Member, ScopeDraft
+from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, ReadyNode
 from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, insert
 from memforest_core.memtree.paths import order
 from memforest_core.models.calls import CallRecord
-from memforest_core.reduce.identity import identify
-from memforest_core.reduce.records import Member, ScopeDraft
-from memforest_core.reduce.rows import ReduceRows
-from memforest_core.refresh.records import ChildText, NodeArtifact, ReadyNode
 from memforest_core.settings import DatabaseSettings, TreeSettings
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import check_ready, upgrade

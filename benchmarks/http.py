@@ -25,12 +25,12 @@ import httpx
 import psutil
 
 from benchmarks.harness import Report, Row, parser, say
-from memforest_core.api import MemForest
-from memforest_core.embedded.directory import running_node
+from memforest_core.client.api import MemForest
+from memforest_core.client.embedded.directory import running_node
+from memforest_core.client.remote.aio import AsyncRemoteMemForest
+from memforest_core.client.remote.client import RemoteMemForest
 from memforest_core.errors import InvalidInput
-from memforest_core.keys.service import Keys
-from memforest_core.remote.aio import AsyncRemoteMemForest
-from memforest_core.remote.client import RemoteMemForest
+from memforest_core.service.keys.service import Keys
 from memforest_core.settings import load_settings
 from memforest_core.work.waiting import WaitTimeout
 

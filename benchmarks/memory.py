@@ -27,14 +27,14 @@ import psutil
 
 from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.processes import Deployment, deployment, serving
-from benchmarks.support.servers import SessionServers, session_servers
-from benchmarks.support.stack import make_template
-from memforest_core.api import MemForest
-from memforest_core.cli.logs import configure_logs
-from memforest_core.client import MemForestClient
+from memforest_core.cli.toolkit.logs import configure_logs
+from memforest_core.client.api import MemForest
+from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import load_settings
+from tests.harness.processes import Deployment, deployment, serving
+from tests.harness.servers import SessionServers, session_servers
+from tests.harness.stack import make_template
 
 DETAILS = ("kayaks", "lamps", "stamps", "chairs", "kites", "maps", "drums", "bowls")
 STEP = 100
@@ -180,7 +180,7 @@ def worker_in_steps(servers: SessionServers, directory: Path, told: Sequence[Con
 def embedded_in_steps(directory: Path, told: Sequence[Conversation]) -> Row:
     """A node in this process, which should be one of its own."""
     configure_logs(logging.ERROR)
-    with serving("benchmarks.support.model_server", "--port", "0") as url:
+    with serving("tests.harness.model_server", "--port", "0") as url:
         model = {"model": "openai/test-model", "api_base": url, "api_key": "test"}
         with MemForest.embedded(directory, load_settings(llm=model), concurrency=CONCURRENCY) as memory:
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from benchmarks.chaos.ground import Scene, ground
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.lives import Told, period
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 
 FORESTS = 8
 SESSIONS = 70

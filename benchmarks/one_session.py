@@ -14,7 +14,7 @@ import httpx
 from benchmarks.chaos.ground import Scene, ground
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.lives import TURNS, period
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.domain.chat_messages import TurnInput
 
 CELLS = 40

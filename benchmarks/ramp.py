@@ -16,9 +16,9 @@ import httpx
 from benchmarks.chaos.ground import Ground, ground
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.one_session import session
-from benchmarks.support.hashing_worker import LAUNCHER, SETTINGS
-from benchmarks.support.model_answers import wants_extraction
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
+from tests.harness.hashing_worker import LAUNCHER, SETTINGS
+from tests.harness.model_answers import wants_extraction
 
 PROCESSES, CONCURRENCY, LATENCY_S = 2, 16, 2.0
 CELLS = 2

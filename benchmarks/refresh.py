@@ -30,13 +30,13 @@ from benchmarks.harness import (
     parser,
     say,
 )
-from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.facts import Fact
 from memforest_core.domain.ids import NodeId, TenantId, WorkerId
+from memforest_core.ingest.accept.rows.flushing import FlushRows
+from memforest_core.ingest.refresh.records import ReadyNode, SummarySource
+from memforest_core.ingest.refresh.rows import RefreshRows
+from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.models.calls import CallRecord, Embedded, Step
-from memforest_core.refresh.records import ReadyNode, SummarySource
-from memforest_core.refresh.rows import RefreshRows
-from memforest_core.refresh.service import RefreshService
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.engine import tenant_transaction
 

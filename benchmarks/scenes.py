@@ -19,23 +19,23 @@ import numpy as np
 from benchmarks.eval.dataset import Conversation
 from benchmarks.eval.locomo import load
 from benchmarks.harness import Report, Row, made_fact, made_leaf, minute, parser, say
-from benchmarks.support.servers import session_servers
-from benchmarks.support.stack import Stack, make_template, stack
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TreeId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.extract.offline.scenes import scene_of
 from memforest_core.index.vector_index import PointKind
+from memforest_core.ingest.extract.offline.scenes import scene_of
+from memforest_core.ingest.reduce.records import Member, ScopeDraft
+from memforest_core.ingest.reduce.routing.scenes import SceneFact, SceneMap, SceneRules
+from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.recall.calibration.service import built_in_sample
-from memforest_core.reduce.records import Member, ScopeDraft
-from memforest_core.reduce.routing.scenes import SceneFact, SceneMap, SceneRules
-from memforest_core.reduce.rows import ReduceRows
 from memforest_core.settings import ReduceSettings
 from memforest_core.store.trees import SceneSpan
+from tests.harness.servers import session_servers
+from tests.harness.stack import Stack, make_template, stack
 
 SIZES = (200, 20_000)
 BATCHES = 20

@@ -20,7 +20,7 @@ from benchmarks.eval.ingesting import remembered
 from benchmarks.eval.locomo import load as load_locomo
 from benchmarks.eval.states import ATTRIBUTES, RIGHT, Label, Score, Stated, outcome, pair_row, read, rows, score
 from benchmarks.harness import Report, Row, parser, say
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.recall.timeline.states import TimelineState

@@ -15,9 +15,9 @@ from benchmarks.harness import Report, Row, parser
 from benchmarks.lives import FIRST_DAY
 from benchmarks.one_session import session
 from benchmarks.scale.workers import CONCURRENCY, PROCESSES, one_deployment
-from benchmarks.support.hashing_worker import DIMENSION, LAUNCHER, MODEL, SETTINGS
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.domain.chat_messages import TurnInput
+from tests.harness.hashing_worker import DIMENSION, LAUNCHER, MODEL, SETTINGS
 
 SESSIONS = 60
 SESSIONS_PER_OWNER = 4

@@ -21,12 +21,12 @@ from benchmarks.eval.__main__ import OWN
 from benchmarks.eval.dataset import Dataset
 from benchmarks.eval.ingesting import FLUSH_TIMEOUT_S, payload
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.model_answers import default_answer, last_user_text, messages_of, wants_title
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.provider_tokens import NAME, count_tokens
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.extractive import summarize
 from memforest_core.settings import load_settings
+from tests.harness.model_answers import default_answer, last_user_text, messages_of, wants_title
+from tests.harness.model_server import ModelServer
+from tests.harness.provider_tokens import NAME, count_tokens
 
 MEASURED = (
     f"tokens by {NAME}: prompt are the messages, schema the JSON schema of the answer, cached what the beginning of a"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import Report, Row, parser, say
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 
 FILES = Path(__file__).parent / "eval" / "data"

@@ -24,7 +24,7 @@ from sqlalchemy import event
 
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.lives import period
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.settings import load_settings
 
 TIMEOUT_S = 900.0
@@ -217,9 +217,9 @@ def main() -> None:
 
 def with_model(directory: Path, owners: int, sessions: int, seed: int) -> tuple[Row, int, Sent]:
     """As ``measure``, with a model server in a process of its own; the row also has the calls that it answered."""
-    from benchmarks.support.processes import serving
+    from tests.harness.processes import serving
 
-    with serving("benchmarks.support.model_server", "--port", "0") as url:
+    with serving("tests.harness.model_server", "--port", "0") as url:
         llm = {"model": "openai/test-model", "api_base": url, "api_key": "test"}
         row, cells, sent = measure(directory, owners, sessions, seed, llm=llm)
         asked = httpx.post(url.removesuffix("/v1") + "/control", json={}, timeout=TIMEOUT_S).raise_for_status()

@@ -12,10 +12,10 @@ from typing import Any
 
 import memforest_core
 from memforest_core.cli.config import Setting, walk
-from memforest_core.lifecycle import Lifecycle
-from memforest_core.remote.routes import FOLDERS
+from memforest_core.client.lifecycle import Lifecycle
+from memforest_core.client.remote.routes import FOLDERS
+from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings
-from memforest_core.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 
 ERROR = 400

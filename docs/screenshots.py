@@ -10,12 +10,12 @@ from pathlib import Path
 
 from PIL import Image
 
-from memforest_core.api import MemForest
-from memforest_core.demo import load_conversation
-from memforest_core.explorer.visits import href
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.keys.service import Keys
-from tests.support.chromium import Chromium, Tab
+from memforest_core.cli.demo_data import load_conversation
+from memforest_core.client.api import MemForest
+from memforest_core.service.explorer.visits import href
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.keys.service import Keys
+from tests.harness.chromium import Chromium, Tab
 
 FOLDER = Path(__file__).parent / "pictures"
 OWNER = "bob"

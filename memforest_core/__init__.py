@@ -36,26 +36,11 @@ from memforest_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from memforest_core.accept.records import Accepted, Backlog, RunningSession, SessionProgress, Stage
-    from memforest_core.aio import AsyncMemForest
-    from memforest_core.api import MemForest
-    from memforest_core.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
-    from memforest_core.client import MemForestClient
-    from memforest_core.context.records import ContextPart, Omission
-    from memforest_core.context.result import Context
-    from memforest_core.domain.chat_messages import TurnInput
-    from memforest_core.domain.evidence import Evidence, RecallResult
-    from memforest_core.domain.pages import Page
-    from memforest_core.domain.turns import Turn
-    from memforest_core.embedded.account import NoServerAccount
-    from memforest_core.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
-    from memforest_core.embedded.process import EmbeddedPartMissing, ServerFailed
-    from memforest_core.erase.receipt import Receipt
-    from memforest_core.handles import Operation, SessionHandle
-    from memforest_core.lifecycle import Lifecycle
-    from memforest_core.models.limits.model_limits import ModelPaused
-    from memforest_core.observe.records import LoggedCall
-    from memforest_core.profile.records import (
+    from memforest_core.assistant.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
+    from memforest_core.assistant.context.records import ContextPart, Omission
+    from memforest_core.assistant.context.result import Context
+    from memforest_core.assistant.conversation_window.records import HeldItems, LeftOut, SessionWindow, WindowPart
+    from memforest_core.assistant.profile.records import (
         Forgetting,
         FoundFact,
         Intent,
@@ -66,14 +51,36 @@ if TYPE_CHECKING:
         ProfileState,
         SaidIn,
     )
-    from memforest_core.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
+    from memforest_core.assistant.topics.records import (
+        MatchedTopic,
+        Temperature,
+        Topic,
+        TopicContext,
+        TopicStats,
+        TopicTurn,
+    )
+    from memforest_core.client.aio import AsyncMemForest
+    from memforest_core.client.api import MemForest
+    from memforest_core.client.embedded.account import NoServerAccount
+    from memforest_core.client.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
+    from memforest_core.client.embedded.process import EmbeddedPartMissing, ServerFailed
+    from memforest_core.client.handles import Operation, SessionHandle
+    from memforest_core.client.lifecycle import Lifecycle
+    from memforest_core.client.producer import MemForestClient
+    from memforest_core.client.remote.aio import AsyncRemoteMemForest, AsyncSessionHandle
+    from memforest_core.client.remote.client import RemoteMemForest
+    from memforest_core.domain.chat_messages import TurnInput
+    from memforest_core.domain.evidence import Evidence, RecallResult
+    from memforest_core.domain.pages import Page
+    from memforest_core.domain.turns import Turn
+    from memforest_core.ingest.accept.records import Accepted, Backlog, RunningSession, SessionProgress, Stage
+    from memforest_core.lifecycle.erase.receipt import Receipt
+    from memforest_core.models.limits.model_limits import ModelPaused
+    from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
+    from memforest_core.observe.records import LoggedCall
     from memforest_core.recall.answering.answer import Answer, Citation
     from memforest_core.recall.timeline.states import Timeline, TimelineState
-    from memforest_core.remote.aio import AsyncRemoteMemForest, AsyncSessionHandle
-    from memforest_core.remote.client import RemoteMemForest
     from memforest_core.settings import Settings, load_default_config, load_settings
-    from memforest_core.topics.records import MatchedTopic, Temperature, Topic, TopicContext, TopicStats, TopicTurn
-    from memforest_core.window.records import HeldItems, LeftOut, SessionWindow, WindowPart
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.records import OperationTask
     from memforest_core.work.waiting import OperationFailed, WaitTimeout
@@ -81,26 +88,26 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "memforest_core.accept.records": ("Accepted", "Backlog", "RunningSession", "SessionProgress", "Stage"),
-    "memforest_core.aio": ("AsyncMemForest",),
-    "memforest_core.api": ("MemForest",),
-    "memforest_core.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
-    "memforest_core.client": ("MemForestClient",),
-    "memforest_core.handles": ("Operation", "SessionHandle"),
+    "memforest_core.ingest.accept.records": ("Accepted", "Backlog", "RunningSession", "SessionProgress", "Stage"),
+    "memforest_core.client.aio": ("AsyncMemForest",),
+    "memforest_core.client.api": ("MemForest",),
+    "memforest_core.assistant.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
+    "memforest_core.client.producer": ("MemForestClient",),
+    "memforest_core.client.handles": ("Operation", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
-    "memforest_core.context.records": ("ContextPart", "Omission"),
-    "memforest_core.context.result": ("Context",),
+    "memforest_core.assistant.context.records": ("ContextPart", "Omission"),
+    "memforest_core.assistant.context.result": ("Context",),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
     "memforest_core.domain.pages": ("Page",),
     "memforest_core.domain.turns": ("Turn",),
-    "memforest_core.embedded.account": ("NoServerAccount",),
-    "memforest_core.embedded.directory": ("DataDirectoryInUse", "DataDirectoryUnusable", "UsedAfterFork"),
-    "memforest_core.embedded.process": ("EmbeddedPartMissing", "ServerFailed"),
-    "memforest_core.erase.receipt": ("Receipt",),
-    "memforest_core.lifecycle": ("Lifecycle",),
+    "memforest_core.client.embedded.account": ("NoServerAccount",),
+    "memforest_core.client.embedded.directory": ("DataDirectoryInUse", "DataDirectoryUnusable", "UsedAfterFork"),
+    "memforest_core.client.embedded.process": ("EmbeddedPartMissing", "ServerFailed"),
+    "memforest_core.lifecycle.erase.receipt": ("Receipt",),
+    "memforest_core.client.lifecycle": ("Lifecycle",),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
     "memforest_core.observe.records": ("LoggedCall",),
-    "memforest_core.profile.records": (
+    "memforest_core.assistant.profile.records": (
         "Forgetting",
         "FoundFact",
         "Intent",
@@ -111,13 +118,13 @@ _NAMES = {
         "ProfileState",
         "SaidIn",
     ),
-    "memforest_core.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
+    "memforest_core.observe.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
-    "memforest_core.remote.aio": ("AsyncRemoteMemForest", "AsyncSessionHandle"),
-    "memforest_core.remote.client": ("RemoteMemForest",),
+    "memforest_core.client.remote.aio": ("AsyncRemoteMemForest", "AsyncSessionHandle"),
+    "memforest_core.client.remote.client": ("RemoteMemForest",),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
-    "memforest_core.topics.records": (
+    "memforest_core.assistant.topics.records": (
         "MatchedTopic",
         "Temperature",
         "Topic",
@@ -125,7 +132,7 @@ _NAMES = {
         "TopicStats",
         "TopicTurn",
     ),
-    "memforest_core.window.records": ("HeldItems", "LeftOut", "SessionWindow", "WindowPart"),
+    "memforest_core.assistant.conversation_window.records": ("HeldItems", "LeftOut", "SessionWindow", "WindowPart"),
     "memforest_core.work.jobs": ("WorkError",),
     "memforest_core.work.records": ("OperationTask",),
     "memforest_core.work.waiting": ("OperationFailed", "WaitTimeout"),

@@ -11,7 +11,7 @@ from celery import Celery
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import MemForestError, place_of
-from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.broker import messaging
 from memforest_workers.runtime import Runtime
 

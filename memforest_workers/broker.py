@@ -17,7 +17,7 @@ from kombu.connection import Connection
 from kombu.transport import redis
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.work.messages import TASK_NAMES, Queue
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from kombu.entity import Queue as BrokerQueue
 
-from memforest_core.messages import TASK_NAMES, Queue
 from memforest_core.settings import load_settings
+from memforest_core.work.messages import TASK_NAMES, Queue
 
 broker_url = load_settings().broker.url.get_secret_value()
 

@@ -14,20 +14,20 @@ from uuid import uuid4
 
 import structlog
 
-from memforest_core.bootstrap.process import in_use
-from memforest_core.bootstrap.service import Services
-from memforest_core.deadlines import patiently
+from memforest_core.client.services.process import in_use
+from memforest_core.client.services.service import Services
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable
-from memforest_core.extract.service import Extracted, Extraction
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import PointKind
-from memforest_core.messages import Queue
+from memforest_core.ingest.extract.service import Extracted, Extraction
+from memforest_core.ingest.reduce.service import Reduced, Reduction
 from memforest_core.models.calls import Step
-from memforest_core.reduce.service import Reduced, Reduction
 from memforest_core.store.connections import connection_plan
+from memforest_core.store.deadlines import patiently
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkKind
+from memforest_core.work.messages import Queue
 from memforest_workers.raw_cells import RawCells
 
 log = structlog.get_logger(__name__)

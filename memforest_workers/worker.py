@@ -22,13 +22,13 @@ from celery.worker import WorkController
 from celery.worker.consumer import Consumer as CeleryConsumer
 from kombu.asynchronous import set_event_loop
 
-from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.client.services.service import Services, open_services
 from memforest_core.errors import BrokerUnavailable, InvalidSettings, MemForestError
-from memforest_core.messages import Queue
 from memforest_core.models.calls import Step
 from memforest_core.observe.watching import Watching, open_watching
 from memforest_core.settings import Settings
 from memforest_core.store.connections import check_connections
+from memforest_core.work.messages import Queue
 from memforest_workers.app import create_app
 from memforest_workers.runtime import Runtime
 from memforest_workers.signals import stop_requested

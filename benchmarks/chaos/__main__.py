@@ -14,7 +14,7 @@ from benchmarks.chaos.outcome import Facts, difference, facts, ready_sessions
 from benchmarks.chaos.scenarios import SCENARIOS, Scenario
 from benchmarks.chaos.verified import violations
 from benchmarks.harness import Report, Row, parser, say
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
 
 SESSIONS = 200
 QUICK_SESSIONS = 40

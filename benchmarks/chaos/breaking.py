@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 import redis
 
 from benchmarks.chaos.conversations import Conversation
-from benchmarks.support.processes import Deployment, environment
-from memforest_core.embedded.servers import EmbeddedServers
-from memforest_core.messages import Queue
+from memforest_core.client.embedded.servers import EmbeddedServers
+from memforest_core.work.messages import Queue
+from tests.harness.processes import Deployment, environment
 
 LONGEST_DELAY_S = 2.0
 """A doubled message comes again after at most this long."""

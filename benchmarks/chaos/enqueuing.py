@@ -11,8 +11,8 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.support.processes import settings_from
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
+from tests.harness.processes import settings_from
 
 
 def main() -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from benchmarks.chaos.conversations import Conversation
 from benchmarks.chaos.outcome import Left, left, standing
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.processes import Deployment, deployment
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import make_template
-from memforest_core.client import MemForestClient
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
+from memforest_core.client.producer import MemForestClient
 from memforest_core.errors import StoreUnavailable
+from tests.harness.model_faults import Fault
+from tests.harness.processes import Deployment, deployment
+from tests.harness.servers import SessionServers
+from tests.harness.stack import make_template
 
 LATENCY_S = 0.2
 """Of the model, so that there is always something in flight to break."""

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.support.kill_points import Arena, arena
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import make_template
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
+from tests.harness.kill_points import Arena, arena
+from tests.harness.servers import SessionServers
+from tests.harness.stack import make_template
 
 A = TypeVar("A", bound=Arena)
 

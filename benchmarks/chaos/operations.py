@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from benchmarks.chaos.killing import place
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.kill_operations import REAL
-from benchmarks.support.kill_points import Arena, Calm, Outcome, Prepared, chosen
+from tests.harness.kill_operations import REAL
+from tests.harness.kill_points import Arena, Calm, Outcome, Prepared, chosen
 
 POINTS = 50
 PROCESSES = 2

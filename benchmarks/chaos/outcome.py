@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.support.processes import Deployment
-from memforest_core.accept.records import SessionProgress
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
 from memforest_core.errors import NotFound
+from memforest_core.ingest.accept.records import SessionProgress
+from tests.harness.processes import Deployment
 
 Candidate = tuple[str, str, int, int, str, tuple[int, ...]]
 """Owner, session, cell ordinal, item, sentence and turn ordinals: what does not depend on a forest's random id."""

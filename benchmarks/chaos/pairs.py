@@ -9,10 +9,10 @@ from collections import Counter
 
 from benchmarks.chaos.killing import place
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.kill_operations import BESIDE
-from benchmarks.support.kill_pairs import PAIRS, WRITTEN, Outcome, Pair, PairArena, drawn
-from benchmarks.support.kill_points import Prepared
-from benchmarks.support.kill_writers import WRITERS
+from tests.harness.kill_operations import BESIDE
+from tests.harness.kill_pairs import PAIRS, WRITTEN, Outcome, Pair, PairArena, drawn
+from tests.harness.kill_points import Prepared
+from tests.harness.kill_writers import WRITERS
 
 POINTS = 20
 PROCESSES = 2

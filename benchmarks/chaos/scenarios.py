@@ -14,10 +14,10 @@ import redis
 from benchmarks.chaos.breaking import CutOff, Doubler, kill_workers, restart_postgres, wipe_and_restart_broker
 from benchmarks.chaos.conversations import Conversation
 from benchmarks.chaos.ground import Scene
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.proxy import door
-from memforest_core.api import MemForest
-from memforest_core.messages import Queue
+from memforest_core.client.api import MemForest
+from memforest_core.work.messages import Queue
+from tests.harness.model_faults import Fault
+from tests.harness.proxy import door
 
 Details = dict[str, object]
 

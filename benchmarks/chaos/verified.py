@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.harness import say
-from benchmarks.support.processes import Deployment
-from memforest_core.bootstrap.service import open_services
-from memforest_core.verify.service import open_verification
+from memforest_core.client.services.service import open_services
+from memforest_core.lifecycle.verify.service import open_verification
+from tests.harness.processes import Deployment
 
 
 def violations(running: Deployment) -> int:

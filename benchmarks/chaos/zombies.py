@@ -9,7 +9,7 @@ from collections import Counter
 
 from benchmarks.chaos.killing import place
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.support.kill_zombies import STAGES, Calm, Outcome, ZombieArena, drawn
+from tests.harness.kill_zombies import STAGES, Calm, Outcome, ZombieArena, drawn
 
 POINTS = 20
 PROCESSES = 2

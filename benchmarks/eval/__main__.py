@@ -30,8 +30,8 @@ from benchmarks.eval.transform import transformed
 from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, PARTS, is_variant, recallings, variants
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.peers.systems import PeerAway
-from memforest_core.bootstrap.service import Services
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
+from memforest_core.client.services.service import Services
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.eval.dataset import Conversation, Dataset, Session, Turn, fingerprint
 from benchmarks.harness import say
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import Settings
 

@@ -17,8 +17,8 @@ from benchmarks.eval.searching import Order
 from benchmarks.harness import say
 from benchmarks.peers.sessions import Session
 from benchmarks.peers.systems import PeerAway, System, environment_of, mem0, mempalace
-from benchmarks.support.model_server import ModelServer
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
+from tests.harness.model_server import ModelServer
 
 Opened = Callable[[], AbstractContextManager[System]]
 """Starts a memory that knows nothing yet; all of it is gone when the context is left."""

@@ -26,8 +26,8 @@ from benchmarks.eval.records import Record, RecordFile
 from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
 from benchmarks.harness import say
-from memforest_core.bootstrap.service import Services, open_services
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
+from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.ids import TenantId
 from memforest_core.settings import OFFLINE, Settings
 

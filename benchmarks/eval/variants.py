@@ -12,7 +12,7 @@ from benchmarks.eval.dataset import Conversation, Question
 from benchmarks.eval.keeping import Kept
 from benchmarks.eval.kept_recall import gathering, kept_service
 from benchmarks.eval.parts import SETTINGS, Part, without
-from memforest_core.bootstrap.service import Services
+from memforest_core.client.services.service import Services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.recall.service import RecallService

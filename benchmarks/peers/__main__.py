@@ -15,7 +15,7 @@ from benchmarks.harness import Report, Row, parser, say
 from benchmarks.peers.measuring import SYSTEMS, K, in_peace, with_kill
 from benchmarks.peers.sessions import made, read
 from benchmarks.peers.systems import PeerAway, environment_of
-from benchmarks.support.provider_tokens import NAME
+from tests.harness.provider_tokens import NAME
 
 PACKAGES = {"mem0": "mem0ai", "hindsight": "hindsight-api-slim"}
 MEASURED = (

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.support.model_answers import default_answer, last_user_text, messages_of
 from memforest_core.domain.facts import Origin
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.answer import Item
-from memforest_core.extract.offline import propose
+from memforest_core.ingest.extract.answer import Item
+from memforest_core.ingest.extract.offline import propose
+from tests.harness.model_answers import default_answer, last_user_text, messages_of
 
 OWNER = "User"
 _TURN = re.compile(r"^(user|assistant): (.*)$", re.MULTILINE)

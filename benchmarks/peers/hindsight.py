@@ -17,7 +17,7 @@ import psycopg
 from benchmarks.peers.child import CALLERS
 from benchmarks.peers.sessions import Session
 from benchmarks.peers.systems import PeerAway, environment_of, last_line, until
-from benchmarks.support.processes import free_port
+from tests.harness.processes import free_port
 
 START_S = 300.0
 QUIET_S = 2.0

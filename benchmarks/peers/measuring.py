@@ -19,10 +19,10 @@ from benchmarks.peers import answers
 from benchmarks.peers.hindsight import Hindsight
 from benchmarks.peers.sessions import Session, made
 from benchmarks.peers.systems import System, mem0, memforest, until
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.provider_tokens import count_tokens
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
+from tests.harness.model_answers import messages_of
+from tests.harness.model_server import ModelServer
+from tests.harness.provider_tokens import count_tokens
 
 K = 10
 """Pieces of a recall that are looked at."""

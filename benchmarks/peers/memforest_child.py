@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from benchmarks.peers.child import obey
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import load_settings
 

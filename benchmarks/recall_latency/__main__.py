@@ -30,10 +30,10 @@ from benchmarks.recall_latency.world import DIMENSION, TENANT
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
+from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
+from memforest_core.lifecycle.verify.service import Verification
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings, RefreshSettings
-from memforest_core.verify.rows.snapshots import VerifyStore
-from memforest_core.verify.service import Verification
 
 SIZES = (1_000, 10_000, 100_000)
 FORESTS = 1_000

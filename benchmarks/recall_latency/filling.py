@@ -18,7 +18,6 @@ from benchmarks.recall_latency.copies import Copies
 from benchmarks.recall_latency.scopes import Child, Scope
 from benchmarks.recall_latency.word_tokens import token_vectors
 from benchmarks.recall_latency.world import TENANT, Said, StoredVectors, World, sessions, unit
-from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.cells import CellCut, Cutting, cut_cells, turn_starts
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.facts import Fact
@@ -40,15 +39,16 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
+from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.placing import fact_span
+from memforest_core.ingest.reduce.routing.entities import entity_scopes
+from memforest_core.ingest.refresh.records import SummarySource
+from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL, input_hash
 from memforest_core.memtree import Diff, Key, Node, build
 from memforest_core.memtree.paths import order
 from memforest_core.models.calls import Vectors
 from memforest_core.models.token_vectors import to_bytes as tokens_to_bytes
-from memforest_core.reduce.identity import identify
-from memforest_core.reduce.placing import fact_span
-from memforest_core.reduce.routing.entities import entity_scopes
-from memforest_core.refresh.records import SummarySource
-from memforest_core.refresh.summarizer import OFFLINE_MODEL, input_hash
 from memforest_core.settings import ReduceSettings, RefreshSettings, TreeSettings
 from memforest_core.store.statements import to_document
 from memforest_core.store.trees import LOWEST

@@ -15,7 +15,7 @@ from benchmarks.scale.filled import Place
 from benchmarks.scale.forests import many_forests, one_forest
 from benchmarks.scale.measuring import Costs, grown, rows
 from benchmarks.scale.workers import CONCURRENCY, LATENCY_S, throughput
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
 
 WRITER = "one_writer"
 SCENARIOS: dict[str, tuple[Callable[[Place, int, int], Costs], int]] = {

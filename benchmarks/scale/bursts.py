@@ -6,7 +6,7 @@ from benchmarks.chaos.conversations import conversations
 from benchmarks.lives import TURNS, period
 from benchmarks.scale.filled import Place
 from benchmarks.scale.measuring import Costs, Meter
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.work.jobs import WorkKind
 

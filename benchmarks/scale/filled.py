@@ -16,12 +16,12 @@ from benchmarks.harness import SETUP_TIMEOUT_MS, Database, say
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, StoredVectors, World
 from benchmarks.scale.measuring import Meter
-from benchmarks.support.hashed_words import HashedWords
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import copy_index, database, empty_index, opened
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.settings import DatabaseSettings, load_settings
 from memforest_core.store.engine import open_engine
+from tests.harness.hashed_words import HashedWords
+from tests.harness.servers import SessionServers
+from tests.harness.stack import copy_index, database, empty_index, opened
 
 QUESTIONS = 200
 """Drawn of all forests together."""

@@ -8,7 +8,7 @@ from benchmarks.lives import period
 from benchmarks.recall_latency.__main__ import FOREST_FACTS
 from benchmarks.scale.filled import ACTOR, Asked, Place
 from benchmarks.scale.measuring import Costs, Meter
-from memforest_core.verify.service import open_verification
+from memforest_core.lifecycle.verify.service import open_verification
 
 DAY_SESSIONS = 5
 """What a day brings: 100 turns."""

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from benchmarks.harness import Row, say
-from benchmarks.support.stack import Stack
 from benchmarks.write_path import counting
+from tests.harness.stack import Stack
 
 LOOK_S = 0.02
 PROBE = 10

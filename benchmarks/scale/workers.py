@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from benchmarks.chaos.conversations import conversations
 from benchmarks.chaos.ground import Ground, Scene
 from benchmarks.harness import Row, say
-from benchmarks.support.processes import CLI, Deployment
 from benchmarks.write_path import looking, reading
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
-from memforest_core.messages import Queue
 from memforest_core.work.broker import ENOUGH, CeleryWakeUps
+from memforest_core.work.messages import Queue
+from tests.harness.processes import CLI, Deployment
 
 PROCESSES = (1, 2, 4)
 CONCURRENCY = 8

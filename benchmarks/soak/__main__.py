@@ -21,11 +21,11 @@ from benchmarks.soak.acting import Chooser
 from benchmarks.soak.driving import Caller, Driver, Killer, Seen, log_of, together, watched
 from benchmarks.soak.ending import at_rest, look
 from benchmarks.soak.known import Known
-from benchmarks.support.processes import deployment
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import make_template
-from memforest_core.cli.logs import configure_logs
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.cli.toolkit.logs import configure_logs
+from memforest_core.client.embedded.servers import EmbeddedServers
+from tests.harness.processes import deployment
+from tests.harness.servers import SessionServers
+from tests.harness.stack import make_template
 
 MEASURED = (
     "callers (processes) ingest, append, remember, recall, read windows, digests, profiles and contexts, forget"

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.soak.known import WORD
-from memforest_core.api import MemForest
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
+from memforest_core.client.api import MemForest
+from memforest_core.client.handles import Operation
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import MemForestError, QuotaExceeded, RetryableError
-from memforest_core.handles import Operation
 from memforest_core.work.waiting import WaitTimeout
 
 ACTOR = "soak"

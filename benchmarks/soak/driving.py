@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from benchmarks.chaos.breaking import meanwhile
 from benchmarks.soak.acting import Action, Chooser, Reply
 from benchmarks.soak.known import Known
-from benchmarks.support.processes import Deployment, environment
+from tests.harness.processes import Deployment, environment
 
 TRIES_S = 240.0
 """A call that fails is made again for so long; then it is given up, and that is a finding."""

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from benchmarks.chaos.outcome import left, standing
 from benchmarks.soak.driving import Seen
 from benchmarks.soak.known import WORD, Fate, Known
-from benchmarks.support.processes import Deployment
-from memforest_core.api import MemForest
-from memforest_core.bootstrap.service import open_services
+from memforest_core.client.api import MemForest
+from memforest_core.client.embedded.servers import EmbeddedServers
+from memforest_core.client.services.service import open_services
 from memforest_core.domain.indexed import bm25_weights, count_terms
-from memforest_core.embedded.servers import EmbeddedServers
 from memforest_core.errors import NotFound
-from memforest_core.verify.service import open_verification
+from memforest_core.lifecycle.verify.service import open_verification
+from tests.harness.processes import Deployment
 
 REST_S = 300.0
 PAGE = 256

@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    """Run the command line; see ``memforest_core.cli.output`` for exit codes."""
+    """Run the command line; see ``memforest_core.cli.toolkit.output`` for exit codes."""
     from memforest_core.cli.own_process import set_up_process
 
     set_up_process()

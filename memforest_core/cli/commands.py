@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from memforest_core.cli.output import Exit, Terminated, report, report_message
+from memforest_core.cli.toolkit.output import Exit, Terminated, report, report_message
 from memforest_core.errors import MemForestError
 
 _JSON = "memforest.json"

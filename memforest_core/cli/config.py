@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import console, print_json, printable
+from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.output import console, print_json, printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_header, print_report, state_line
-from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import Exit, print_json
 from memforest_core.cli.page import ServedPage, served_page
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.output import Exit, print_json
 
 if TYPE_CHECKING:
-    from memforest_core.api import MemForest
+    from memforest_core.cli.demo_data import DemoQuestion
     from memforest_core.cli.demo_progress import StageProgress
-    from memforest_core.demo import DemoQuestion
+    from memforest_core.client.api import MemForest
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import RecallResult
 
@@ -99,8 +99,8 @@ def _directory(data: Path | None, keep: bool) -> Iterator[Path]:
 
 
 def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s: float, timeout_s: float) -> DemoReport:
+    from memforest_core.cli.demo_data import load_conversation, load_questions
     from memforest_core.cli.demo_progress import Milestones, follow
-    from memforest_core.demo import load_conversation, load_questions
 
     started = time.perf_counter()
     sessions = load_conversation()
@@ -133,7 +133,7 @@ def _asked(memory: MemForest, owner: str, question: DemoQuestion) -> Answer:
 
 def _differences(memory: MemForest, owner: str) -> tuple[str, ...]:
     """The lines of all states and of the owner's profile that are not the expected ones."""
-    from memforest_core.demo import load_expected
+    from memforest_core.cli.demo_data import load_expected
 
     states = memory.timeline(owner, entity="*", limit=1_000).states
     profile = [sentence.text for sentence in memory.profile(owner).sentences if sentence.fact_ids]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from memforest_core.cli.output import console, printable
+from memforest_core.cli.toolkit.output import console, printable
 from memforest_core.errors import ModelRejected
 from memforest_core.work.rows.pace import NEEDS_A_PERSON
 from memforest_core.work.waiting import WaitTimeout, polled, waited
@@ -18,7 +18,7 @@ from memforest_core.work.waiting import WaitTimeout, polled, waited
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from memforest_core.api import MemForest
+    from memforest_core.client.api import MemForest
     from memforest_core.observe.records import Totals, Trouble
 
 POLL_S = 0.05

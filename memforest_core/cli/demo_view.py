@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memforest_core.cli.output import console, pairs_table, plain, plain_table, printable, shortened
+from memforest_core.cli.toolkit.output import console, pairs_table, plain, plain_table, printable, shortened
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.recall.cli.evidence import evidence_text
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from memforest_core.cli.demo_data import DemoQuestion
     from memforest_core.cli.page import ServedPage
-    from memforest_core.demo import DemoQuestion
     from memforest_core.domain.evidence import RecallResult
     from memforest_core.observe.records import ModelCalls, Totals
     from memforest_core.recall.timeline.states import TimelineState
@@ -106,7 +106,7 @@ def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
             "memforest demo --data demo-data                # the same, kept: ask it yourself",
             "memforest ingest chats.jsonl --data my-data    # your own conversations, then: memforest recall ...",
         ]
-    from memforest_core.demo import load_conversation
+    from memforest_core.cli.demo_data import load_conversation
 
     owner, place = load_conversation()[0].owner, shlex.quote(str(report.data))
     return [

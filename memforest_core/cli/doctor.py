@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import quiet_logs
-from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import Exit, console, print_json, printable
+from memforest_core.cli.toolkit.opening import quiet_logs
+from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from memforest_core.bootstrap.checkup import Check
+    from memforest_core.client.services.checkup import Check
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -48,14 +48,14 @@ def doctor(
 
 
 def _checks(call: bool, data: Path | None) -> list[Check]:
-    from memforest_core.bootstrap.checkup import Check, State, checkup, stopped_index
+    from memforest_core.client.services.checkup import Check, State, checkup, stopped_index
     from memforest_core.settings import load_settings
 
     quiet_logs()
     try:
         if data is None:
             return list(checkup(load_settings(), call=call))
-        from memforest_core.embedded.directory import running_node
+        from memforest_core.client.embedded.directory import running_node
 
         published = running_node(data)
         if published is None:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memforest_core.cli.output import report_progress
+from memforest_core.cli.toolkit.output import report_progress
 from memforest_core.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from memforest_core.api import MemForest
+    from memforest_core.client.api import MemForest
 
 HOST = "127.0.0.1"
 KEY_FILE = "key"
@@ -43,7 +43,7 @@ def served_page(memory: MemForest, directory: Path, *, wanted: bool = True) -> I
     if not wanted:
         yield None
         return
-    from memforest_core.http.serving import HttpServer, listen
+    from memforest_core.service.http.serving import HttpServer, listen
 
     try:
         listening = listen(HOST, memory.settings.server.port)
@@ -62,7 +62,7 @@ def served_page(memory: MemForest, directory: Path, *, wanted: bool = True) -> I
 def local_key(memory: MemForest, directory: Path) -> Path:
     """The file in a data directory with a key that may do everything, for its user alone; made once, and again when
     that key was revoked. Raises StoreUnavailable."""
-    from memforest_core.keys.service import Callers, Keys
+    from memforest_core.service.keys.service import Callers, Keys
 
     file, engine = directory / KEY_FILE, memory.services.engine
     known = file.read_text().strip() if file.exists() else ""

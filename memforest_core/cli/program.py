@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from memforest_core import __version__
-from memforest_core.accept import cli as ingest
-from memforest_core.backup import cli as backup
-from memforest_core.calendar import cli as calendar
+from memforest_core.assistant.calendar import cli as calendar
+from memforest_core.assistant.context import cli as context
+from memforest_core.assistant.conversation_window import cli as window
+from memforest_core.assistant.profile import cli as profile
+from memforest_core.assistant.topics import cli as topics
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
@@ -19,28 +21,26 @@ from memforest_core.cli.doctor import doctor
 from memforest_core.cli.flower import flower
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
-from memforest_core.context import cli as context
 from memforest_core.domain.operations import FOLDERS
-from memforest_core.http import cli as http
 from memforest_core.index import cli as index
-from memforest_core.keys import cli as keys
-from memforest_core.mcp import cli as mcp
+from memforest_core.ingest.accept import cli as ingest
+from memforest_core.lifecycle.backup import cli as backup
+from memforest_core.lifecycle.verify import cli as verify
 from memforest_core.observe.cli.calls import calls
 from memforest_core.observe.cli.cost import cost
 from memforest_core.observe.cli.metrics import metrics
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top
 from memforest_core.observe.cli.tree import tree
-from memforest_core.profile import cli as profile
-from memforest_core.reading import cli as reading
+from memforest_core.observe.reading import cli as reading
+from memforest_core.observe.webhooks import cli as webhooks
 from memforest_core.recall.calibration.cli import calibrate
 from memforest_core.recall.cli.recall import answer, recall
 from memforest_core.recall.timeline.cli import timeline
+from memforest_core.service.http import cli as http
+from memforest_core.service.keys import cli as keys
+from memforest_core.service.mcp import cli as mcp
 from memforest_core.store.cli import db, tenants
-from memforest_core.topics import cli as topics
-from memforest_core.verify import cli as verify
-from memforest_core.webhooks import cli as webhooks
-from memforest_core.window import cli as window
 from memforest_core.work.cli import audit, dead
 
 app = typer.Typer(
@@ -70,7 +70,7 @@ topics.register(app)
 profile.register(app)
 context.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):
-    import_module(f"memforest_core.{folder}.cli").register(app)
+    import_module(f"memforest_core.lifecycle.{folder}.cli").register(app)
 audit.register(app)
 _add(doctor)
 for module in (http, mcp, keys, webhooks, dead, verify, backup, tenants, index):

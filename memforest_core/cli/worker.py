@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import Exit, exit_code, print_json
+from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.output import Exit, exit_code, print_json
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.settings import OFFLINE
 
@@ -39,7 +39,7 @@ def worker(
     """
     import logging
 
-    from memforest_core.cli.logs import configure_logs
+    from memforest_core.cli.toolkit.logs import configure_logs
     from memforest_core.settings import load_settings
     from memforest_workers.supervisor import Supervisor
     from memforest_workers.worker import STOP_DEADLINE_S, checked_queues
@@ -93,7 +93,7 @@ def _import_what_children_need(settings: Settings) -> None:
     """Libraries only: nothing that a fork would share, such as a connection or a thread."""
     from importlib import import_module
 
-    modules = ["memforest_workers.worker", "memforest_core.bootstrap.service", "celery.worker.worker"]
+    modules = ["memforest_workers.worker", "memforest_core.client.services.service", "celery.worker.worker"]
     modules += ["memforest_core.index.qdrant.server", "memforest_core.models.embedders.minilm"]
     for module in modules:
         import_module(module)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import Exit, console, pairs_table, plain, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
 from memforest_core.work.states import WorkState
 
 if TYPE_CHECKING:

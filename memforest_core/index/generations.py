@@ -11,15 +11,15 @@ from uuid import UUID, uuid4, uuid5
 
 import structlog
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import IndexUnavailable
-from memforest_core.forks import renewed_in_child
 from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.messages import Queue
+from memforest_core.work.messages import Queue
 from memforest_core.work.records import TaskId
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.wakeups import WakeUps

@@ -14,8 +14,8 @@ from memforest_core.index.generations import parse_generation
 from memforest_core.index.parity import Sweep
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
-from memforest_core.messages import Queue
 from memforest_core.store.owners import known
+from memforest_core.work.messages import Queue
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.wakeups import WakeUps

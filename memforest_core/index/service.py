@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
-from memforest_core.forks import renewed_in_child
 from memforest_core.index.contents import point_of, texts_of
 from memforest_core.index.records import LEASE_S, PointLease, StalePoint
 from memforest_core.index.rows import IndexStore

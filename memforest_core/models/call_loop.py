@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from memforest_core.forks import renewed_in_child
+from memforest_core.domain.forks import renewed_in_child
 
 log = logging.getLogger(__name__)
 

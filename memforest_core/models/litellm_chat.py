@@ -8,8 +8,8 @@ from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
-from memforest_core.forks import renewed_in_child
 from memforest_core.models.accounting import record_of
 from memforest_core.models.answer_limits import BASE_BYTES, TOKEN_BYTES, limited
 from memforest_core.models.call_loop import call_loop

@@ -7,7 +7,7 @@ import time
 from functools import partial
 from typing import Any
 
-from memforest_core.forks import renewed_in_child
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.models.answer_limits import BASE_BYTES, ROW_BYTES, limited
 from memforest_core.models.call_loop import Finished, call_loop
 from memforest_core.models.litellm_failures import Target, missing_key

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from memforest_core.forks import abandon, in_child
+from memforest_core.domain.forks import abandon, in_child
 from memforest_core.models.answer_limits import bounded
 
 _KEYLESS = "none"

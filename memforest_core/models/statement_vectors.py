@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from memforest_core.domain.facts import Statement
-from memforest_core.forks import renewed_in_child
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.models.calls import Embedded, Embedder, Vectors
 
 LABEL_WEIGHT = 0.4

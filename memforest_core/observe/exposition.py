@@ -18,14 +18,14 @@ from prometheus_client import make_wsgi_app
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, MemForestError
-from memforest_core.forks import renewed_in_child
-from memforest_core.messages import Queue
 from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, PrometheusTelemetry
 from memforest_core.observe.records import KINDS, QueueDepth, WorkerBeat
 from memforest_core.observe.rows import ObserveStore
 from memforest_core.settings import Settings
+from memforest_core.work.messages import Queue
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

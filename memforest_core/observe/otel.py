@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import Span, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError
-from memforest_core.forks import renewed_in_child
 
 log = structlog.get_logger(__name__)
 

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.forks import renewed_in_child
-from memforest_core.messages import Queue
 from memforest_core.models.calls import CallRecord
+from memforest_core.work.messages import Queue
 from memforest_core.work.telemetry import SILENT, Tracer
 
 MAX_TENANTS = 200

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.messages import Queue
+from memforest_core.work.messages import Queue
 
 
 @dataclass(frozen=True, slots=True)

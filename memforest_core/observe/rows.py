@@ -10,13 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
-from memforest_core.accept.rows.accepting import AcceptRows
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidSettings
-from memforest_core.extract.offline.languages import is_english
-from memforest_core.messages import Queue
+from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.extract.offline.languages import is_english
 from memforest_core.observe.records import (
     KINDS,
     CallFilter,
@@ -37,6 +36,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
 from memforest_core.store.owners import forest_id, visible
 from memforest_core.store.schema import current_revision
+from memforest_core.work.messages import Queue
 from memforest_core.work.rows.pace import explained
 
 _OLDEST = "SELECT coalesce(max(oldest_s), 0) FROM memforest.backlog() WHERE state = 'ready' AND kind IN ({kinds})"

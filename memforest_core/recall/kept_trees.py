@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.forks import renewed_in_child
 from memforest_core.recall.records import Below
 
 KEPT_CHILDREN = 200_000

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memforest_core.domain.evidence import Mode
-from memforest_core.forks import renewed_in_child
+from memforest_core.domain.forks import renewed_in_child
 
 FIRST_GUESS_MS: Mapping[Mode, float] = {
     Mode.FLAT: 50.0,

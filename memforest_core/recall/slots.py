@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memforest_core.forks import renewed_in_child
+from memforest_core.domain.forks import renewed_in_child
 
 PATIENCE_S = 5.0
 """Who has waited so long goes on without a slot: a store that hangs delays what others ask for by no more."""

@@ -17,13 +17,13 @@ import structlog
 
 from memforest_core.domain.conditions import Test
 from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, day_label
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scoring import Item, Voted
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_timestamp
 from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
-from memforest_core.forks import renewed_in_child
 from memforest_core.index.external import External, SourceHit, SourceMismatch
 from memforest_core.index.vector_index import DenseVector
 from memforest_core.recall.items import ALWAYS, Bounds, touches

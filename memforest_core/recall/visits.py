@@ -11,9 +11,9 @@ from uuid import UUID
 import structlog
 
 from memforest_core.domain.evidence import Evidence
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.forks import renewed_in_child
 from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited
 from memforest_core.recall.rows.visits import VisitStore
 

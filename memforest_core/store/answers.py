@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.abc import PQGen
 
-from memforest_core.deadlines import seconds_left
+from memforest_core.store.deadlines import seconds_left
 
 RV = TypeVar("RV")
 

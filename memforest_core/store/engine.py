@@ -16,12 +16,12 @@ from sqlalchemy import Connection as Connection
 from sqlalchemy import Engine as Engine
 from sqlalchemy import event, exc
 
-from memforest_core.deadlines import is_patient, seconds_left
+from memforest_core.domain.forks import abandon, in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
-from memforest_core.forks import abandon, in_child
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.answers import Answering, NoAnswer
+from memforest_core.store.deadlines import is_patient, seconds_left
 from memforest_core.store.lists import PlainLists
 from memforest_core.store.refusals import OWNER, SERVICE, refusal
 

@@ -12,10 +12,10 @@ from kombu.exceptions import OperationalError
 from kombu.messaging import Producer
 from redis.exceptions import RedisError
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.forks import renewed_in_child
-from memforest_core.messages import TASK_NAMES, Queue
 from memforest_core.settings import BrokerSettings
+from memforest_core.work.messages import TASK_NAMES, Queue
 
 log = structlog.get_logger(__name__)
 

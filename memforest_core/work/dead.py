@@ -9,9 +9,9 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.messages import Queue
 from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
+from memforest_core.work.messages import Queue
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
 from memforest_core.work.wakeups import WakeUps

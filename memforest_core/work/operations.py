@@ -13,11 +13,11 @@ from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, 
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.messages import Queue
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.cancelling import check_cancellable
 from memforest_core.work.jobs import Lane, WorkError
+from memforest_core.work.messages import Queue
 from memforest_core.work.records import DRY_RUN, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.states import WorkState

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.messages import Queue
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.messages import Queue
 from memforest_core.work.rows.jobs import JobRows, JobStore
 from memforest_core.work.wakeups import WakeUps
 

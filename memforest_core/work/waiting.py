@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from memforest_core.deadlines import within
 from memforest_core.errors import PermanentError, RetryableError
+from memforest_core.store.deadlines import within
 from memforest_core.work.jobs import WorkError
 
 P = ParamSpec("P")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.support.servers import SessionServers, session_servers
-from benchmarks.support.stack import make_template
+from tests.harness.servers import SessionServers, session_servers
+from tests.harness.stack import make_template
 
 
 @pytest.fixture(scope="session")

@@ -19,16 +19,16 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from benchmarks.support.processes import IndexServer, environment, settings_from
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at, stack
-from memforest_core.api import MemForest
 from memforest_core.cli.program import app
+from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidSettings
+from memforest_core.lifecycle.transfer.rebuild.records import Options
 from memforest_core.store.schema import head_revision
-from memforest_core.transfer.rebuild.records import Options
-from tests.support.next_version import become_next_version
+from tests.harness.next_version import become_next_version
+from tests.harness.processes import IndexServer, environment, settings_from
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, admin, at, stack
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 TIMEOUT_S = 150.0

@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from benchmarks.refresh import longest_chain
-from benchmarks.support.processes import environment
 from memforest_core.domain.ids import NodeId
+from tests.harness.processes import environment
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from benchmarks.eval.dataset import Conversation
 from benchmarks.eval.locomo import load
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.evidence import Evidence
-from tests.support.close import Close
+from tests.harness.close import Close
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "eval" / "data" / "own.json"
 QUESTIONS = 50

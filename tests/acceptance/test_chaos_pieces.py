@@ -24,15 +24,15 @@ from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.chaos.outcome import Candidate, Difference, Facts, difference, is_ready
 from benchmarks.chaos.scenarios import SCENARIOS, UNRELIABLE
 from benchmarks.fairness import Busy, Waited, row
-from benchmarks.support.processes import IndexServer
-from benchmarks.support.servers import SessionServers
-from memforest_core.accept.records import SessionProgress, Stage
 from memforest_core.domain.ids import SessionId, TenantId
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.offline import propose
+from memforest_core.ingest.accept.records import SessionProgress, Stage
+from memforest_core.ingest.extract.offline import propose
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.broker import CeleryWakeUps
+from tests.harness.processes import IndexServer
+from tests.harness.servers import SessionServers
 
 ROOT = Path(__file__).parents[2]
 

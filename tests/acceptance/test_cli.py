@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.support.processes import deployment, environment
-from benchmarks.support.servers import SessionServers
-from memforest_core.demo import load_conversation, load_questions
+from memforest_core.cli.demo_data import load_conversation, load_questions
+from tests.harness.processes import deployment, environment
+from tests.harness.servers import SessionServers
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 DEMO_LIMIT_S = 90.0
@@ -203,7 +203,7 @@ def test_the_demo_fails_and_names_what_is_not_as_expected(remembered: Remembered
         "Bob is allergic to shellfish.": "Bob is allergic to nuts.",
     }
     broken = f"""
-import memforest_core.demo as demo
+import memforest_core.cli.demo_data as demo
 from memforest_core.cli import main
 expected = demo.load_expected()
 for right, wrong in {wrong!r}.items():

@@ -22,10 +22,10 @@ from benchmarks.eval.records import RECORDS, RESULT, WrongRun, read_records
 from benchmarks.eval.running import Run
 from benchmarks.eval.tables import Verdict, read
 from benchmarks.eval.variants import recallings, variants
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.processes import environment
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import load_settings
+from tests.harness.model_server import ModelServer
+from tests.harness.processes import environment
 
 ROOT = Path(__file__).parents[2]
 METHODS = [

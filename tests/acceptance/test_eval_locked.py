@@ -15,7 +15,7 @@ from benchmarks.eval import lives
 from benchmarks.eval.dataset import limited
 from benchmarks.eval.records import read_records
 from benchmarks.eval.report import main as report
-from benchmarks.support.processes import environment
+from tests.harness.processes import environment
 
 ROOT = Path(__file__).parents[2]
 METHODS = ["bm25_turns", "convex_turns", "memforest"]

@@ -17,11 +17,11 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.processes import Deployment, deployment, environment, free_port
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import admin, at
 from memforest_core.store.schema import head_revision
+from tests.harness.processes import Deployment, deployment, environment, free_port
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import admin, at
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 CELERY = [sys.executable, "-m", "celery", "-A", "memforest_workers"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import queue
 import re
 import select
 import signal
@@ -26,11 +25,11 @@ from typing import Any
 import psutil
 import pytest
 
-from benchmarks.support.processes import environment, settings_from
-from memforest_core.client import MemForestClient
-from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.client.producer import MemForestClient
+from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.app import ROWS
-from tests.support.chromium import Chromium, Page
+from tests.harness.chromium import Chromium, Page
+from tests.harness.processes import environment, settings_from
 
 UP = [sys.executable, "-m", "memforest_core.cli", "up"]
 READY_S = 60.0
@@ -296,18 +295,15 @@ def test_a_page_that_ends_is_said_once_and_the_node_goes_on(tmp_path: Path) -> N
         node.flower.kill()
         with node.client() as client:
             client.enqueue(OWNER, "s-1", [{"role": "user", "content": SAID[0]}]).wait("facts")
-        # Two lines may come at once: a select after the first readline would wait for what is read already.
-        lines: queue.Queue[str] = queue.Queue()
-        stderr = node.process.stderr
-        assert stderr is not None
-        threading.Thread(target=lambda: [lines.put(line) for line in stderr], daemon=True).start()
-        assert lines.get(timeout=FOLLOWS_S).startswith("memforest: Working with chat offline")
-        assert lines.get(timeout=FOLLOWS_S) == (
-            f"Flower ended (exit -9), see {tmp_path}/data/logs/flower.log. The node goes on.\n"
-        )
+        assert node.process.stderr is not None
+        assert node.process.stderr.readline().startswith("memforest: Working with chat offline")
+        ready, _, _ = select.select([node.process.stderr], [], [], FOLLOWS_S)
+        assert ready, "nothing was said"
         node.process.send_signal(signal.SIGTERM)
         assert node.process.wait(STOP_S) == 0
-        assert lines.empty()
+        assert node.process.stderr.read() == (
+            f"Flower ended (exit -9), see {tmp_path}/data/logs/flower.log. The node goes on.\n"
+        )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

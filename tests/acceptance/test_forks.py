@@ -16,9 +16,9 @@ import httpx
 import pytest
 from celery import Celery
 
-from benchmarks.support.processes import Deployment, deployment, environment, free_port
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
+from tests.harness.processes import Deployment, deployment, environment, free_port
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
 
 CHILDREN = 3
 ROUNDS = 10

@@ -9,7 +9,7 @@ import psutil
 
 STARTS = """
 import subprocess, sys, time
-from benchmarks.support.guard import Guard
+from tests.harness.guard import Guard
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 Guard().watch(child.pid)
 print(child.pid, flush=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.kill_beside import Told
-from benchmarks.support.kill_pairs import (
+from tests.harness.kill_beside import Told
+from tests.harness.kill_pairs import (
     ASKERS,
     KINDS,
     PAIRS,
@@ -21,9 +21,9 @@ from benchmarks.support.kill_pairs import (
     drawn,
     unended,
 )
-from benchmarks.support.kill_points import Prepared, arena
-from benchmarks.support.kill_writers import extra_turn, wrong_turns
-from benchmarks.support.servers import SessionServers
+from tests.harness.kill_points import Prepared, arena
+from tests.harness.kill_writers import extra_turn, wrong_turns
+from tests.harness.servers import SessionServers
 
 SEED = 9
 DANGEROUS: tuple[Pair, ...] = (

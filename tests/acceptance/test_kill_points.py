@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from benchmarks.support.end_state import differences
-from benchmarks.support.kill_operations import REAL, TOYS
-from benchmarks.support.kill_points import Arena, Calm, Prepared, arena, chosen
-from benchmarks.support.kill_tape import COMMITTED
-from benchmarks.support.servers import SessionServers
+from tests.harness.end_state import differences
+from tests.harness.kill_operations import REAL, TOYS
+from tests.harness.kill_points import Arena, Calm, Prepared, arena, chosen
+from tests.harness.kill_tape import COMMITTED
+from tests.harness.servers import SessionServers
 
 POINTS = 1
 """Of each operation here; ``make kills`` takes fifty."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.kill_beside import IDLE
-from benchmarks.support.kill_points import Prepared, arena
-from benchmarks.support.kill_zombies import MEANWHILE, STAGES, Calm, ZombieArena, drawn
-from benchmarks.support.servers import SessionServers
+from tests.harness.kill_beside import IDLE
+from tests.harness.kill_points import Prepared, arena
+from tests.harness.kill_zombies import MEANWHILE, STAGES, Calm, ZombieArena, drawn
+from tests.harness.servers import SessionServers
 
 SEED = 3
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from memforest_core import AsyncMemForest, MemForest
-from memforest_core.artifact import MemForest as ArtifactMemForest
-from memforest_core.artifact import load_default_config
-from memforest_core.demo import load_conversation, load_questions
-from memforest_core.embedded.directory import DataDirectoryInUse, UsedAfterFork
+from memforest_core.cli.demo_data import load_conversation, load_questions
+from memforest_core.client.artifact import MemForest as ArtifactMemForest
+from memforest_core.client.artifact import load_default_config
+from memforest_core.client.embedded.directory import DataDirectoryInUse, UsedAfterFork
 from memforest_core.settings import load_settings
 
 MOVES = [

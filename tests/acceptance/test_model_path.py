@@ -10,15 +10,15 @@ import httpx
 import pytest
 
 from benchmarks.extract_windows import SLOTS, WINDOW_TURNS, WINDOWS, turns
-from benchmarks.support.processes import serving
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.settings import load_settings
+from tests.harness.processes import serving
 
 
 @contextmanager
 def memory_with_model(directory: Path, *arguments: str) -> Iterator[tuple[MemForest, str]]:
     """An embedded node whose extraction calls a model server in a process of its own, and that server's address."""
-    with serving("benchmarks.support.model_server", "--port", "0", *arguments) as url:
+    with serving("tests.harness.model_server", "--port", "0", *arguments) as url:
         settings = load_settings(
             llm={"extract": {"model": "openai/test-model", "api_base": url, "api_key": "test", "concurrency": SLOTS}},
             accept={"window_turns": WINDOW_TURNS},

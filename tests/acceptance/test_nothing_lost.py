@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from benchmarks.support.processes import Deployment, deployment
-from benchmarks.support.servers import SessionServers
+from tests.harness.processes import Deployment, deployment
+from tests.harness.servers import SessionServers
 
 SESSIONS = 12
 KILLED = 4

@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.support.processes import Deployment, deployment, environment
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
+from tests.harness.processes import Deployment, deployment, environment
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
 
 
 def until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.processes import Deployment, deployment, environment, free_port
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from memforest_core.messages import Queue
+from memforest_core.work.messages import Queue
 from memforest_workers.worker import STOP_DEADLINE_S
 from tests.acceptance.test_first_deployment import answered, run, until
+from tests.harness.processes import Deployment, deployment, environment, free_port
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "deploy/systemd"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.transitions import CHANGES, TRANSITIONS, Asked, ask, people, store
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 
 
 @pytest.fixture(scope="module")

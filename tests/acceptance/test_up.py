@@ -15,11 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.support.processes import environment
-from benchmarks.support.sayings import said
 from memforest_core import MemForest
-from memforest_core.embedded import process
+from memforest_core.client.embedded import process
 from memforest_core.settings import load_settings
+from tests.harness.processes import environment
+from tests.harness.sayings import said
 
 READY_S = 120.0
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.support.processes import deployment, free_port
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
+from tests.harness.processes import deployment, free_port
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
 from tests.integration.test_tracing import collecting
 
 PLANTED = "kumquat"

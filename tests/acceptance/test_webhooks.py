@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.support.processes import deployment
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from tests.support.receiver import receiver
+from tests.harness.processes import deployment
+from tests.harness.receiver import receiver
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
 
 PATIENCE_S = 60.0
 

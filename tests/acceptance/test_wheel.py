@@ -18,12 +18,12 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.processes import environment, serving, settings_from
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import admin, database_settings
-from memforest_core.accept.records import Stage
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
+from memforest_core.ingest.accept.records import Stage
 from memforest_core.store.schema import head_revision
+from tests.harness.processes import environment, serving, settings_from
+from tests.harness.servers import SessionServers
+from tests.harness.stack import admin, database_settings
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("memforest_core", "memforest_workers", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
@@ -147,7 +147,7 @@ def test_a_worker_starts_from_the_wheel(installation: Installation, servers: Ses
     assert address.migration_url is not None
     owner = sa.create_engine(address.migration_url.get_secret_value())
     try:
-        with serving("benchmarks.support.qdrant_http", "--path", str(tmp_path / "qdrant"), "--port", "0") as port:
+        with serving("tests.harness.qdrant_http", "--path", str(tmp_path / "qdrant"), "--port", "0") as port:
             variables = {
                 "MEMFOREST_DATABASE__URL": address.url.get_secret_value(),
                 "MEMFOREST_DATABASE__MIGRATION_URL": address.migration_url.get_secret_value(),

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.servers import SessionServers, session_servers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by, make_template, stack
 from memforest_core.models.calls import Embedder
 from memforest_core.models.opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
+from tests.harness.servers import SessionServers, session_servers
+from tests.harness.stack import Grown, Stack, cloned, grown_by, make_template, stack
 
 
 @pytest.fixture(scope="session")

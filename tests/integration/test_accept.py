@@ -14,16 +14,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.orm import Session as OrmSession
 
-from benchmarks.support.proxy import door
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at, database, stack
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.turns import MAX_METADATA_DEPTH
 from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError, SessionConflict, StoreUnavailable
-from memforest_core.extract.rows import ExtractRows
+from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work import broker as wakeups
+from tests.harness.proxy import door
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, admin, at, database, stack
 
 LONG_AGO = "UPDATE memforest.cell SET available_at = clock_timestamp() WHERE state = 'held'"
 CELLS = """SELECT ordinal, window_ordinal, first_turn, last_turn, text, state, xmin::text AS version

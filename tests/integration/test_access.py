@@ -14,12 +14,9 @@ import typer
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at, database, settings_for
-from memforest_core.api import MemForest
-from memforest_core.bootstrap.service import open_services
-from memforest_core.client import MemForestClient
+from memforest_core.client.api import MemForest
+from memforest_core.client.producer import MemForestClient
+from memforest_core.client.services.service import open_services
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, InvariantViolated, MemForestError
 from memforest_core.models.calls import Embedder
@@ -29,6 +26,9 @@ from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import open_engine, tenant_transaction, transaction
 from memforest_core.store.schema import check_ready, upgrade
 from memforest_core.work.jobs import WorkKind
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, admin, at, database, settings_for
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 

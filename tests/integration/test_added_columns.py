@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from benchmarks.support.servers import SessionServers
+from tests.harness.servers import SessionServers
 
 
 @pytest.fixture(scope="module")
 def arrived(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[int]]]:
     """Rows of each copied forest, and those that have the values of the added columns."""
     place = tmp_path_factory.mktemp("added")
-    command = [sys.executable, "-m", "tests.support.added_column"]
+    command = [sys.executable, "-m", "tests.harness.added_column"]
     addresses = [servers.postgres_url, servers.broker_url, servers.redis_url, str(place)]
     done = subprocess.run([*command, *addresses], capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-4_000:]

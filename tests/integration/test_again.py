@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.model_answers import wants_extraction
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import AcceptSettings
+from tests.harness.model_answers import wants_extraction
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 TALK = ("I moved from Boston to Davis in May 2023.", "How nice.", "I bought 3 red kayaks there.", "Great.")
 

@@ -13,16 +13,16 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY
 from memforest_core.recall.cli import recall as command
+from tests.harness.model_answers import messages_of
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 MOVING = (
     ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),

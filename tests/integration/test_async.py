@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core import AsyncMemForest
 from memforest_core.models.calls import Embedder
 from memforest_core.work.waiting import WaitTimeout
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"}
 WAITS = 50

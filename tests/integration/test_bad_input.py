@@ -13,19 +13,19 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at, database, owner_of, settings_for, stack
-from memforest_core.api import MemForest
-from memforest_core.bootstrap.service import open_services
-from memforest_core.client import MemForestClient
+from memforest_core.client.api import MemForest
+from memforest_core.client.producer import MemForestClient
+from memforest_core.client.services.service import open_services
 from memforest_core.errors import InvalidSettings, MemForestError, StoreUnavailable
 from memforest_core.index.collection_rows import claim_collection
 from memforest_core.models.calls import Embedded
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
 from memforest_core.store.schema import head_revision, upgrade
-from tests.support.next_version import become_next_version
-from tests.support.timing import within
+from tests.harness.next_version import become_next_version
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, admin, at, database, owner_of, settings_for, stack
+from tests.harness.timing import within
 
 NOWHERE = "postgresql+psycopg://memforest_app@127.0.0.1:1/memforest"
 

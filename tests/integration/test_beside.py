@@ -12,19 +12,19 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
+from memforest_core.client.handles import Operation
+from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.domain.ids import WorkerId
 from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
-from memforest_core.erase.service import Erasure
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
-from memforest_core.handles import Operation
-from memforest_core.lifecycle import Lifecycle
-from memforest_core.transfer.bundles import service
-from memforest_core.transfer.bundles.importing import Import
-from memforest_core.verify.service import open_verification
+from memforest_core.lifecycle.erase.service import Erasure
+from memforest_core.lifecycle.transfer.bundles import service
+from memforest_core.lifecycle.transfer.bundles.importing import Import
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.runner import LEASE_S
 from memforest_core.work.waiting import OperationFailed
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 WORD = "zanzibarium"
 BY = "tests"

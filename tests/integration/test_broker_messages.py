@@ -14,15 +14,15 @@ import redis
 from kombu.transport.redis import MultiChannelPoller
 from pydantic import SecretStr
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
+from memforest_core.client.embedded.valkey import EmbeddedValkey
 from memforest_core.domain.ids import TenantId
-from memforest_core.embedded.valkey import EmbeddedValkey
-from memforest_core.messages import Queue
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.broker import ENOUGH, CeleryWakeUps
+from memforest_core.work.messages import Queue
 from memforest_workers.worker import BackgroundWorker
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 from tests.unit.workers.test_broker import headers, message
 
 TENANT = TenantId("default")

@@ -14,23 +14,23 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidInput
+from memforest_core.lifecycle.transfer.bundles import export, importing, inspecting, schema
+from memforest_core.lifecycle.transfer.bundles.reader import reading
+from memforest_core.lifecycle.transfer.bundles.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
+from memforest_core.lifecycle.transfer.bundles.service import Bundles
+from memforest_core.lifecycle.transfer.bundles.writer import writing
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import text_hash
-from memforest_core.transfer.bundles import export, importing, inspecting, schema
-from memforest_core.transfer.bundles.reader import reading
-from memforest_core.transfer.bundles.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
-from memforest_core.transfer.bundles.service import Bundles
-from memforest_core.transfer.bundles.writer import writing
-from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
-from tests.support.close import Close
+from tests.harness.close import Close
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
 HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)

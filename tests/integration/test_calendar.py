@@ -16,21 +16,21 @@ import pytest
 from sqlalchemy import event
 from typer.testing import CliRunner
 
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core import AsyncMemForest, DayDigest, InvalidInput, NotFound, StoreUnavailable
-from memforest_core.accept.records import SessionProgress
-from memforest_core.calendar.condensing import Condenser
-from memforest_core.calendar.digesting import Digester
-from memforest_core.calendar.rows import CalendarRows
-from memforest_core.calendar.service import CalendarService
+from memforest_core.assistant.calendar.condensing import Condenser
+from memforest_core.assistant.calendar.digesting import Digester
+from memforest_core.assistant.calendar.rows import CalendarRows
+from memforest_core.assistant.calendar.service import CalendarService
 from memforest_core.cli.program import app
+from memforest_core.ingest.accept.records import SessionProgress
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import CalendarSettings
-from tests.support.searching import in_tables
+from tests.harness.model_answers import messages_of
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 """A Sunday."""
@@ -682,7 +682,7 @@ def test_the_async_face_and_the_commands_show_the_same(pipeline: Stack, monkeypa
     assert (found, listed) == (day, 1)
     assert "2026-11-22" in text
 
-    from memforest_core.calendar import cli
+    from memforest_core.assistant.calendar import cli
 
     @contextmanager
     def opened(_data: Path | None) -> Iterator[object]:

@@ -9,13 +9,13 @@ import pytest
 from pydantic import SecretStr
 from redis import Redis
 
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, at
-from memforest_core.bootstrap import checkup as checks
-from memforest_core.bootstrap.checkup import Check, State, checkup
+from memforest_core.client.services import checkup as checks
+from memforest_core.client.services.checkup import Check, State, checkup
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, admin, at
 
 
 def by_name(settings: Settings, **options: Any) -> dict[str, Check]:

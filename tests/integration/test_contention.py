@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from benchmarks.support.stack import Stack
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import StoreContended, StoreUnavailable
-from memforest_core.reduce.records import WaitingForest
-from memforest_core.reduce.rows import ReduceRows
+from memforest_core.ingest.reduce.records import WaitingForest
+from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.work.rows.operations import OperationStore
+from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
 ALL_FORESTS = "SELECT 1 FROM memforest.forest FOR UPDATE"

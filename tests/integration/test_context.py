@@ -15,19 +15,19 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import AsyncMemForest, Context, InvalidInput
+from memforest_core.assistant.context import cli
+from memforest_core.assistant.context.service import LEAST_PIECE, ContextService
 from memforest_core.cli.program import app
-from memforest_core.context import cli
-from memforest_core.context.service import LEAST_PIECE, ContextService
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.service import RecallService
 from memforest_core.store.owners import ForestRef
-from tests.support.searching import in_tables
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 START = 1_714_000_000
 DAY = 86_400

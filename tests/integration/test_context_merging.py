@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import Context
 from memforest_core.models.calls import Embedder
-from tests.support.searching import in_tables
+from tests.harness.model_answers import messages_of
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 DAY = 86_400
 SAID = ("I live in Oslo.", "I work at Initech.", "I have a dog named Quibovix.")

@@ -10,22 +10,22 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound
 from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
+from memforest_core.ingest.reduce.service import Reduced, ReductionService
+from memforest_core.lifecycle.correct.service import Correction, CorrectionStuck, NotPlacedYet
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.states import TimelineState
-from memforest_core.reduce.service import Reduced, ReductionService
-from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 ACTOR = "ann"
 SPRING = (

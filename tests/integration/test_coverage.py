@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.accept.records import SessionProgress, Stage
-from memforest_core.extract.rows import ExtractRows
+from memforest_core.ingest.accept.records import SessionProgress, Stage
+from memforest_core.ingest.extract.rows import ExtractRows
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 NAMES = ("ok", "empty", "repaired", "verbatim", "failed", "dead", "waiting")
 

@@ -12,20 +12,20 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.accept.records import Stage
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
-from memforest_core.extract.rows import ExtractRows
-from memforest_core.messages import Queue
-from memforest_core.reduce.rows import ReduceRows
+from memforest_core.ingest.accept.records import Stage
+from memforest_core.ingest.extract.rows import ExtractRows
+from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.cli import dead as command
 from memforest_core.work.dead import DeadLetters
+from memforest_core.work.messages import Queue
 from memforest_core.work.records import DeadKind, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 TALK = ("I moved from Boston to Davis in May 2023.", "How nice.", "I bought 3 red kayaks there.", "Great.")
 CELLS = """SELECT ordinal, window_ordinal, state, placed, outcome, attempts, lost_leases, error_code

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.support.stack import Stack
 from memforest_core.domain.facts import Polarity
+from tests.harness.stack import Stack
 
 SAID = "2025-03-03T10:0{}:00Z"
 TOLD = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.stack import Stack
+from tests.harness.stack import Stack
 
 OWNER = "0f8b-77"
 WIFE = {"role": "user", "content": "My wife is called Ingrid.", "timestamp": 1_700_000_000}

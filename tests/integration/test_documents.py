@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.support.stack import Stack
+from tests.harness.stack import Stack
 
 READINGS = json.dumps(
     {

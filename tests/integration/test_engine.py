@@ -11,17 +11,17 @@ from typing import Literal
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import database, opened, settings_for
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, StoreUnavailable
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, DeploymentSettings, Settings
 from memforest_core.store.connections import check_connections
 from memforest_core.store.engine import autocommitting, open_engine, tenant_transaction, transaction, unhurried
-from tests.support.pgbouncer import pooled
+from tests.harness.pgbouncer import pooled
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import database, opened, settings_for
 
 TENANT = TenantId("default")
 SETTINGS = (

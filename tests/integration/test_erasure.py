@@ -12,26 +12,26 @@ import pytest
 import qdrant_edge as engine
 import sqlalchemy as sa
 
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, stack
 from memforest_core.domain.ids import CellId, FactId, ForestId
-from memforest_core.erase import steps
-from memforest_core.erase.arguments import ordinals_in
-from memforest_core.erase.receipt import Receipt
-from memforest_core.erase.rows.erasing import erasing
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
-from memforest_core.extract.rows import ExtractRows
 from memforest_core.index.contents import point_of
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import PointKind
+from memforest_core.ingest.extract.rows import ExtractRows
+from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.lifecycle.erase import steps
+from memforest_core.lifecycle.erase.arguments import ordinals_in
+from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.erase.rows.erasing import erasing
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder, OwnText, Vectors
-from memforest_core.reduce.rows import ReduceRows
 from memforest_core.store.vectors import text_hash
-from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned, stack
 from tests.integration.test_pipeline import assert_trees_hold
 
 ACTOR = "tester"

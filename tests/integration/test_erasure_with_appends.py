@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.erase.arguments import scope_of
-from memforest_core.erase.rows.erasing import erasing
-from memforest_core.erase.rows.targets import TargetRows
-from memforest_core.erase.steps import PHASE
 from memforest_core.errors import NotFound
 from memforest_core.index.service import Indexer
-from memforest_core.verify.records import Check
-from memforest_core.verify.service import open_verification
+from memforest_core.lifecycle.erase.arguments import scope_of
+from memforest_core.lifecycle.erase.rows.erasing import erasing
+from memforest_core.lifecycle.erase.rows.targets import TargetRows
+from memforest_core.lifecycle.erase.steps import PHASE
+from memforest_core.lifecycle.verify.records import Check
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.records import Numbers
 from memforest_workers.runtime import ALL_KINDS
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 from tests.integration.test_erasure import (
     GARAGE,
     PARTY,

@@ -13,16 +13,16 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import TenantId
-from memforest_core.explorer.app import PAGES
-from memforest_core.explorer.login import HEADERS
-from memforest_core.explorer.visits import href
-from memforest_core.extract.rows import ExtractRows
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.keys.service import HELD_S, Keys
+from memforest_core.ingest.extract.rows import ExtractRows
+from memforest_core.service.explorer.app import PAGES
+from memforest_core.service.explorer.login import HEADERS
+from memforest_core.service.explorer.visits import href
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.keys.service import HELD_S, Keys
 from memforest_core.work.records import DeadKind
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 """An owner, a session, a name and words that would be markup if they were not escaped."""

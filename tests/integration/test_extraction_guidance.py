@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.model_answers import wants_extraction
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import stack
-from memforest_core.extract.prompt import SYSTEM
+from memforest_core.ingest.extract.prompt import SYSTEM
 from memforest_core.models.calls import Embedder
+from tests.harness.model_answers import wants_extraction
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import stack
 
 DAY = 86_400
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.model_answers import default_answer, wants_extraction
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import stack
 from memforest_core.models.calls import Embedder
+from tests.harness.model_answers import default_answer, wants_extraction
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import stack
 
 
 def llm(model: ModelServer) -> dict[str, object]:

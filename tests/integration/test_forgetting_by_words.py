@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core.models.calls import Embedder
+from tests.harness.model_answers import messages_of
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 MEMORIES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data/forget_by_words.json").read_text(encoding="utf-8")

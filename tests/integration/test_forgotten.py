@@ -10,18 +10,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from benchmarks.support.model_answers import default_answer, last_user_text
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
+from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant.conversation_window.service import WindowService
+from memforest_core.assistant.profile.records import Made
 from memforest_core.models.calls import Embedder
-from memforest_core.profile.records import Made
 from memforest_core.store import tables as m
 from memforest_core.store.copying import of_forest
-from memforest_core.window.compacting import Compactor
-from memforest_core.window.service import WindowService
-from tests.support.searching import in_broker, in_index_files, in_points, in_tables
+from tests.harness.model_answers import default_answer, last_user_text
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.searching import in_broker, in_index_files, in_points, in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 SYLLABLES = ("bar", "dol", "fen", "gim", "kav", "lur", "mop", "nez", "quib", "tas")
 PHRASES = tuple(f"{first}{second}ovix" for first in SYLLABLES for second in SYLLABLES[:5])

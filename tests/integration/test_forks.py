@@ -9,9 +9,6 @@ from contextlib import AbstractContextManager, ExitStack
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.calls import Embedder
 from memforest_core.models.limits.call_limits import CallLimits
@@ -21,7 +18,10 @@ from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.store.engine import transaction
 from memforest_core.work.broker import CeleryWakeUps
-from tests.support.forked import in_children
+from tests.harness.forked import in_children
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 OWNERS = ("ann", "bob", "cleo")
 OWN = sa.text("SELECT pg_backend_pid()")

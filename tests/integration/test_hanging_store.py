@@ -14,19 +14,19 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from benchmarks.support.proxy import Door, door
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import database, opened, settings_for
 from memforest_core import MemForest, MemForestClient
-from memforest_core.deadlines import patiently, within
-from memforest_core.embedded.node import embedded_settings
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.node import embedded_settings
+from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.errors import StoreUnavailable
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from memforest_core.store.deadlines import patiently, within
 from memforest_core.store.engine import autocommitting, open_engine, transaction, unhurried
 from memforest_core.store.schema import upgrade
+from tests.harness.proxy import Door, door
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import database, opened, settings_for
 
 SHORT = {"answer_timeout_s": 0.5, "statement_timeout_ms": 60_000}
 CALLS: dict[str, Callable[[MemForest], object]] = {

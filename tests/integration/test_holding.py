@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
@@ -20,6 +18,8 @@ from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.timeline.service import open_timeline
 from memforest_core.recall.timeline.states import TimelineState
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 from tests.integration.test_recall import AwayEmbedder, AwayIndex
 
 Case = dict[str, Any]

@@ -19,11 +19,8 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, admin, database, settings_for, stack
-from memforest_core.api import MemForest
-from memforest_core.bootstrap.service import Services, open_services
+from memforest_core.client.api import MemForest
+from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
@@ -35,14 +32,17 @@ from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import PORTION_S, Indexer
 from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, SparseVector
-from memforest_core.messages import Queue
+from memforest_core.lifecycle.verify.records import Check, Report
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.gathering import CATCHING_UP
 from memforest_core.settings import Settings
-from memforest_core.verify.records import Check, Report
-from memforest_core.verify.service import open_verification
+from memforest_core.work.messages import Queue
 from memforest_workers.runtime import ALL_KINDS, Runtime
-from tests.support import damaging
+from tests.harness import damaging
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, admin, database, settings_for, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(8)])
 KITES = said(*[f"I flew kite number {n} in Davis with Clara." for n in range(6)], start=1_700_900_000)
@@ -549,7 +549,7 @@ def test_every_tenant_is_compared_and_only_its_own_points_by_its_task(grown: Sta
 @contextmanager
 def qdrant(directory: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A Qdrant server in a process of its own, killed at the end."""
-    arguments = [sys.executable, "-m", "benchmarks.support.qdrant_http", "--path", str(directory), "--port", str(port)]
+    arguments = [sys.executable, "-m", "tests.harness.qdrant_http", "--path", str(directory), "--port", str(port)]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

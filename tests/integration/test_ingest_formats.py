@@ -10,9 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from benchmarks.support.stack import Stack
-from memforest_core.accept import cli as ingest_command
 from memforest_core.cli.commands import Commands
+from memforest_core.ingest.accept import cli as ingest_command
+from tests.harness.stack import Stack
 
 
 @pytest.fixture

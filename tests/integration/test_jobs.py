@@ -11,21 +11,21 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.client import MemForestClient
+from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
-from memforest_core.extract.answer import ExtractionAnswer
-from memforest_core.extract.records import Again, CellResult, ClaimedWindow, WindowResult
-from memforest_core.extract.rows import ExtractRows
-from memforest_core.extract.service import window_of
+from memforest_core.ingest.extract.answer import ExtractionAnswer
+from memforest_core.ingest.extract.records import Again, CellResult, ClaimedWindow, WindowResult
+from memforest_core.ingest.extract.rows import ExtractRows
+from memforest_core.ingest.extract.service import window_of
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.rows.jobs import JobStore
 from memforest_core.work.states import TRANSITIONS, WorkState
-from tests.support.builders import candidate, statement
+from tests.harness.builders import candidate, statement
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 AGAIN = Again(60.0, 3_600.0)
 LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.errors import IndexUnavailable
+from tests.harness.stack import Stack
 
 GERMAN = (
     ("2023-05-08T10:00:00Z", "Wir haben uns gestern drei alte Häuser am See angesehen."),

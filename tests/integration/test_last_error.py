@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core import ModelRejected, WaitTimeout
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits import limited_models
 from memforest_core.models.limits.limited_models import FailedCalls
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 SAID = [{"role": "user", "content": "My secret word is zorblax.", "timestamp": "2023-05-01T09:00:00Z"}]
 KEY = "sk-very-secret"

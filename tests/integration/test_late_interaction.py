@@ -9,9 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.ids import TenantId
@@ -19,6 +16,9 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord, Embedded, OwnText, Step
 from memforest_core.models.token_vectors import PACKED, from_bytes
 from memforest_core.store.vectors import VectorRows
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 QUESTION = "Who repairs old wooden boats?"
 BOATS = said(

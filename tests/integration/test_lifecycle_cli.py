@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.aio import AsyncMemForest
-from memforest_core.api import MemForest
 from memforest_core.cli.program import app
-from memforest_core.correct import cli as correct
-from memforest_core.erase import cli as forget
+from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.api import MemForest
+from memforest_core.lifecycle.correct import cli as correct
+from memforest_core.lifecycle.erase import cli as forget
+from memforest_core.lifecycle.retain import cli as policy
+from memforest_core.lifecycle.transfer.bundles import cli as bundle
+from memforest_core.lifecycle.transfer.bundles.importing import Import
+from memforest_core.lifecycle.transfer.merge import cli as merge
+from memforest_core.lifecycle.transfer.rebuild import cli as rematerialize
 from memforest_core.models.calls import Embedder
-from memforest_core.retain import cli as policy
-from memforest_core.transfer.bundles import cli as bundle
-from memforest_core.transfer.bundles.importing import Import
-from memforest_core.transfer.merge import cli as merge
-from memforest_core.transfer.rebuild import cli as rematerialize
 from memforest_core.work.cli import audit
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 BETWEEN_S = 0.05
 COMMANDS = (audit, bundle, correct, forget, merge, policy, rematerialize)

@@ -12,11 +12,6 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.support.model_answers import last_user_text
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.vector_index import IndexFilter
 from memforest_core.models.calls import Embedder, Step
@@ -31,7 +26,12 @@ from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import TreeChild, TreeRoot
 from memforest_core.recall.rewriting import LAST_TURNS, standalone
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
-from tests.support.weights import weights
+from tests.harness.model_answers import last_user_text
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
+from tests.harness.weights import weights
 
 QUESTION = "Which lamp did Bob carry to the lighthouse?"
 ASKED = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.grown_forests import BOB, DAY_S, MONDAY, grow
-from benchmarks.support.kill_operations import REAL
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, grown_by
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
-from memforest_core.verify.service import open_verification
-from tests.support.lock_order import LockOrder
+from tests.harness.grown_forests import BOB, DAY_S, MONDAY, grow
+from tests.harness.kill_operations import REAL
+from tests.harness.lock_order import LockOrder
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned, grown_by
 
 
 @pytest.fixture(scope="module")

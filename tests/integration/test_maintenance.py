@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
@@ -18,6 +17,7 @@ from memforest_core.work.records import ClaimedTask, Numbers, OperationTask, Tas
 from memforest_core.work.rows.jobs import _LOST
 from memforest_core.work.rows.operations import OperationRows, OperationStore, free_tasks
 from memforest_core.work.runner import OperationRunner
+from tests.harness.stack import Stack
 
 KIND = "count"
 LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)

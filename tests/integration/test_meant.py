@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Evidence
 from memforest_core.models.calls import Embedder
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 START = 1_714_000_000
 DAY = 86_400

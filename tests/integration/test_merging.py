@@ -8,13 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.transfer.merge.report import NearDuplicate, RenamedSession
-from memforest_core.transfer.merge.service import MAX_SOURCES, Merging
-from memforest_core.verify.service import open_verification
+from memforest_core.lifecycle.transfer.merge.report import NearDuplicate, RenamedSession
+from memforest_core.lifecycle.transfer.merge.service import MAX_SOURCES, Merging
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 DAY = 86_400
 MONDAY = 1_700_000_000

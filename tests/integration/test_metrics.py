@@ -13,18 +13,18 @@ import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from benchmarks.support.stack import Stack
 from memforest_core.cli.program import app
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
-from memforest_core.messages import Queue
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
 from memforest_core.observe.rows import ObserveStore, waiting_query
 from memforest_core.observe.watching import Watching
 from memforest_core.store.engine import open_engine, transaction
+from memforest_core.work.messages import Queue
 from memforest_core.work.telemetry import Telemetry
+from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
 LOCALHOST = "127.0.0.1"

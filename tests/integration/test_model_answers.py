@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_answers import last_user_text, wants_extraction
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.models.calls import Embedder
+from tests.harness.model_answers import last_user_text, wants_extraction
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 TURNS = ("I moved to Bergen.", "My cat is called Pip.", "I am a nurse at Haukeland.", "I bought 3 red kayaks.")
 MOVED: dict[str, Any] = {

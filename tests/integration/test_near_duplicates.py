@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.support.model_answers import default_answer, last_user_text, wants_extraction
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.rendered_windows import parse_window
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.models.calls import Embedder
-from tests.support.wordings import DIFFERENT, SAME
+from tests.harness.model_answers import default_answer, last_user_text, wants_extraction
+from tests.harness.model_server import ModelServer
+from tests.harness.rendered_windows import parse_window
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
+from tests.harness.wordings import DIFFERENT, SAME
 
 OPPOSITES = [
     ("Visitors are permitted.", "Visitors are not permitted."),

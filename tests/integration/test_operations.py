@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
@@ -19,6 +18,7 @@ from memforest_core.store.owners import find_forest, lock_forests, set_forest_st
 from memforest_core.work.operations import Operations
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import OperationFailed, WaitTimeout, waited
+from tests.harness.stack import Stack
 
 KIND = OperationKind.RETAIN
 SAID = [{"role": "user", "content": "I moved to Quito.", "timestamp": "2024-05-01T10:00:00Z"}]

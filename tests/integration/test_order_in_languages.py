@@ -14,9 +14,9 @@ from benchmarks.eval.measuring import percent
 from benchmarks.eval.running import Run
 from benchmarks.eval.variants import MEMFOREST, Recalling
 from benchmarks.languages import BM25, LANGUAGES, asked, conversations
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.models.calls import Embedder
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 FIRST = 5
 OTHERS = ("de", "es", "zh")

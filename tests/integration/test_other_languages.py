@@ -11,14 +11,14 @@ import typer
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.accept import cli as ingest_command
-from memforest_core.bootstrap.checkup import State, checkup
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.keys.service import Keys
+from memforest_core.client.services.checkup import State, checkup
+from memforest_core.ingest.accept import cli as ingest_command
 from memforest_core.observe.cli.status import status as status_command
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.keys.service import Keys
 from memforest_core.settings import load_settings
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 GERMAN = (
     "Ich wohne jetzt in Graz und arbeite in einer kleinen Buchbinderei.",

@@ -11,13 +11,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.support.stack import Stack
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
 from memforest_core.observe.cli import calls, cost, status, top
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.records import CostBy, CostFilter, Spent
+from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
 SECRET = "zanzibar"

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.model_answers import default_answer, messages_of, wants_extraction
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.rendered_windows import parse_window
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
-from memforest_core.verify.service import open_verification
-from tests.support.searching import in_points, in_tables
+from tests.harness.model_answers import default_answer, messages_of, wants_extraction
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.rendered_windows import parse_window
+from tests.harness.searching import in_points, in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 CLUB = "climbing-club"
 START = 1_714_000_000

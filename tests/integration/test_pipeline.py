@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import NodeId, TreeId
-from memforest_core.extract.service import Extracted
 from memforest_core.index.service import Indexer
+from memforest_core.ingest.extract.service import Extracted
 from memforest_core.memtree import TreeHead, violations
-from memforest_core.messages import Queue
 from memforest_core.store.trees import node_of
 from memforest_core.work.jobs import WorkKind
+from memforest_core.work.messages import Queue
 from memforest_workers.runtime import Runtime
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 
 def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob") -> list[dict[str, object]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.models.calls import Embedder
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 POISON = "quinquereme"
 MOST_TRIES = 60

@@ -12,22 +12,22 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.support.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDAY, OTHER_DINNER
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
-from memforest_core.correct.records import PinnedTurn, Pins
 from memforest_core.domain.ids import CellId, ForestId, TenantId
-from memforest_core.erase.clearing import ForestEraser
-from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.lifecycle.correct.records import PinnedTurn, Pins
+from memforest_core.lifecycle.erase.clearing import ForestEraser
+from memforest_core.lifecycle.erase.records import Erased
+from memforest_core.lifecycle.retain.applying import COUNTS, Applying
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visits import VisitStore
-from memforest_core.retain.applying import COUNTS, Applying
-from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers, TaskId
-from tests.support.retaining import claimed_run
+from tests.harness.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDAY, OTHER_DINNER
+from tests.harness.retaining import claimed_run
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 BY = "ann"
 AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
@@ -333,7 +333,7 @@ def test_a_step_of_any_kind_that_is_taken_again_takes_no_more(bob: Bob, monkeypa
     ages = {name: until(day) for name, day in zip(AGES, (20, 50, 65, 65), strict=True)}
     bob.policy(**ages, max_facts=2, fraction=0.5)
     planned = bob.run(dry_run=True)
-    monkeypatch.setattr("memforest_core.retain.applying.BATCH", 2)
+    monkeypatch.setattr("memforest_core.lifecycle.retain.applying.BATCH", 2)
     services, task = bob.stack.services, claimed_run(bob.stack, bob.forest)
     applying = Applying(services.engine, services.lifecycle.eraser)
     progress: Numbers | None = {}

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import AsyncMemForest, InvalidInput
+from memforest_core.assistant.profile.records import Forgetting, IntentKind, Made
+from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.lifecycle.transfer.bundles.schema import line
 from memforest_core.models.calls import Embedder
-from memforest_core.profile.records import Forgetting, IntentKind, Made
-from memforest_core.reduce.rows import ReduceRows
-from memforest_core.transfer.bundles.schema import line
-from tests.support.searching import in_tables
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 DAY = 86_400
 START = 1_714_000_000

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.stack import Stack
-from memforest_core.api import MemForest
+from memforest_core.assistant.profile import cli
 from memforest_core.cli.program import app
-from memforest_core.profile import cli
+from memforest_core.client.api import MemForest
+from tests.harness.stack import Stack
 
 
 def tell(running: Stack) -> None:

@@ -10,15 +10,15 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
+from memforest_core.assistant.profile.records import IntentKind, Made
+from memforest_core.assistant.profile.rows import ProfileRows
 from memforest_core.models.calls import Embedder
-from memforest_core.profile.records import IntentKind, Made
-from memforest_core.profile.rows import ProfileRows
-from tests.support.searching import in_tables
+from tests.harness.model_answers import messages_of
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 START = 1_714_000_000
 SAID = ("I live in Oslo.", "I work at Initech.", "I have a dog named Quibovix.", "I like jazz.")

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_answers import default_answer, messages_of, wants_extraction
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, copy_index, database, empty_index, opened, settings_for
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
+from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings
-from memforest_core.transfer.rebuild.records import Options
-from memforest_core.verify.service import open_verification
+from tests.harness.model_answers import default_answer, messages_of, wants_extraction
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, copy_index, database, empty_index, opened, settings_for
 
 LAMPS = said(*(f"I bought {n} brass lamps for the long house by the harbour in Oslo." for n in range(2, 14)))
 STEPS = ("extract", "summarize", "browse", "plan", "rewrite", "answer", "profile", "window", "calendar")

@@ -15,24 +15,24 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.accept import cli as ingest_command
-from memforest_core.accept.quotas import DAY_S, DEPTH_S
-from memforest_core.accept.records import TenantLimits
-from memforest_core.accept.rows.accepting import SAMPLE_WINDOWS, AcceptRows
-from memforest_core.accept.service import Acceptance
-from memforest_core.aio import AsyncMemForest
 from memforest_core.cli.commands import Commands
-from memforest_core.client import MemForestClient
+from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.handles import SessionHandle
+from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, QuotaExceeded, SessionConflict
-from memforest_core.handles import SessionHandle
+from memforest_core.ingest.accept import cli as ingest_command
+from memforest_core.ingest.accept.quotas import DAY_S, DEPTH_S
+from memforest_core.ingest.accept.records import TenantLimits
+from memforest_core.ingest.accept.rows.accepting import SAMPLE_WINDOWS, AcceptRows
+from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.settings import AcceptSettings
 from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import Lane
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core import InvalidInput, MemForest, NotFound
 from memforest_core.domain.pages import Page
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 HOBBIES = [f"I bought item{number} for {number + 3} dollars in Denver." for number in range(14)]
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import database
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvariantViolated, StoreUnavailable
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.engine import open_engine, tenant_transaction, transaction
 from memforest_core.store.reads import Read, Reader, Rows
-from tests.support.pgbouncer import pooled
+from tests.harness.pgbouncer import pooled
+from tests.harness.servers import SessionServers
+from tests.harness.stack import database
 
 TENANT, OTHER = TenantId("default"), TenantId("other")
 

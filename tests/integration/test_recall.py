@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Freshness, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.scopes import TreeKind
@@ -22,7 +21,8 @@ from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.reads import Reader, Rows
-from tests.support.changing_index import ChangingIndex
+from tests.harness.changing_index import ChangingIndex
+from tests.harness.stack import Stack
 
 MOVING = (
     ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),

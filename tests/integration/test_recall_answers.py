@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.evidence import Evidence
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 ANSWER = "Three times a week, and twice when it rains."
 RUNNING = "How often do you go running in the park"

@@ -18,10 +18,7 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from benchmarks.support.qdrant_http import QdrantHttp
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.aio import AsyncMemForest
+from memforest_core.client.aio import AsyncMemForest
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
@@ -31,6 +28,9 @@ from memforest_core.models.calls import Embedder
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.sources import Sources
 from memforest_core.settings import SourceSettings
+from tests.harness.qdrant_http import QdrantHttp
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 HOME = "Where does she live?"
 NOTES = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Evidence
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 HOBBIES = [
     line

@@ -12,8 +12,6 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.index.qdrant.beside import Beside
 from memforest_core.index.qdrant.edge import EdgeIndex
@@ -21,10 +19,12 @@ from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.records import Below
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
+from tests.harness.close import Close
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 from tests.integration.test_erasure import erase
 from tests.integration.test_merging import ask as ask_merge
 from tests.integration.test_merging import finished
-from tests.support.close import Close
 
 START = 1_700_000_000
 DAY = 86_400

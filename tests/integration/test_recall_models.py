@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_answers import messages_of
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.models.calls import Embedder
 from tests.contract.rerank.shared_words import RerankServer
+from tests.harness.model_answers import messages_of
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 from tests.integration.test_recall_options import SAID
 
 HARBOUR = "Who loves the boats?"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Mode, RecallResult
 from memforest_core.errors import InvalidInput
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 SAID = {
     "spring": (
@@ -120,7 +120,7 @@ def test_families_of_trees_and_budgets(ann: Stack) -> None:
 def test_the_same_through_the_async_facade(ann: Stack) -> None:
     import asyncio
 
-    from memforest_core.aio import AsyncMemForest
+    from memforest_core.client.aio import AsyncMemForest
 
     result = asyncio.run(AsyncMemForest(ann.memory).recall("ann", HOME, k=50, as_of="2023-05-01"))
     assert sessions(result) == {"spring"}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import Evidence
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 QUESTION = "Where is the bicycle?"
 TOLD = "My bike stands behind the shed."

@@ -12,9 +12,6 @@ import pytest
 from benchmarks.harness import Database
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
-from benchmarks.support.qdrant_http import QdrantHttp
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import database
 from memforest_core.domain.evidence import Evidence
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
@@ -24,6 +21,9 @@ from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from memforest_core.store.engine import open_engine
+from tests.harness.qdrant_http import QdrantHttp
+from tests.harness.servers import SessionServers
+from tests.harness.stack import database
 
 FACTS = 300
 QUESTIONS = 8

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.recall.slots import Slots
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 from tests.integration.test_erasure import erase
 
 QUESTION = "What did Bob pay for the violin?"

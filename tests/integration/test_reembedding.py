@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.model_answers import HASH_DIMENSION, hash_vector
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.api import MemForest
-from memforest_core.bootstrap.lifecycle import open_reembedding
-from memforest_core.bootstrap.service import open_services
+from memforest_core.client.api import MemForest
+from memforest_core.client.services.lifecycle import open_reembedding
+from memforest_core.client.services.service import open_services
 from memforest_core.errors import InvalidSettings
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step
 from memforest_core.store.vectors import from_bytes
-from memforest_core.verify.service import open_verification
 from memforest_workers.runtime import Runtime
+from tests.harness.model_answers import HASH_DIMENSION, hash_vector
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(12)])
 PETS = said("I adopted a dog named Rex.", "I love hiking.", "I live in Davis.", name="Ada")

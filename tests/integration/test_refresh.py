@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.accept.rows.flushing import FlushRows
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import MemForestError, ModelUnavailable
+from memforest_core.ingest.accept.rows.flushing import FlushRows
+from memforest_core.ingest.refresh.records import ReadyNode
+from memforest_core.ingest.refresh.rows import RefreshRows
+from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.models.calls import CallRecord, Embedder
-from memforest_core.refresh.records import ReadyNode
-from memforest_core.refresh.rows import RefreshRows
-from memforest_core.refresh.service import RefreshService
 from memforest_core.settings import AcceptSettings, RefreshSettings
 from memforest_core.store.engine import tenant_transaction
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 from tests.integration.test_erasure import assert_nowhere, erase, texts_with
 from tests.integration.test_pipeline import said
 

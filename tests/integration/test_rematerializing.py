@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support import model_answers
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.rendered_windows import parse_window
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned, stack
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.lifecycle.transfer.rebuild.options import copy_of
+from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.lifecycle.transfer.rebuild.service import CopyLost, Rematerializing, StillMaterializing
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.transfer.rebuild.options import copy_of
-from memforest_core.transfer.rebuild.records import Options
-from memforest_core.transfer.rebuild.service import CopyLost, Rematerializing, StillMaterializing
-from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId
+from tests.harness import model_answers
+from tests.harness.model_server import ModelServer
+from tests.harness.rendered_windows import parse_window
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned, stack
 from tests.integration.test_pipeline import assert_trees_hold
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)])

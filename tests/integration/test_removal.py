@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
+from memforest_core.ingest.reduce.removing import retire
+from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.ingest.refresh.records import ReadyNode
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.memtree import Node, TreeHead, delete
 from memforest_core.models.calls import CallRecord, Vectors
-from memforest_core.reduce.removing import retire
-from memforest_core.reduce.rows import ReduceRows
-from memforest_core.refresh.records import ReadyNode
 from memforest_core.store.removal import Retired
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import node_of
 from memforest_core.store.vectors import from_bytes, text_hash, to_bytes, to_half
-from memforest_core.verify.service import open_verification
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 from tests.integration.test_pipeline import assert_trees_hold
 from tests.integration.test_refresh import CountingSummarizer, service
 

@@ -13,28 +13,28 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.importance import retention
 from memforest_core.domain.operations import OperationKind
-from memforest_core.erase.clearing import ForestEraser
-from memforest_core.erase.records import Erased
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
+from memforest_core.lifecycle.erase.clearing import ForestEraser
+from memforest_core.lifecycle.erase.records import Erased
+from memforest_core.lifecycle.retain.applying import COUNTS
+from memforest_core.lifecycle.retain.records import When
+from memforest_core.lifecycle.retain.rows import retaining
+from memforest_core.lifecycle.retain.service import Retention
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.visits import VisitCounter
-from memforest_core.retain.applying import COUNTS
-from memforest_core.retain.records import When
-from memforest_core.retain.rows import retaining
-from memforest_core.retain.service import Retention
 from memforest_core.store.engine import open_engine
-from memforest_core.verify.service import open_verification
 from memforest_core.work.records import Numbers
-from tests.support.retaining import claimed_run
+from tests.harness.retaining import claimed_run
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)]
 MARCH = 1_709_300_000
@@ -446,7 +446,7 @@ def test_a_step_that_is_taken_again_takes_no_more(kept: Kept, monkeypatch: pytes
     kept.policy(max_facts=5, fraction=0.5)
     total = len(kept.facts())
     steps = Retention(kept.stack.services.engine, kept.stack.services.operations, kept.eraser)
-    monkeypatch.setattr("memforest_core.retain.applying.BATCH", 3)
+    monkeypatch.setattr("memforest_core.lifecycle.retain.applying.BATCH", 3)
     task = claimed_run(kept.stack, kept.forest())
     progress: Numbers | None = {}
     receipt: Numbers = {}

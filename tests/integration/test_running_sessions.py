@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core import InvalidInput, NotFound
+from memforest_core.assistant.conversation_window import cli
 from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
-from memforest_core.window import cli
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 START = 1_700_000_000
 HOUR = 3_600

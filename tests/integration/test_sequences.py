@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.verify.service import open_verification
+from memforest_core.lifecycle.verify.service import open_verification
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 ACTOR = "test"
 SEEDS = tuple(int(seed) for seed in os.environ.get("MEMFOREST_TEST_SEQUENCES", "1,3").split(","))

@@ -9,15 +9,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.facts import Polarity, Source
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.keys.service import Keys
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.timeline import cli as timeline_command
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.keys.service import Keys
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 NOTE = "Found by rules; a chat model finds more."
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.model_answers import last_user_text, wants_extraction
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer, Received
-from benchmarks.support.rendered_windows import parse_window
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.bootstrap.checkup import checkup
+from memforest_core.client.services.checkup import checkup
 from memforest_core.models.calls import Embedder
 from memforest_core.models.limits import limited_models
 from memforest_core.work.waiting import WaitTimeout
+from tests.harness.model_answers import last_user_text, wants_extraction
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer, Received
+from tests.harness.rendered_windows import parse_window
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 SCALE = 30
 """A second here stands for half a minute: the timeout of 90 s is 3 s, and 5 tokens a second are 150."""

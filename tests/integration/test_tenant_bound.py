@@ -13,8 +13,8 @@ from sqlalchemy import event
 from sqlglot import exp
 
 from benchmarks.lives import period
-from benchmarks.support.stack import SERVICE_ROLE, Stack
 from memforest_core.store.tables import Base
+from tests.harness.stack import SERVICE_ROLE, Stack
 
 SHARED = {"collection", "migration", "tenant_role", "worker"}
 """Tables without a tenant: small, and the same for all."""

@@ -13,8 +13,6 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import Embedder
@@ -23,6 +21,8 @@ from memforest_core.recall.timeline import cli as command
 from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.timeline.states import Timeline, TimelineState
 from memforest_core.store.engine import tenant_transaction
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 SPRING = (
     ("2022-03-01T09:00:00Z", "I live in Bergen with my cousin."),

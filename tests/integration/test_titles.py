@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.model_answers import default_answer, last_user_text, wants_title
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
+from memforest_core.ingest.refresh.records import Title, TitleSource
+from memforest_core.ingest.refresh.rows import RefreshRows
 from memforest_core.models.calls import Embedder
-from memforest_core.reading.records import StoredTree
-from memforest_core.refresh.records import Title, TitleSource
-from memforest_core.refresh.rows import RefreshRows
-from tests.support.searching import in_tables
+from memforest_core.observe.reading.records import StoredTree
+from tests.harness.model_answers import default_answer, last_user_text, wants_title
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.sayings import said
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 
 PLANTED = "quibovix"
 FIRST = 4

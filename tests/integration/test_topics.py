@@ -14,9 +14,6 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import (
     AsyncMemForest,
     ForestFrozen,
@@ -28,9 +25,12 @@ from memforest_core import (
     Temperature,
     Topic,
 )
+from memforest_core.assistant.topics import cli
 from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
-from memforest_core.topics import cli
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 from tests.integration.test_erasure import assert_verified
 
 SHOP = [f"I bought item{n} for {n + 3} dollars in Denver." for n in range(8)]

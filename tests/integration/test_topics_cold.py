@@ -10,18 +10,18 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Grown, Stack, cloned
 from memforest_core import Temperature, Topic
+from memforest_core.assistant.topics.tending import Tended
 from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forest
-from memforest_core.topics.tending import Tended
+from tests.harness.changing_index import ChangingIndex
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned
 from tests.integration.test_erasure import assert_nowhere, assert_verified
 from tests.integration.test_topics import GARDEN, PETS, tell, topic
-from tests.support.changing_index import ChangingIndex
 
 __all__ = ["tell"]
 

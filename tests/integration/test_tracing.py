@@ -18,13 +18,13 @@ import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from benchmarks.support.processes import environment
 from memforest_core.errors import InvalidSettings, ModelUnavailable
 from memforest_core.observe.otel import OtelTracing
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import ObserveSettings
-from tests.support.forked import in_children
-from tests.support.timing import within
+from tests.harness.forked import in_children
+from tests.harness.processes import environment
+from tests.harness.timing import within
 
 SAID = "my locker code is marzipan-4711"
 REMOTE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

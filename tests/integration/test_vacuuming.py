@@ -9,13 +9,13 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack
-from memforest_core.erase.receipt import Receipt
+from memforest_core.lifecycle.erase.receipt import Receipt
 from memforest_core.store.cli import db as db_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack
 
 CODES = {
     *("tenant_id", "tenant", "state", "kind", "step", "outcome", "error_code", "action", "source", "role", "time_zone"),

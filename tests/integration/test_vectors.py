@@ -13,21 +13,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import ModelAuthFailed
 from memforest_core.index.records import PointLease, StalePoint
 from memforest_core.index.rows import IndexRows
 from memforest_core.index.vector_index import PointKind
+from memforest_core.ingest.reduce.service import Reduced
+from memforest_core.lifecycle.transfer.bundles.records import TABLES
+from memforest_core.lifecycle.transfer.bundles.schema import Digests
+from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.reduce.service import Reduced
 from memforest_core.store.vectors import from_bytes, text_hash, to_bytes
-from memforest_core.transfer.bundles.records import TABLES
-from memforest_core.transfer.bundles.schema import Digests
-from memforest_core.verify.service import open_verification
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 MOVED = said("I moved from Boston to Denver last month.", "I have a dog called Rex.")
 ALLERGIC = said("I live in Boston and I am allergic to peanuts.")

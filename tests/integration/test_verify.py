@@ -16,23 +16,23 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import (
+from memforest_core.client.api import MemForest
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.errors import IndexUnavailable, NotFound
+from memforest_core.index.vector_index import Point, PointKey, PointKind, SparseVector
+from memforest_core.lifecycle.verify import cli as command
+from memforest_core.lifecycle.verify.records import Check, CheckResult, Found, Report, can_be_repaired
+from memforest_core.lifecycle.verify.service import KEPT, open_verification
+from memforest_core.memtree import TreeHead, violations
+from memforest_core.models.calls import Embedder
+from memforest_core.store.trees import node_of
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import (
     Grown,
     Stack,
     cloned,
 )
-from memforest_core.api import MemForest
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
-from memforest_core.errors import IndexUnavailable, NotFound
-from memforest_core.index.vector_index import Point, PointKey, PointKind, SparseVector
-from memforest_core.memtree import TreeHead, violations
-from memforest_core.models.calls import Embedder
-from memforest_core.store.trees import node_of
-from memforest_core.verify import cli as command
-from memforest_core.verify.records import Check, CheckResult, Found, Report, can_be_repaired
-from memforest_core.verify.service import KEPT, open_verification
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 LETTER = said(

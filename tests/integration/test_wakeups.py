@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.sayings import said
-from benchmarks.support.stack import Stack
-from memforest_core.extract.proposer import OfflineProposer
-from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.ingest.extract.proposer import OfflineProposer
 from memforest_core.work.jobs import WorkKind
+from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.app import create_app
 from memforest_workers.runtime import Runtime
+from tests.harness.sayings import said
+from tests.harness.stack import Stack
 
 MEET_S = 60.0
 """Far longer than it takes; only a failure waits for it."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from memforest_core.observe.webhooks.posting import Poster
 from memforest_core.settings import WebhookSettings
-from memforest_core.webhooks.posting import Poster
-from tests.support.receiver import receiver
+from tests.harness.receiver import receiver
 
 
 @pytest.mark.parametrize("url", ["https://does-not-exist.invalid/", f"https://{'x' * 70}.com/"])

@@ -16,19 +16,19 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from benchmarks.support.sayings import said
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core.cli.program import app as program
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.extract.rows import ExtractRows
+from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.models.calls import Embedder
+from memforest_core.observe.webhooks import cli
+from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
+from memforest_core.observe.webhooks.rows import WebhookRows
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.webhooks import cli
-from memforest_core.webhooks.records import Delivery, Event, NewEndpoint
-from memforest_core.webhooks.rows import WebhookRows
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from tests.support.receiver import Receiver, receiver
+from tests.harness.receiver import Receiver, receiver
+from tests.harness.sayings import said
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 TOLD = said("I moved from Boston to Davis.", "I live with my sister Ann.", "My dog is called Rex.", "He is four.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.support.stack import Stack
+from tests.harness.stack import Stack
 
 START = 1_714_000_000
 SENT = {

@@ -17,22 +17,22 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.support.model_answers import last_user_text, messages_of
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import Stack, stack
 from memforest_core import AsyncMemForest, ForestFrozen, InvalidInput, NotFound
+from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant.conversation_window.records import SessionWindow
+from memforest_core.assistant.conversation_window.rows import WindowRows
+from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
 from memforest_core.models.opening import open_chat
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import open_engine
-from memforest_core.window.compacting import Compactor
-from memforest_core.window.records import SessionWindow
-from memforest_core.window.rows import WindowRows
-from memforest_core.window.service import WindowService
-from tests.support.searching import in_tables
+from tests.harness.model_answers import last_user_text, messages_of
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.searching import in_tables
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Stack, stack
 
 START = 1_700_000_000
 PAD = "and then the four of us walked along the river until the lamps were lit and the ferries had stopped"
@@ -379,9 +379,9 @@ from memforest_core.settings import Settings
 from memforest_core.models.opening import open_chat
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import open_engine
-from memforest_core.window.compacting import Compactor
-from memforest_core.window.rows import WindowRows
-from memforest_core.window.service import WindowService
+from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant.conversation_window.rows import WindowRows
+from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.domain.ids import TenantId
 
 settings, where = Settings(), sys.argv[1]
@@ -599,7 +599,7 @@ def test_the_async_face_and_the_command_show_the_same(pipeline: Stack, monkeypat
 
     from contextlib import contextmanager
 
-    from memforest_core.window import cli
+    from memforest_core.assistant.conversation_window import cli
 
     @contextmanager
     def opened(_data: Path | None) -> Iterator[object]:

@@ -17,8 +17,8 @@ os.environ |= {
 }
 
 from memforest_core import AsyncMemForest, MemForest, RemoteMemForest
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.keys.service import Keys
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.keys.service import Keys
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from memforest_core import MemForest, RemoteMemForest
-from memforest_core.integrations.langchain import MemForestChatMessageHistory, MemForestRetriever
+from memforest_core.service.integrations.langchain import MemForestChatMessageHistory, MemForestRetriever
 
 Memory = MemForest | RemoteMemForest
 CONVERSATION: list[BaseMessage] = [

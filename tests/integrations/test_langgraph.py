@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from memforest_core import MemForest, RemoteMemForest
 from memforest_core.errors import InvalidInput
-from memforest_core.integrations.langgraph import MemForestStore
+from memforest_core.service.integrations.langgraph import MemForestStore
 
 Memory = MemForest | RemoteMemForest
 

@@ -10,7 +10,7 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import MockLLM
 
 from memforest_core import MemForest, RemoteMemForest
-from memforest_core.integrations.llamaindex import MemForestMemory
+from memforest_core.service.integrations.llamaindex import MemForestMemory
 
 Memory = MemForest | RemoteMemForest
 CONVERSATION = [

@@ -18,11 +18,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mem0 import MemoryClient
 
 from memforest_core import AsyncRemoteMemForest, RemoteMemForest
-from memforest_core.integrations.langchain import MemForestChatMessageHistory, MemForestRetriever
-from memforest_core.integrations.langgraph import MemForestStore
-from memforest_core.integrations.llamaindex import MemForestMemory
-from memforest_core.integrations.openai_agents import MemForestSession, memforest_tools
-from memforest_core.integrations.pydantic_ai import MemForestToolset
+from memforest_core.service.integrations.langchain import MemForestChatMessageHistory, MemForestRetriever
+from memforest_core.service.integrations.langgraph import MemForestStore
+from memforest_core.service.integrations.llamaindex import MemForestMemory
+from memforest_core.service.integrations.openai_agents import MemForestSession, memforest_tools
+from memforest_core.service.integrations.pydantic_ai import MemForestToolset
 from tests.integrations.conftest import Node
 from tests.integrations.test_openai_agents import Scripted, calls, says
 from tests.integrations.test_pydantic_ai import called

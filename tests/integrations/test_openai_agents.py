@@ -12,7 +12,7 @@ from agents.memory import Session, SessionSettings
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from memforest_core import AsyncMemForest, AsyncRemoteMemForest, MemForest
-from memforest_core.integrations.openai_agents import MemForestSession, memforest_tools
+from memforest_core.service.integrations.openai_agents import MemForestSession, memforest_tools
 from tests.integrations.conftest import Node
 
 ITEMS: list[Any] = [

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from memforest_core import AsyncMemForest, AsyncRemoteMemForest
-from memforest_core.integrations.pydantic_ai import MemForestToolset
+from memforest_core.service.integrations.pydantic_ai import MemForestToolset
 from tests.integrations.conftest import Node
 
 TOOLS = {"remember", "recall", "context", "timeline", "profile", "forget", "sessions"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.support.servers import SessionServers, session_servers
+from tests.harness.servers import SessionServers, session_servers
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.support.servers import SessionServers
 from memforest_core.domain.operations import RULES, Answer, Role
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import check_ready, upgrade
+from tests.harness.servers import SessionServers
 from tests.migration.test_migrations import connected, empty
 
 FILES = sorted(Path(functions.__file__).parent.glob("*.sql"), key=lambda file: file.name)

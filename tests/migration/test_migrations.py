@@ -21,8 +21,6 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 
-from benchmarks.support.servers import SessionServers
-from benchmarks.support.stack import SERVICE_ROLE, admin, at
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import schema
@@ -36,7 +34,9 @@ from memforest_core.store.schema import (
     upgrade,
 )
 from memforest_core.store.tables import SCHEMA, Base
-from tests.support.next_version import NEXT, become_next_version
+from tests.harness.next_version import NEXT, become_next_version
+from tests.harness.servers import SessionServers
+from tests.harness.stack import SERVICE_ROLE, admin, at
 
 FOREST = sa.text(
     """WITH made AS (INSERT INTO memforest.tenant (tenant_id) VALUES (:t))

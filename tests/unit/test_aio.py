@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
-from memforest_core.aio import AsyncDeadLetters, AsyncMemForest, AsyncWebhooks
-from memforest_core.api import MemForest
-from memforest_core.async_calls import Threads
-from memforest_core.client import MemForestClient
+from memforest_core.client.aio import AsyncDeadLetters, AsyncMemForest, AsyncWebhooks
+from memforest_core.client.api import MemForest
+from memforest_core.client.async_calls import Threads
+from memforest_core.client.lifecycle import AsyncLifecycle, Lifecycle
+from memforest_core.client.producer import MemForestClient
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle import AsyncLifecycle, Lifecycle
-from memforest_core.webhooks.service import Webhooks
+from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.waiting import Steps
 

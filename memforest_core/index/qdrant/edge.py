@@ -13,9 +13,9 @@ from uuid import UUID
 import qdrant_edge as engine
 import structlog
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
-from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.beside import GRAPH_FROM, Beside, best

@@ -14,9 +14,9 @@ from qdrant_client import QdrantClient
 from qdrant_client import models as q
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant import conditions as c
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.failures import server_failures

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
-from memforest_core.forks import renewed_in_child
 from memforest_core.index.qdrant.points import batches, can_match, dense_values, newest
 from memforest_core.index.qdrant.schema import collection_name
 from memforest_core.index.served import wire

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from memforest_core.forks import renewed_in_child
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.token_vectors import TokenVectors
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
-from memforest_core.forks import renewed_in_child
 from memforest_core.models.accounting import Price, record_of
 from memforest_core.models.calls import CallRecord, Embedded, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches

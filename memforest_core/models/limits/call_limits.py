@@ -16,8 +16,8 @@ import structlog
 from redis import Redis
 from redis.exceptions import RedisError
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRateLimited, RetryableError
-from memforest_core.forks import renewed_in_child
 from memforest_core.models.limits.model_limits import (
     URGENT,
     Admission,

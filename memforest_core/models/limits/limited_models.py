@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import (
     TIMED_OUT,
     ContentRefused,
@@ -21,7 +22,6 @@ from memforest_core.errors import (
     ModelRejected,
     RetryableError,
 )
-from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import (
     CallRecord,
     ChatModel,

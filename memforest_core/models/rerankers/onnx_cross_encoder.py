@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
-from memforest_core.forks import renewed_in_child
 from memforest_core.models.calls import CallRecord, Reranked, Step
 from memforest_core.models.embedders.built_in import cores
 

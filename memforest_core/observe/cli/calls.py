@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, no_memory, plain_table, print_json, printable
 from memforest_core.observe.cli.cost import moment
 
 if TYPE_CHECKING:

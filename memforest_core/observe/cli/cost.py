@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.top import AMOUNTS, amounts
 from memforest_core.observe.records import CostBy, CostFilter

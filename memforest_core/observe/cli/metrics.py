@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption
-from memforest_core.cli.output import Exit
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption
+from memforest_core.cli.toolkit.output import Exit
 
 
 def metrics(data: DataOption = None) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, pairs_table, plain, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, pairs_table, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.top import age, dollars, json_of
 
 if TYPE_CHECKING:
-    from memforest_core.accept.records import SessionProgress
+    from memforest_core.ingest.accept.records import SessionProgress
     from memforest_core.observe.records import Overview, SystemState
 
 

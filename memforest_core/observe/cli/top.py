@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain, plain_table, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, printable
 from memforest_core.errors import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, named, plain_table, print_json, shortened
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, named, plain_table, print_json, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

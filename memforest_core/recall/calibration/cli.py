@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import console, plain, plain_table, print_json, printable
+from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Pol
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.errors import InvalidInput
-from memforest_core.extract.offline.scenes import scene_of
+from memforest_core.ingest.extract.offline.scenes import scene_of
 from memforest_core.models.calls import Embedder
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ReduceSettings
@@ -55,7 +55,9 @@ class LabelledPair(BaseModel):
 
 def built_in_sample() -> list[LabelledPair]:
     """The pairs that come with the package."""
-    return parse_sample((files("memforest_core") / "calibration" / BUILT_IN_SAMPLE).read_text(encoding="utf-8"))
+    return parse_sample(
+        (files("memforest_core.recall.calibration") / "data" / BUILT_IN_SAMPLE).read_text(encoding="utf-8")
+    )
 
 
 def parse_sample(text: str) -> list[LabelledPair]:

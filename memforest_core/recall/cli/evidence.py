@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memforest_core.cli.output import named, printable, shortened
+from memforest_core.cli.toolkit.output import named, printable, shortened
 
 if TYPE_CHECKING:
     from rich.text import Text

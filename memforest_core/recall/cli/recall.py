@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
-from memforest_core.cli.output import Exit, console, no_memory, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
+from memforest_core.cli.toolkit.output import Exit, console, no_memory, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.cli.evidence import evidence_text
 

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.output import console, no_memory, plain_table, print_json, printable, shortened
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.output import console, no_memory, plain_table, print_json, printable, shortened
 from memforest_core.domain.rendering import by_rules
 
 if TYPE_CHECKING:

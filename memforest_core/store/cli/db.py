@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from memforest_core.cli.opening import quiet_logs
-from memforest_core.cli.options import JsonOption
-from memforest_core.cli.output import print_json
+from memforest_core.cli.toolkit.opening import quiet_logs
+from memforest_core.cli.toolkit.options import JsonOption
+from memforest_core.cli.toolkit.output import print_json
 
 app = typer.Typer(help="Create and upgrade the database schema.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def vacuum(
 
     Connects with MEMFOREST_DATABASE__MIGRATION_URL.
     """
-    from memforest_core.erase.rows.vacuuming import vacuum_now
+    from memforest_core.lifecycle.erase.rows.vacuuming import vacuum_now
     from memforest_core.settings import load_settings
 
     quiet_logs()

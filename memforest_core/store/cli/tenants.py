@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.opening import opened_store, quiet_logs
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_store, quiet_logs
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, print_json, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.accept.records import Quota
+    from memforest_core.ingest.accept.records import Quota
     from memforest_core.settings import DatabaseSettings
 
 NONE = "none"

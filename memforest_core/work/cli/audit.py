@@ -7,10 +7,17 @@ from uuid import UUID
 
 import typer
 
-from memforest_core.cli.opening import opened_memory
-from memforest_core.cli.operating import TIMEOUT_S, ActorOption, NoWaitOption, TimeoutOption, actor_named, counts_line
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, plain_table, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    NoWaitOption,
+    TimeoutOption,
+    actor_named,
+    counts_line,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
 from memforest_core.work.records import TaskId
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from memforest_core.cli.opening import opened_store
-from memforest_core.cli.operating import YesOption, confirm
-from memforest_core.cli.options import DataOption, JsonOption
-from memforest_core.cli.output import console, pairs_table, plain_table, print_json, printable
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.operating import YesOption, confirm
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.support.model_answers import HASH_DIMENSION, hash_vector
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
 from memforest_core.errors import (
     ContextTooLong,
     MemForestError,
@@ -22,7 +19,10 @@ from memforest_core.errors import (
 )
 from memforest_core.models.calls import CallRecord, Step
 from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
-from tests.support.timing import within
+from tests.harness.model_answers import HASH_DIMENSION, hash_vector
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.timing import within
 
 SECRET = "my sister Anna lives in Lisbon"
 TEXTS = [f"text number {n} about subject {n * n}" for n in range(11)]
@@ -77,7 +77,7 @@ def test_many_texts_are_sent_in_batches(server: ModelServer) -> None:
 
 
 def test_vectors_that_are_not_unit_are_made_so(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.support.model_answers.vectors", lambda texts, kind: [[3.0, 4.0] for _ in texts])
+    monkeypatch.setattr("tests.harness.model_answers.vectors", lambda texts, kind: [[3.0, 4.0] for _ in texts])
     np.testing.assert_allclose(embedder(server).embed(["a"]).vectors, [[0.6, 0.8]])
 
 
@@ -89,7 +89,7 @@ def test_nothing_in_nothing_out(server: ModelServer) -> None:
 def test_an_answer_that_does_not_fit_is_rejected(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch, rows: list[list[float]]
 ) -> None:
-    monkeypatch.setattr("benchmarks.support.model_answers.vectors", lambda texts, kind: rows)
+    monkeypatch.setattr("tests.harness.model_answers.vectors", lambda texts, kind: rows)
     with pytest.raises(ModelRejected):
         embedder(server).embed(["one", "two"])
 
@@ -97,7 +97,7 @@ def test_an_answer_that_does_not_fit_is_rejected(
 def test_a_model_that_changes_its_dimension_is_rejected(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     model = embedder(server)
     assert model.dimension == HASH_DIMENSION
-    monkeypatch.setattr("benchmarks.support.model_answers.vectors", lambda texts, kind: [[1.0] for _ in texts])
+    monkeypatch.setattr("tests.harness.model_answers.vectors", lambda texts, kind: [[1.0] for _ in texts])
     with pytest.raises(ModelRejected, match=f"{HASH_DIMENSION} were expected"):
         model.embed(["one"])
 

@@ -12,8 +12,6 @@ import pytest
 from qdrant_client import QdrantClient
 
 from benchmarks.recall_latency.measuring import tended
-from benchmarks.support.qdrant_http import QdrantHttp
-from benchmarks.support.stack import copy_index
 from memforest_core.index.qdrant import tended as beside
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
@@ -21,6 +19,8 @@ from memforest_core.index.served.client import ServedIndex
 from memforest_core.index.served.server import IndexServer
 from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
+from tests.harness.qdrant_http import QdrantHttp
+from tests.harness.stack import copy_index
 
 
 @contextmanager

@@ -13,14 +13,14 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.bootstrap.checkup import State, stopped_index
+from memforest_core.client.services.checkup import State, stopped_index
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.qdrant.edge import KILLED, EdgeIndex
 from memforest_core.index.qdrant.engine_reads import IndexDamaged, read_all
 from memforest_core.index.vector_index import Point, PointKind, VectorIndex
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, direction, keys, named, point, terms
 from tests.contract.index.damaged import MARK, points
-from tests.support import damaging
+from tests.harness import damaging
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning")
 

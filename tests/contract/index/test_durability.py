@@ -14,12 +14,12 @@ from uuid import UUID
 
 import pytest
 
-from benchmarks.support.qdrant_http import QdrantHttp
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import edge, schema
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
+from tests.harness.qdrant_http import QdrantHttp
 
 WRITER = """
 import sys
@@ -186,14 +186,14 @@ def test_many_workers_prepare_at_once(qdrant_http: QdrantHttp) -> None:
 
 def test_a_server_that_dies_and_comes_back_has_its_points_and_its_clients(tmp_path: Path) -> None:
     one = point()
-    with process("-m", "benchmarks.support.qdrant_http", "--path", str(tmp_path)) as server:
+    with process("-m", "tests.harness.qdrant_http", "--path", str(tmp_path)) as server:
         port = line(server)
         index = QdrantServerIndex.at(f"http://127.0.0.1:{port}", None, MODEL, DIMENSION, 5)
         index.prepare()
         index.upsert([one])
     with pytest.raises(IndexUnavailable, match="ConnectError"):
         index.count(ACME)
-    with process("-m", "benchmarks.support.qdrant_http", "--path", str(tmp_path), "--port", port) as up:
+    with process("-m", "tests.harness.qdrant_http", "--path", str(tmp_path), "--port", port) as up:
         assert line(up) == port
         [[hit]] = index.search([asking()])
         assert hit.id == one.id

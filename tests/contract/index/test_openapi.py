@@ -10,8 +10,6 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
-from benchmarks.support.qdrant_http import QdrantHttp
-from benchmarks.support.qdrant_openapi import operation, problem
 from memforest_core.index.qdrant import schema
 from memforest_core.index.qdrant.ids import space
 from memforest_core.index.qdrant.server import QdrantServerIndex
@@ -26,6 +24,8 @@ from tests.contract.index.builders import (
     point,
     terms,
 )
+from tests.harness.qdrant_http import QdrantHttp
+from tests.harness.qdrant_openapi import operation, problem
 
 COLLECTION = "/collections/{collection_name}"
 

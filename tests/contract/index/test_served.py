@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from benchmarks.support.stack import copy_index
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant.edge import EdgeIndex
@@ -27,6 +26,7 @@ from memforest_core.index.served.client import ServedIndex
 from memforest_core.index.served.server import CONNECTIONS, IndexServer
 from memforest_core.index.served.wire import MAX_BODY, REFUSED, Frames, Refused
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
+from tests.harness.stack import copy_index
 
 SEARCH = (
     b'{"call": "search", "index": "x", "queries": [[{"vector": {"indices": [1], "values": [1.0]}, "filter": {"tenant":'

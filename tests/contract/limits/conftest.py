@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from benchmarks.support.servers import SessionServers, session_servers
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelLimits
 from memforest_core.models.limits.redis_ledger import PREFIX, open_redis
 from tests.contract.limits.limited import limits_of
+from tests.harness.servers import SessionServers, session_servers
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,6 @@ import pytest
 from pydantic import SecretStr
 from redis import Redis
 
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer
-from benchmarks.support.servers import SessionServers
 from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
 from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
@@ -28,8 +25,11 @@ from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import away, limits_of
-from tests.support.litellm_warm import warm_up
-from tests.support.timing import within
+from tests.harness.litellm_warm import warm_up
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.servers import SessionServers
+from tests.harness.timing import within
 
 Opened = Callable[..., CallLimits]
 SECRET = "my sister Anna lives in Lisbon"

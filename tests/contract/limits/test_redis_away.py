@@ -13,14 +13,14 @@ import pytest
 from redis import Redis
 from structlog.testing import capture_logs
 
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.errors import ModelRateLimited
 from memforest_core.models.limits import call_limits
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelLimits, ModelPaused
 from memforest_core.models.limits.redis_ledger import client_address
 from tests.contract.limits.limited import MODEL, away, limited, limits_of
-from tests.support.timing import within
+from tests.harness.timing import within
 
 Opened = Callable[..., CallLimits]
 

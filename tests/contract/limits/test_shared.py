@@ -22,7 +22,7 @@ from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger
 from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
-from tests.support.timing import within
+from tests.harness.timing import within
 
 ROOT = Path(__file__).parents[3]
 Opened = Callable[..., CallLimits]

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.support.model_server import ModelServer
 from memforest_core.errors import ModelAuthFailed
 from memforest_core.models.calls import ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
-from tests.support.litellm_warm import warm_up
+from tests.harness.litellm_warm import warm_up
+from tests.harness.model_server import ModelServer
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_faults import CONTENT_FAULTS, Fault
-from benchmarks.support.model_server import ModelServer
 from memforest_core.errors import (
     ContentRefused,
     ContextTooLong,
@@ -27,8 +25,10 @@ from memforest_core.errors import (
 from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
-from tests.support.litellm_warm import warm_up
-from tests.support.timing import within
+from tests.harness.litellm_warm import warm_up
+from tests.harness.model_faults import CONTENT_FAULTS, Fault
+from tests.harness.model_server import ModelServer
+from tests.harness.timing import within
 
 SECRET = "my sister Anna lives in Lisbon"
 SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}, "required": ["items"]}

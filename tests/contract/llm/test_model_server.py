@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from benchmarks.support.model_faults import Fault, FaultPlan
-from benchmarks.support.model_server import ModelServer
+from tests.harness.model_faults import Fault, FaultPlan
+from tests.harness.model_server import ModelServer
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Bob lives in Davis. " * 30}]}
 ROOT = Path(__file__).parents[3]
@@ -94,7 +94,7 @@ def test_drawn_faults_depend_on_seed_body_and_attempt_but_not_on_order() -> None
 
 
 def test_as_a_process_it_prints_its_url_and_takes_orders_over_http() -> None:
-    command = [sys.executable, "-m", "benchmarks.support.model_server", "--latency", "0.05"]
+    command = [sys.executable, "-m", "tests.harness.model_server", "--latency", "0.05"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout is not None

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from memforest_core.api import MemForest
-from memforest_core.embedded.node import addresses
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.keys.service import Keys
-from memforest_core.remote.client import RemoteMemForest
+from memforest_core.client.api import MemForest
+from memforest_core.client.embedded.node import addresses
+from memforest_core.client.remote.client import RemoteMemForest
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.keys.service import Keys
 from memforest_core.settings import load_settings
 
 FACES = ("embedded", "connected", "remote")

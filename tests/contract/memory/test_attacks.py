@@ -17,15 +17,15 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memforest_core.api import MemForest
-from memforest_core.embedded.node import addresses
-from memforest_core.http import connections, gate
-from memforest_core.http.connections import MAX_HEAD_BYTES
-from memforest_core.http.polling import SharedPoll
-from memforest_core.http.serving import HttpServer, listen
-from memforest_core.http.streams import LINE_BYTES, _lines
+from memforest_core.client.api import MemForest
+from memforest_core.client.embedded.node import addresses
+from memforest_core.lifecycle.transfer.bundles.schema import APPLICATION_ID
+from memforest_core.service.http import connections, gate
+from memforest_core.service.http.connections import MAX_HEAD_BYTES
+from memforest_core.service.http.polling import SharedPoll
+from memforest_core.service.http.serving import HttpServer, listen
+from memforest_core.service.http.streams import LINE_BYTES, _lines
 from memforest_core.settings import load_settings
-from memforest_core.transfer.bundles.schema import APPLICATION_ID
 from tests.contract.memory.conftest import Node
 
 BEGINNING = b"SQLite format 3\x00" + b"\x00" * 52 + APPLICATION_ID.to_bytes(4, "big")

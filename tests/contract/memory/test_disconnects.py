@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from benchmarks.support.processes import environment
+from tests.harness.processes import environment
 
 SESSION = {"owner": "a", "session_id": "open", "turns": [{"role": "user", "content": "I live in Rome."}]}
 LINE = json.dumps({**SESSION, "session_id": "streamed"})

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.support.sayings import said
-from memforest_core.aio import AsyncMemForest
-from memforest_core.api import MemForest
-from tests.support.forked import in_children
+from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.api import MemForest
+from tests.harness.forked import in_children
+from tests.harness.sayings import said
 
 OWNERS = ("fork-ann", "fork-bob", "fork-cleo")
 ROUNDS = 5

@@ -16,15 +16,15 @@ import sqlalchemy as sa
 from mcp.client.client import Client
 from typer.testing import CliRunner
 
+from memforest_core.assistant.context.records import Section
+from memforest_core.assistant.context.rendering import headed
 from memforest_core.cli.program import app
-from memforest_core.context.records import Section
-from memforest_core.context.rendering import headed
 from memforest_core.errors import InvalidInput
-from memforest_core.keys.service import Callers
+from memforest_core.service.keys.service import Callers
 from memforest_core.store.engine import tenant_transaction
 from tests.contract.memory.conftest import Node
 from tests.contract.memory.test_mcp import over_http, text_of
-from tests.support.forgeries import FORGERIES, MARK, NAMES, assert_steers_nothing, begins, kinds, margin
+from tests.harness.forgeries import FORGERIES, MARK, NAMES, assert_steers_nothing, begins, kinds, margin
 
 
 def forged(*values: object) -> str:

@@ -13,13 +13,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from benchmarks.support.processes import environment
+from memforest_core.client.remote.client import RemoteMemForest
+from memforest_core.client.remote.routes import PREFIX, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, QuotaExceeded, RetryableError
-from memforest_core.keys.service import Keys
-from memforest_core.remote.client import RemoteMemForest
-from memforest_core.remote.routes import PREFIX, ROUTES
+from memforest_core.service.keys.service import Keys
 from tests.contract.memory.conftest import Node
+from tests.harness.processes import environment
 
 TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"}
 

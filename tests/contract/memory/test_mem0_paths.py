@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memforest_core.http import mem0
+from memforest_core.service.http import mem0
 from tests.contract.memory.conftest import Node
 
 ASKED: tuple[tuple[str, str, str, dict[str, Any]], ...] = (

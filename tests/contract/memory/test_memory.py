@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.domain.evidence import Evidence
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
 from memforest_core.work.waiting import WaitTimeout

@@ -13,10 +13,10 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from benchmarks.support.processes import environment
 from memforest_core.errors import InvalidSettings
-from memforest_core.http.serving import HttpServer, address_of, listen
+from memforest_core.service.http.serving import HttpServer, address_of, listen
 from tests.contract.memory.conftest import Node
+from tests.harness.processes import environment
 
 
 def test_small_answers_are_not_held_back() -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memforest_core.http.streams import LINE_BYTES
+from memforest_core.service.http.streams import LINE_BYTES
 from tests.contract.memory.conftest import Node
 
 TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"}

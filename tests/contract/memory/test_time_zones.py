@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidInput
 
 VISIT = {"role": "user", "content": "I visited Kyoto yesterday."}

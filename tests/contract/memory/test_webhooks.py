@@ -9,10 +9,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
+from memforest_core.client.remote.aio import AsyncRemoteMemForest
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.remote.aio import AsyncRemoteMemForest
-from memforest_core.webhooks.records import Delivery, Event, NewEndpoint
+from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.work.states import WorkState
 from tests.contract.memory.conftest import Node
 

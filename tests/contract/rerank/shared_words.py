@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from benchmarks.support.model_faults import Fault
-from benchmarks.support.model_server import ModelServer, _Response
+from tests.harness.model_faults import Fault
+from tests.harness.model_server import ModelServer, _Response
 
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
 WORDS = ("bob", "clara", "lives", "in", "davis", "miami", "violin", "dog", "where", "the", "plays", "now")

@@ -13,7 +13,7 @@ from memforest_core.models.calls import Reranker, Step
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared
-from tests.support.litellm_warm import warm_up
+from tests.harness.litellm_warm import warm_up
 
 QUESTION = "where lives bob now"
 TEXTS = (

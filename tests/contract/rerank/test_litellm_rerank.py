@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.support.model_faults import Fault
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models import litellm_requests
 from memforest_core.models.calls import Step, failed_call
 from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
-from tests.support.litellm_warm import warm_up
+from tests.harness.litellm_warm import warm_up
+from tests.harness.model_faults import Fault
 
 SECRET = "my sister Anna lives in Lisbon"
 PROVIDERS = ("cohere", "infinity", "hosted_vllm")

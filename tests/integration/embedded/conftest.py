@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.servers import EmbeddedServers
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import psycopg
 import redis
 
-from memforest_core.embedded.directory import UsedAfterFork
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded.directory import UsedAfterFork
+from memforest_core.client.embedded.servers import EmbeddedServers
 
 
 def report(**facts: object) -> None:

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from memforest_core.embedded.account import reachable_programs, server_account
-from memforest_core.embedded.process import package_directory
+from memforest_core.client.embedded.account import reachable_programs, server_account
+from memforest_core.client.embedded.process import package_directory
 
 
 def test_programs_that_the_account_can_not_reach_are_copied_once(place: Path) -> None:

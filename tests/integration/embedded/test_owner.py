@@ -13,9 +13,9 @@ import psutil
 import psycopg
 import pytest
 
-from memforest_core.embedded import process
-from memforest_core.embedded.directory import DataDirectoryInUse
-from memforest_core.embedded.servers import EmbeddedServers
+from memforest_core.client.embedded import process
+from memforest_core.client.embedded.directory import DataDirectoryInUse
+from memforest_core.client.embedded.servers import EmbeddedServers
 
 StartOwner = Callable[[str], Any]
 """Given the mode, an ``Owner`` of the neighbouring conftest."""

@@ -17,10 +17,10 @@ import redis
 import sqlalchemy as sa
 from kombu.connection import Connection
 
-from memforest_core.embedded import process
-from memforest_core.embedded.directory import DataDirectory, DataDirectoryInUse
-from memforest_core.embedded.process import ServerFailed
-from memforest_core.embedded.servers import EmbeddedServers, ServerNotStarted
+from memforest_core.client.embedded import process
+from memforest_core.client.embedded.directory import DataDirectory, DataDirectoryInUse
+from memforest_core.client.embedded.process import ServerFailed
+from memforest_core.client.embedded.servers import EmbeddedServers, ServerNotStarted
 
 
 def execute(servers: EmbeddedServers, *statements: str) -> list[tuple[object, ...]]:

@@ -18,7 +18,7 @@ from memforest_core.domain.cells import (
 )
 from memforest_core.domain.rendering import speech
 from memforest_core.domain.turns import Role, Turn
-from tests.support.builders import NOON, turn
+from tests.harness.builders import NOON, turn
 
 CUTTINGS = st.builds(
     Cutting,

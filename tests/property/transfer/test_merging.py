@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
 from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.lifecycle.transfer.merge.records import StoredScope
+from memforest_core.lifecycle.transfer.merge.scopes import match_scenes
+from memforest_core.lifecycle.transfer.merge.transplanting import Successor, Transplant, transplant
 from memforest_core.memtree import Key, Leaf, Node, TreeHead, build, violations
 from memforest_core.memtree.paths import order
-from memforest_core.transfer.merge.records import StoredScope
-from memforest_core.transfer.merge.scopes import match_scenes
-from memforest_core.transfer.merge.transplanting import Successor, Transplant, transplant
 
 OLD, NEW = TreeId(UUID(int=1)), TreeId(UUID(int=2))
 KS = st.integers(3, 5)

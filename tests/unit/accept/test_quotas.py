@@ -7,7 +7,9 @@ from typing import cast
 
 import pytest
 
-from memforest_core.accept.quotas import (
+from memforest_core.domain.ids import TenantId
+from memforest_core.errors import QuotaExceeded, StoreUnavailable
+from memforest_core.ingest.accept.quotas import (
     BACKFILL_SHARE,
     DAY_S,
     DEPTH_S,
@@ -19,10 +21,8 @@ from memforest_core.accept.quotas import (
     Quotas,
     when_there_is_room,
 )
-from memforest_core.accept.records import StoredTurns, TenantLimits, WaitingCells
-from memforest_core.accept.rows.accepting import AcceptRows
-from memforest_core.domain.ids import TenantId
-from memforest_core.errors import QuotaExceeded, StoreUnavailable
+from memforest_core.ingest.accept.records import StoredTurns, TenantLimits, WaitingCells
+from memforest_core.ingest.accept.rows.accepting import AcceptRows
 from memforest_core.settings import AcceptSettings
 from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import waited

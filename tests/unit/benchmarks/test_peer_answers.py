@@ -12,7 +12,7 @@ import pytest
 from benchmarks.peers import systems
 from benchmarks.peers.answers import UnknownPrompt, answer, stated
 from benchmarks.peers.sessions import made
-from benchmarks.support.model_answers import SUMMARY_CHARS
+from tests.harness.model_answers import SUMMARY_CHARS
 
 TALK = "user: My friend Nina adopted a parrot called Zobu.\nassistant: How lovely.\nuser: I moved to Oslo."
 FACT = "6c5e59e1-bac3-4401-93dd-4efdc6eb7fd9"

@@ -40,7 +40,7 @@ def fake(directory: Path, *arguments: str) -> Opened:
 
     @contextmanager
     def opened() -> Iterator[ChildSystem]:
-        system = ChildSystem(sys.executable, "tests.support.fake_peer", arguments, directory / "log")
+        system = ChildSystem(sys.executable, "tests.harness.fake_peer", arguments, directory / "log")
         system.start()
         yield system
         system.stop()

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.calendar.condensing import Condenser, Told, groups_of
-from memforest_core.calendar.days import (
+from memforest_core.assistant.calendar.condensing import Condenser, Told, groups_of
+from memforest_core.assistant.calendar.days import (
     Days,
     Span,
     checked_day,
@@ -19,9 +19,9 @@ from memforest_core.calendar.days import (
     week_before,
     year_of,
 )
-from memforest_core.calendar.digesting import Digester, parts_of, speakers_of
-from memforest_core.calendar.listing import local_days
-from memforest_core.calendar.records import DayTurn
+from memforest_core.assistant.calendar.digesting import Digester, parts_of, speakers_of
+from memforest_core.assistant.calendar.listing import local_days
+from memforest_core.assistant.calendar.records import DayTurn
 from memforest_core.domain.turns import Role
 from memforest_core.errors import InvalidInput
 from memforest_core.settings import CalendarSettings

@@ -8,7 +8,7 @@ import logging
 import pytest
 import structlog
 
-from memforest_core.cli.logs import configure_logs
+from memforest_core.cli.toolkit.logs import configure_logs
 
 SAID = "I keep my savings under the mattress"
 

@@ -10,9 +10,18 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.cli.output import Exit, exit_code, named, plain, print_json, printable, report_message, shortened
+from memforest_core.cli.toolkit.output import (
+    Exit,
+    exit_code,
+    named,
+    plain,
+    print_json,
+    printable,
+    report_message,
+    shortened,
+)
+from memforest_core.client.embedded.directory import DataDirectoryInUse
 from memforest_core.domain.times import Precision, TimeSpan
-from memforest_core.embedded.directory import DataDirectoryInUse
 from memforest_core.errors import (
     BrokerUnavailable,
     IndexUnavailable,

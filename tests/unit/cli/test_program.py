@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from memforest_core import __version__
 from memforest_core.cli.commands import Commands, interrupt_behind
-from memforest_core.cli.output import Terminated
 from memforest_core.cli.program import app
+from memforest_core.cli.toolkit.output import Terminated
 from memforest_core.errors import MemForestError, NotFound, QuotaExceeded
 
 HEAVY = (

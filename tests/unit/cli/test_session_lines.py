@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.formats.items import Converted
-from memforest_core.formats.session_lines import read_line
+from memforest_core.ingest.formats.items import Converted
+from memforest_core.ingest.formats.session_lines import read_line
 
 
 def test_a_line_is_a_session() -> None:

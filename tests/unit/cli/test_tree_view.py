@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from memforest_core.cli.output import console
+from memforest_core.cli.toolkit.output import console
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.observe.cli.tree import drawn, interval, state

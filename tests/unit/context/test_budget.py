@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.context.budget import ORDER, Budget, shares
-from memforest_core.context.records import Section
+from memforest_core.assistant.context.budget import ORDER, Budget, shares
+from memforest_core.assistant.context.records import Section
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import ContextSettings, load_settings
 

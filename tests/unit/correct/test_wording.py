@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.correct.wording import MAX_TEXT, Wanted, corrected
 from memforest_core.domain.facts import Change, Statement
 from memforest_core.errors import InvalidInput
-from tests.support.builders import day, statement
+from memforest_core.lifecycle.correct.wording import MAX_TEXT, Wanted, corrected
+from tests.harness.builders import day, statement
 
 UTC = ZoneInfo("UTC")
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.demo import DemoQuestion, load_conversation, load_expected, load_questions
+from memforest_core.cli.demo_data import DemoQuestion, load_conversation, load_expected, load_questions
 from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
 
 TURN_FIELDS = {"id", "role", "content", "timestamp", "speaker_id", "name"}

@@ -9,7 +9,7 @@ from celery import Celery
 from kombu.exceptions import ContentDisallowed, EncodeError
 from kombu.serialization import dumps, loads
 
-from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.work.messages import TASK_NAMES, Queue
 
 
 @pytest.fixture

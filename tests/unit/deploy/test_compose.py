@@ -13,8 +13,8 @@ import yaml
 from pydantic import BaseModel
 
 from memforest_core.cli.program import app
-from memforest_core.messages import Queue
 from memforest_core.settings import Settings
+from memforest_core.work.messages import Queue
 from memforest_workers.worker import STOP_DEADLINE_S
 from tests.unit.deploy.builders import ROOT
 

@@ -22,8 +22,8 @@ from memforest_core.domain.cells import (
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.settings import AcceptSettings
-from tests.support.builders import NOON, turn
-from tests.support.forgeries import FORGERIES
+from tests.harness.builders import NOON, turn
+from tests.harness.forgeries import FORGERIES
 
 SMALL = Cutting(cell_turns=2, cell_chars=100, window_turns=4, window_chars=200)
 

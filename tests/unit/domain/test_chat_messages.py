@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from memforest_core.domain.chat_messages import MAX_ARGUMENT_CHARS, MAX_CALLS
 from memforest_core.domain.turns import Role, SessionFrame, Turn, TurnLimits, parse_turns
 from memforest_core.errors import InvalidInput
-from tests.support.builders import NOON
+from tests.harness.builders import NOON
 
 FRAME = SessionFrame("alice", ZoneInfo("UTC"), NOON)
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 import memforest_core
-from memforest_core.calendar.condensing import Condenser, Told
-from memforest_core.calendar.records import SpeakerDigest, told
-from memforest_core.context.records import ContextPart, PartKind, Section
-from memforest_core.context.rendering import messages, sections
+from memforest_core.assistant.calendar.condensing import Condenser, Told
+from memforest_core.assistant.calendar.records import SpeakerDigest, told
+from memforest_core.assistant.context.records import ContextPart, PartKind, Section
+from memforest_core.assistant.context.rendering import messages, sections
+from memforest_core.assistant.conversation_window.records import PartKind as WindowKind
+from memforest_core.assistant.conversation_window.records import SessionWindow, WindowPart
 from memforest_core.domain.cells import Cutting, cut_cells
 from memforest_core.domain.delivery import deliver, estimated_tokens, fitting
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.rendering import block, one_line, speech, turn_line
 from memforest_core.settings import CalendarSettings
-from memforest_core.window.records import PartKind as WindowKind
-from memforest_core.window.records import SessionWindow, WindowPart
-from tests.support.builders import turn
-from tests.support.forgeries import FORGERIES, MARK, NAMES, inner, kinds, margin
+from tests.harness.builders import turn
+from tests.harness.forgeries import FORGERIES, MARK, NAMES, inner, kinds, margin
 from tests.unit.domain.test_delivery import piece
 
 JOINING = {

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.scoring import Item, Scores, coverage, floor_of, fused, lifted, same_words, scaled, vote
-from tests.support.weights import weights
+from tests.harness.weights import weights
 
 SESSION = UUID(int=1000)
 ONLY_OWN = weights(interval=0, root=0, topic=0, neighbour=0, speaker=0)

@@ -21,7 +21,7 @@ from memforest_core.domain.turns import (
     parse_turns,
 )
 from memforest_core.errors import InvalidInput
-from tests.support.builders import NOON, turn
+from tests.harness.builders import NOON, turn
 
 FRAME = SessionFrame("alice", ZoneInfo("UTC"), NOON)
 LIMITS = TurnLimits()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.wording import same_wording
-from tests.support.wordings import DIFFERENT, SAME, Pairs
+from tests.harness.wordings import DIFFERENT, SAME, Pairs
 
 
 def pairs(families: Pairs) -> list[object]:

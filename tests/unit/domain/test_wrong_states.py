@@ -11,7 +11,7 @@ from memforest_core.domain.facts import Change
 from memforest_core.domain.holding import Mention, Role, Said, StoredState
 from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.times import micros
-from tests.support.builders import NOON, statement
+from tests.harness.builders import NOON, statement
 
 
 def said(number: int, value: str, at_day: int, by: int | None = None) -> Said:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memforest_core.explorer.drawing import NARROWEST, TICKS, Axis, shares, stacked
+from memforest_core.service.explorer.drawing import NARROWEST, TICKS, Axis, shares, stacked
 
 START = datetime(2023, 3, 14, 12, tzinfo=UTC)
 

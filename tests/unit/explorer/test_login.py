@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from memforest_core.explorer.login import next_page, own_form
+from memforest_core.service.explorer.login import next_page, own_form
 
 
 def request(**headers: str) -> Request:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from memforest_core.domain.ids import FactId, NodeId
-from memforest_core.explorer.provenance import sentences
-from memforest_core.explorer.rows import Leaf, SaidTurn
-from tests.support.builders import NOON
+from memforest_core.service.explorer.provenance import sentences
+from memforest_core.service.explorer.rows import Leaf, SaidTurn
+from tests.harness.builders import NOON
 
 
 def said(number: int, text: str) -> SaidTurn:

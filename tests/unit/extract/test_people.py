@@ -8,13 +8,13 @@ import pytest
 
 from memforest_core.domain.people import People
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.answer import ExtractionAnswer, Item
-from memforest_core.extract.candidates import to_candidates
-from memforest_core.extract.offline import propose
-from memforest_core.extract.prompt import MAX_PEOPLE, input_hash, render_window, shown_people
-from memforest_core.extract.proposer import ModelProposer
+from memforest_core.ingest.extract.answer import ExtractionAnswer, Item
+from memforest_core.ingest.extract.candidates import to_candidates
+from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.prompt import MAX_PEOPLE, input_hash, render_window, shown_people
+from memforest_core.ingest.extract.proposer import ModelProposer
 from memforest_core.models.calls import ChatRequest
-from tests.support.builders import cells_of, window, window_turn
+from tests.harness.builders import cells_of, window, window_turn
 
 SPEAKERS = [("111", "gruzilkin"), ("111", "gruz"), ("222", "Florent"), ("5", "Alex"), ("6", "Alex")]
 PEOPLE = People("u1", SPEAKERS, "Eva")

@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from benchmarks.support.rendered_windows import parse_window
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window
-from memforest_core.extract import prompt
-from memforest_core.extract.answer import ExtractionAnswer
-from memforest_core.extract.prompt import PROMPT_VERSION, SUMMARIES, SYSTEM, input_hash, render_window, schema
-from tests.support.builders import NOON, window, window_turn
+from memforest_core.ingest.extract import prompt
+from memforest_core.ingest.extract.answer import ExtractionAnswer
+from memforest_core.ingest.extract.prompt import PROMPT_VERSION, SUMMARIES, SYSTEM, input_hash, render_window, schema
+from tests.harness.builders import NOON, window, window_turn
+from tests.harness.rendered_windows import parse_window
 
 RICH = Window(
     "bob",

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from memforest_core.errors import ContentFault, ModelRateLimited
-from memforest_core.extract.prompt import SYSTEM, render_window
-from memforest_core.extract.proposer import OFFLINE_MODEL, ModelProposer, OfflineProposer, Proposal
+from memforest_core.ingest.extract.prompt import SYSTEM, render_window
+from memforest_core.ingest.extract.proposer import OFFLINE_MODEL, ModelProposer, OfflineProposer, Proposal
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Message, Step
-from tests.support.builders import window, window_turn
+from tests.harness.builders import window, window_turn
 
 GOOD = json.dumps(
     {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.facts import Change, Modality, Polarity
-from memforest_core.extract.answer import Item
-from memforest_core.extract.second_opinion import contradicted
+from memforest_core.ingest.extract.answer import Item
+from memforest_core.ingest.extract.second_opinion import contradicted
 
 
 def item(attribute: str, value: str, subject: str = "Kim", **stance: object) -> Item:

@@ -11,7 +11,7 @@ import pytest
 from memforest_core.domain.pasted import Pasted, own_text, pasted
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.extract.offline.proposing import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 
 NOBODYS = [
     "```\nI live in Rome\n```",

@@ -8,9 +8,9 @@ import pytest
 
 from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
 from memforest_core.errors import InvalidInput
-from memforest_core.formats.formats import Format, converted, recognized
-from memforest_core.formats.items import Converted, Item, Wordless
-from tests.support.builders import NOON
+from memforest_core.ingest.formats.formats import Format, converted, recognized
+from memforest_core.ingest.formats.items import Converted, Item, Wordless
+from tests.harness.builders import NOON
 
 CHAT = {
     "title": "Tea",

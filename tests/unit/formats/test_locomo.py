@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.formats.locomo import convert
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
+from memforest_core.ingest.formats.locomo import convert
 
 
 def sample(**conversation: object) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.formats.longmemeval import convert
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
+from memforest_core.ingest.formats.longmemeval import convert
 
 BREAD = [
     {"role": "user", "content": "I bake rye bread on Mondays.", "has_answer": True},

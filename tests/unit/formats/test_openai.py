@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.formats.openai import convert
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
+from memforest_core.ingest.formats.openai import convert
 
 
 def message(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.formats.sharegpt import convert
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
+from memforest_core.ingest.formats.sharegpt import convert
 
 TALK = [{"from": "human", "value": "I row."}, {"from": "gpt", "value": "Alone?"}]
 

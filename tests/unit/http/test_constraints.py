@@ -7,11 +7,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memforest_core.http import constraints
-from memforest_core.http.app import openapi
-from memforest_core.http.endpoints import method_of
-from memforest_core.http.wire import parameters
-from memforest_core.remote.routes import ROUTES
+from memforest_core.client.remote.routes import ROUTES
+from memforest_core.service.http import constraints
+from memforest_core.service.http.app import openapi
+from memforest_core.service.http.endpoints import method_of
+from memforest_core.service.http.wire import parameters
 
 
 def arguments() -> set[str]:

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from memforest_core import errors
+from memforest_core.client.remote.exchange import Told, result_of
 from memforest_core.errors import MemForestError
-from memforest_core.http.problems import answer, problem_of
 from memforest_core.models.limits.model_limits import ModelPaused
-from memforest_core.remote.exchange import Told, result_of
+from memforest_core.service.http.problems import answer, problem_of
 from memforest_core.work.jobs import WorkError
 from memforest_core.work.waiting import OperationFailed, WaitTimeout
 

@@ -7,13 +7,13 @@ import inspect
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from memforest_core.api import MemForest
+from memforest_core.client.api import MemForest
+from memforest_core.client.lifecycle import Lifecycle
+from memforest_core.client.remote.routes import ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
-from memforest_core.http.endpoints import method_of
-from memforest_core.http.wire import LOCAL, body_model, parameters, returned
-from memforest_core.lifecycle import Lifecycle
-from memforest_core.remote.routes import ROUTES
-from memforest_core.webhooks.service import Webhooks
+from memforest_core.observe.webhooks.service import Webhooks
+from memforest_core.service.http.endpoints import method_of
+from memforest_core.service.http.wire import LOCAL, body_model, parameters, returned
 from memforest_core.work.dead import DeadLetters
 
 ELSEWHERE = {

@@ -26,16 +26,16 @@ def test_a_missing_package_is_told_with_its_pip_line(module: str, monkeypatch: p
     for name in [name for name in sys.modules if name.split(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, f"memforest_core.integrations.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"memforest_core.service.integrations.{module}", raising=False)
 
     with pytest.raises(InvalidSettings, match=f"is missing: pip install '{package}'"):
-        importlib.import_module(f"memforest_core.integrations.{module}")
+        importlib.import_module(f"memforest_core.service.integrations.{module}")
 
 
 def test_each_framework_has_one_module_that_nothing_imports() -> None:
     graph = grimp.build_graph("memforest_core", include_external_packages=True, cache_dir=None)
 
     for module, (library, _) in FRAMEWORKS.items():
-        name = f"memforest_core.integrations.{module}"
+        name = f"memforest_core.service.integrations.{module}"
         assert graph.find_modules_that_directly_import(library) == {name}
         assert graph.find_modules_that_directly_import(name) == set()

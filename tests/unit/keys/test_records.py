@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Scope
-from memforest_core.keys.records import Caller
+from memforest_core.service.keys.records import Caller
 
 
 def caller(owners: str | None) -> Caller:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.calendar import condensing, digesting
+from memforest_core.assistant.calendar import condensing, digesting
+from memforest_core.assistant.conversation_window import compacting
+from memforest_core.assistant.profile import describing
 from memforest_core.errors import InvalidSettings
-from memforest_core.extract import prompt as extraction
+from memforest_core.ingest.extract import prompt as extraction
+from memforest_core.ingest.refresh import summarizer
 from memforest_core.models.answers import DATA_ONLY
 from memforest_core.models.prompts import MAX_CHARS, Prompts, named, open_prompts, told
-from memforest_core.profile import describing
 from memforest_core.recall import planning, ranking, rewriting
 from memforest_core.recall.answering import prompt as answering
-from memforest_core.refresh import summarizer
 from memforest_core.settings import ExtractSettings, PromptSettings
-from memforest_core.window import compacting
 
 FRAMES = {
     "extract": (extraction.SYSTEM, extraction.FRAME),

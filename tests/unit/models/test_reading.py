@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memforest_core.calendar.digesting import _Reply as DigestReply
-from memforest_core.context.merging import MergedAnswer
+from memforest_core.assistant.calendar.digesting import _Reply as DigestReply
+from memforest_core.assistant.context.merging import MergedAnswer
+from memforest_core.assistant.conversation_window.compacting import _Reply as SummaryReply
+from memforest_core.assistant.profile.describing import ProfileAnswer
+from memforest_core.assistant.profile.forgetting import ChoiceAnswer
+from memforest_core.assistant.profile.intents import IntentAnswer
 from memforest_core.domain.text import clipped, is_loop
 from memforest_core.errors import ContentFault
-from memforest_core.extract.answer import MAX_ITEMS, ExtractionAnswer
+from memforest_core.ingest.extract.answer import MAX_ITEMS, ExtractionAnswer
+from memforest_core.ingest.refresh.titles import TitleAnswer
 from memforest_core.models.answers import parsed
 from memforest_core.models.reading import described, read, unwrapped
-from memforest_core.profile.describing import ProfileAnswer
-from memforest_core.profile.forgetting import ChoiceAnswer
-from memforest_core.profile.intents import IntentAnswer
 from memforest_core.recall.answering.service import _Reply as AnswerReply
 from memforest_core.recall.planning import PlanAnswer
 from memforest_core.recall.ranking import RankingAnswer
 from memforest_core.recall.rewriting import RewritingAnswer
-from memforest_core.refresh.titles import TitleAnswer
-from memforest_core.window.compacting import _Reply as SummaryReply
 
 KIM: dict[str, Any] = {"text": "Kim moved to Bergen.", "turns": [1], "value": "Bergen"}
 CAT: dict[str, Any] = {"text": "Kim has a cat named Pip.", "turns": [2], "entities": ["Pip"]}

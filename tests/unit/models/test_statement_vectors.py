@@ -18,7 +18,7 @@ from memforest_core.models.statement_vectors import (
     parts_of,
     routing_vector,
 )
-from tests.support.builders import statement
+from tests.harness.builders import statement
 
 
 class Axes:

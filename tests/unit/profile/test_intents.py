@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from memforest_core.assistant.profile.intents import IntentAnswer, _checked, read_by_rules
+from memforest_core.assistant.profile.records import Intent, IntentKind, Made
 from memforest_core.errors import ContentFault
-from memforest_core.profile.intents import IntentAnswer, _checked, read_by_rules
-from memforest_core.profile.records import Intent, IntentKind, Made
 
 REMEMBER, FORGET, ABOUT_ME = IntentKind.REMEMBER, IntentKind.FORGET, IntentKind.ABOUT_ME
 

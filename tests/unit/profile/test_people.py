@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from memforest_core.assistant.profile.finding import read_words
+from memforest_core.assistant.profile.people import person_named
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.profile.finding import read_words
-from memforest_core.profile.people import person_named
 from memforest_core.store.owners import ForestRef
 
 FOREST = ForestRef(ForestId(UUID(int=1)), "u1", "UTC", display_name="Alice")

@@ -20,7 +20,7 @@ from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.ranking import Siblings, Tally
 from memforest_core.recall.rows.reading import RecallRows
-from tests.support.weights import weights
+from tests.harness.weights import weights
 from tests.unit.recall.memory import FOREST, TENANT, Forest, ScriptedIndex, named
 
 CELL, FACT, NODE = PointKind.CELL, PointKind.FACT, PointKind.NODE

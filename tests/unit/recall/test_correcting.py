@@ -12,7 +12,7 @@ from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.records import FactText
 from memforest_core.recall.resolving import LONGEST, dated_text, facts_with_successors, standing
-from tests.support.builders import FOREST, NOON, day
+from tests.harness.builders import FOREST, NOON, day
 
 
 def fact(number: int, by: int | None = None) -> FactText:

@@ -14,7 +14,7 @@ from memforest_core.index.vector_index import IndexFilter, SparseVector
 from memforest_core.recall.gathering import trees_of_hits
 from memforest_core.recall.index_search import FlatHits, IndexSearch
 from memforest_core.recall.records import Above
-from tests.support.weights import weights
+from tests.harness.weights import weights
 
 CELLS = [UUID(int=number) for number in (1, 2)]
 FACTS = [UUID(int=number) for number in (11, 12)]

@@ -13,7 +13,7 @@ from memforest_core.recall.current import Current
 from memforest_core.recall.gathering import RawHits
 from memforest_core.recall.pooling import LEAST, Part, Pool
 from memforest_core.recall.question import parse_question
-from tests.support.weights import weights
+from tests.harness.weights import weights
 
 QUESTION = parse_question("Which camera did Ann buy in Lisbon?")
 PLACE = cast(Any, None)

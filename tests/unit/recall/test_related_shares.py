@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.scoring import Item, Scores, vote
 from memforest_core.recall.related.shares import told_apart
-from tests.support.weights import weights
+from tests.harness.weights import weights
 
 CELL, OTHER, FACT, BETTER = (UUID(int=number) for number in range(1, 5))
 ITEMS = [Item((UUID(int=9), 0, 0), CELL, (FACT, BETTER)), Item((UUID(int=9), 5, 0), OTHER, ())]

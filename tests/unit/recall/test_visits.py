@@ -13,7 +13,7 @@ from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.errors import StoreUnavailable
 from memforest_core.recall.records import CellRef, TurnHead, Visited
 from memforest_core.recall.visits import VisitCounter, returned
-from tests.support.builders import FOREST, NOON
+from tests.harness.builders import FOREST, NOON
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 

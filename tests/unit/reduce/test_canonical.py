@@ -9,10 +9,10 @@ import numpy as np
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Polarity, Statement
 from memforest_core.domain.ids import FactId
+from memforest_core.ingest.reduce.canonical import Attached, Incoming, Known, attach, distinct, exact_ids
+from memforest_core.ingest.reduce.identity import identify
 from memforest_core.models.calls import Vectors
-from memforest_core.reduce.canonical import Attached, Incoming, Known, attach, distinct, exact_ids
-from memforest_core.reduce.identity import identify
-from tests.support.builders import FOREST, candidate, statement
+from tests.harness.builders import FOREST, candidate, statement
 
 THRESHOLD = 0.93
 

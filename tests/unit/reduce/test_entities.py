@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.facts import Origin, Statement
 from memforest_core.domain.people import KnownPerson, People
-from memforest_core.reduce.routing.entities import (
+from memforest_core.ingest.reduce.routing.entities import (
     MAX_ENTITIES,
     EntityScope,
     continued,
@@ -16,7 +16,7 @@ from memforest_core.reduce.routing.entities import (
     scope_of,
     subject_key,
 )
-from tests.support.builders import statement
+from tests.harness.builders import statement
 
 NAMES = [("111", "gruzilkin"), ("111", "gruz"), ("Ann", "Ann"), ("5", "Al"), ("6", "Al")]
 PEOPLE = People("user-7", [("user-7", "Bob"), ("user-7", "Robert"), *NAMES])

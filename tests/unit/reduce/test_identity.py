@@ -11,8 +11,8 @@ import pytest
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.reduce.identity import identify, identity_span, mergeable
-from tests.support.builders import FOREST, NOON, day, statement
+from memforest_core.ingest.reduce.identity import identify, identity_span, mergeable
+from tests.harness.builders import FOREST, NOON, day, statement
 
 STATE = statement()
 EVENT = statement("Bob went to the gym.", attribute="", value="", entities=())

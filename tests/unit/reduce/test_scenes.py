@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from memforest_core.domain.ids import FactId, TreeId
+from memforest_core.ingest.reduce.routing.scenes import DAY_US, Scene, SceneFact, SceneMap, SceneRules
 from memforest_core.models.calls import Vectors
-from memforest_core.reduce.routing.scenes import DAY_US, Scene, SceneFact, SceneMap, SceneRules
 
 RULES = SceneRules()
 FAR = 1_000 * DAY_US

@@ -12,10 +12,10 @@ from memforest_core.domain.indexed import TermCounts, count_terms
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.titles import TITLE_CHARS
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelUnavailable
+from memforest_core.ingest.refresh.records import ChildText, ReadyNode, Title, TitleSource
+from memforest_core.ingest.refresh.titles import Titles
 from memforest_core.models.calls import CallRecord, Step
-from memforest_core.refresh.records import ChildText, ReadyNode, Title, TitleSource
-from memforest_core.refresh.titles import Titles
-from tests.support.chats import AnsweringChat
+from tests.harness.chats import AnsweringChat
 
 SIZES = (3, 10, 30, 60)
 FACTS = ("Bob bought a brass lamp.", "Bob mended the lamp.", "The lamp is on the desk.")

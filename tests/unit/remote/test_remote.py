@@ -8,18 +8,18 @@ import sys
 
 import pytest
 
-from memforest_core.api import MemForest
-from memforest_core.errors import InvalidInput
-from memforest_core.http.remote_source import PATH, written
-from memforest_core.lifecycle import Lifecycle
-from memforest_core.remote.aio import (
+from memforest_core.client.api import MemForest
+from memforest_core.client.lifecycle import Lifecycle
+from memforest_core.client.remote.aio import (
     AsyncRemoteDeadLetters,
     AsyncRemoteLifecycle,
     AsyncRemoteMemForest,
     AsyncRemoteWebhooks,
 )
-from memforest_core.remote.client import RemoteDeadLetters, RemoteLifecycle, RemoteMemForest, RemoteWebhooks
-from memforest_core.webhooks.service import Webhooks
+from memforest_core.client.remote.client import RemoteDeadLetters, RemoteLifecycle, RemoteMemForest, RemoteWebhooks
+from memforest_core.errors import InvalidInput
+from memforest_core.observe.webhooks.service import Webhooks
+from memforest_core.service.http.remote_source import PATH, written
 from memforest_core.work.dead import DeadLetters
 
 IN_A_PROCESS = {"connect", "embedded", "embedded_node", "for_tenant", "services", "settings"}
@@ -70,7 +70,7 @@ def test_a_method_takes_what_the_librarys_takes(library: type, face: type, name:
 
 
 def test_the_written_operations_are_those_of_the_library() -> None:
-    """When this fails: python -m memforest_core.http.remote_source."""
+    """When this fails: python -m memforest_core.service.http.remote_source."""
     assert PATH.read_text(encoding="utf-8") == written()
 
 

@@ -7,9 +7,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.retain.choice import Excess, enough, excess_of
-from memforest_core.retain.records import Leaf, Limits, Totals
-from tests.support.builders import NOON
+from memforest_core.lifecycle.retain.choice import Excess, enough, excess_of
+from memforest_core.lifecycle.retain.records import Leaf, Limits, Totals
+from tests.harness.builders import NOON
 
 
 def leaves(*sizes: int) -> list[Leaf]:

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.retain.policies import checked_limits, told
-from memforest_core.retain.records import Limits, Order
-from tests.support.builders import NOON
+from memforest_core.lifecycle.retain.policies import checked_limits, told
+from memforest_core.lifecycle.retain.records import Limits, Order
+from tests.harness.builders import NOON
 
 
 def test_limits_are_taken_as_they_are_given() -> None:

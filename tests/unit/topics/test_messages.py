@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
+from memforest_core.assistant.topics.messages import PREAMBLE, context_of
+from memforest_core.assistant.topics.records import Temperature, Topic, TopicTurn
 from memforest_core.domain.ids import TreeId
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.topics.messages import PREAMBLE, context_of
-from memforest_core.topics.records import Temperature, Topic, TopicTurn
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

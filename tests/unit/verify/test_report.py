@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.verify.records import EXAMPLES, Check, Found, Report, can_be_repaired
+from memforest_core.lifecycle.verify.records import EXAMPLES, Check, Found, Report, can_be_repaired
 
 SOME = [Found(UUID(int=n), "gap") for n in range(20)]
 

@@ -10,10 +10,10 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import Point, PointKey, ScannedPoint, ScanPage
+from memforest_core.lifecycle.verify.points import PointsCheck
+from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
+from memforest_core.lifecycle.verify.service import FRUITLESS_ROUNDS, KEPT, Verification
 from memforest_core.models.calls import OwnText, Vectors
-from memforest_core.verify.points import PointsCheck
-from memforest_core.verify.records import Check, Found, SummaryState
-from memforest_core.verify.service import FRUITLESS_ROUNDS, KEPT, Verification
 
 ACME = TenantId("acme")
 FOREST = ForestId(UUID(int=1))

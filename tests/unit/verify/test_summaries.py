@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.ids import NodeId
-from memforest_core.refresh.records import SummarySource
-from memforest_core.refresh.summarizer import input_hash
-from memforest_core.verify.records import SummaryState
-from memforest_core.verify.summaries import stale
+from memforest_core.ingest.refresh.records import SummarySource
+from memforest_core.ingest.refresh.summarizer import input_hash
+from memforest_core.lifecycle.verify.records import SummaryState
+from memforest_core.lifecycle.verify.summaries import stale
 
 BUDGET = 800
 TEXTS = ("Bob lives in Davis.", "", "Bob bought a kayak.")

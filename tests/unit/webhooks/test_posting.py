@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import httpcore
 import pytest
 
+from memforest_core.observe.webhooks.posting import Poster
 from memforest_core.settings import WebhookSettings
-from memforest_core.webhooks.posting import Poster
 
 OK = b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"
 

@@ -9,16 +9,24 @@ from uuid import uuid4
 
 import pytest
 
+from memforest_core.assistant.conversation_window.arranging import chosen, last_parts, older_parts, untold
+from memforest_core.assistant.conversation_window.compacting import MAX_INPUT_CHARS, Compactor
+from memforest_core.assistant.conversation_window.fitting import fitted
+from memforest_core.assistant.conversation_window.records import (
+    HeldItem,
+    KeptSummary,
+    Loaded,
+    PartKind,
+    Reason,
+    TreeSummary,
+    WindowHead,
+)
 from memforest_core.domain.ids import ForestId, NodeId, SessionId
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import ModelUnavailable
+from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.models.calls import CallRecord
-from memforest_core.refresh.records import SummarySource
-from memforest_core.window.arranging import chosen, last_parts, older_parts, untold
-from memforest_core.window.compacting import MAX_INPUT_CHARS, Compactor
-from memforest_core.window.fitting import fitted
-from memforest_core.window.records import HeldItem, KeptSummary, Loaded, PartKind, Reason, TreeSummary, WindowHead
-from tests.support.chats import AnsweringChat
+from tests.harness.chats import AnsweringChat
 
 TEXT = "We walked along the river until the lamps were lit. " * 4
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from memforest_core.errors import StoreUnavailable
-from memforest_core.messages import TASK_NAMES, Queue
+from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.app import TaskFailed, create_app
 from memforest_workers.runtime import Runtime
 

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 from memforest_core.errors import InvalidInput
+from memforest_core.lifecycle.transfer.bundles.checking import (
+    BundleLimits,
+    RowChecks,
+    check_rules,
+    check_zone,
+    statement_of,
+)
+from memforest_core.lifecycle.transfer.bundles.records import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
 from memforest_core.settings import load_settings
-from memforest_core.transfer.bundles.checking import BundleLimits, RowChecks, check_rules, check_zone, statement_of
-from memforest_core.transfer.bundles.records import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
 
 LIMITS = BundleLimits(max_turns=10, max_turn_bytes=2_000, dimension=4)
 CHECKS = RowChecks(LIMITS)

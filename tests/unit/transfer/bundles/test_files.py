@@ -13,11 +13,11 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.transfer.bundles.ids import id_table
-from memforest_core.transfer.bundles.reader import reading
-from memforest_core.transfer.bundles.records import SPEAKER, TABLES, VECTOR, ForestHead, IdKind
-from memforest_core.transfer.bundles.schema import Digests
-from memforest_core.transfer.bundles.writer import writing
+from memforest_core.lifecycle.transfer.bundles.ids import id_table
+from memforest_core.lifecycle.transfer.bundles.reader import reading
+from memforest_core.lifecycle.transfer.bundles.records import SPEAKER, TABLES, VECTOR, ForestHead, IdKind
+from memforest_core.lifecycle.transfer.bundles.schema import Digests
+from memforest_core.lifecycle.transfer.bundles.writer import writing
 
 HEAD = ForestHead(ForestId(UUID(int=7)), "bob", "UTC", 3, {"scene_assign": 0.7})
 SPEAKERS = [("bob", "Bob", 1_700_000_000_000_000), ("eve", "Eve \N{SNOWMAN}", None), ("tom", 'T"om', None)]

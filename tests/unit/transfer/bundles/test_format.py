@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from memforest_core.transfer.bundles.reader import _lacking, _without
-from memforest_core.transfer.bundles.records import FORMAT, TABLES
-from memforest_core.transfer.bundles.schema import CREATE_META, create
+from memforest_core.lifecycle.transfer.bundles.reader import _lacking, _without
+from memforest_core.lifecycle.transfer.bundles.records import FORMAT, TABLES
+from memforest_core.lifecycle.transfer.bundles.schema import CREATE_META, create
 
 FORMAT_1 = "8e0873dce5e85a4c34970e0200c92fa47b2429498613887d1fbf1f61bcfac5a8"
 FORMAT_2 = "0a9cb2fbb4c72e11e04d00fa870828bf6f1bee2b89dce564b9f0e8317a63604d"

@@ -13,11 +13,11 @@ from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import Hit, IndexQuery, PointKind, VectorIndex
+from memforest_core.ingest.reduce.canonical import Known
+from memforest_core.lifecycle.transfer.merge.comparing import COMPARED_FACTS, Comparison, Near
+from memforest_core.lifecycle.transfer.merge.rows.merging import MergeRows
 from memforest_core.models.calls import Vectors
-from memforest_core.reduce.canonical import Known
-from memforest_core.transfer.merge.comparing import COMPARED_FACTS, Comparison, Near
-from memforest_core.transfer.merge.rows.merging import MergeRows
-from tests.support.builders import statement
+from tests.harness.builders import statement
 
 SOURCE, TARGET = ForestId(UUID(int=1)), ForestId(UUID(int=2))
 MINE, NEWEST, INDEXED = (FactId(UUID(int=number)) for number in (10, 20, 30))

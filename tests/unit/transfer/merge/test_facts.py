@@ -5,11 +5,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from memforest_core.domain.ids import FactId, ForestId
+from memforest_core.ingest.reduce.identity import identify
+from memforest_core.lifecycle.transfer.merge.facts import own_ids, reconcile
+from memforest_core.lifecycle.transfer.merge.records import StoredFact
 from memforest_core.memtree import Key
-from memforest_core.reduce.identity import identify
-from memforest_core.transfer.merge.facts import own_ids, reconcile
-from memforest_core.transfer.merge.records import StoredFact
-from tests.support.builders import statement
+from tests.harness.builders import statement
 
 TARGET = ForestId(UUID(int=7))
 TWIN = FactId(UUID(int=99))

@@ -7,8 +7,15 @@ from uuid import UUID
 
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, cell_id, session_id
-from memforest_core.transfer.merge.records import Meeting, Overlap, SessionPlan, StoredCell, StoredItem, StoredSession
-from memforest_core.transfer.merge.sessions import meet, named, names, place_cells, place_items
+from memforest_core.lifecycle.transfer.merge.records import (
+    Meeting,
+    Overlap,
+    SessionPlan,
+    StoredCell,
+    StoredItem,
+    StoredSession,
+)
+from memforest_core.lifecycle.transfer.merge.sessions import meet, named, names, place_cells, place_items
 
 TARGET = ForestId(UUID(int=7))
 MINE = SessionId(UUID(int=1))

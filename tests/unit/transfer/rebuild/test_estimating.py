@@ -7,9 +7,9 @@ from uuid import UUID
 
 from memforest_core.domain.ids import TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.refresh.summarizer import input_hash
-from memforest_core.transfer.rebuild.estimating import Expected, SummaryWork, estimate
-from memforest_core.transfer.rebuild.records import PlannedTree
+from memforest_core.ingest.refresh.summarizer import input_hash
+from memforest_core.lifecycle.transfer.rebuild.estimating import Expected, SummaryWork, estimate
+from memforest_core.lifecycle.transfer.rebuild.records import PlannedTree
 
 EXPECTED = Expected("some/model", budget=100, usual=90)
 

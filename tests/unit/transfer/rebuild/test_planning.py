@@ -10,17 +10,17 @@ import pytest
 
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.extract.prompt import SYSTEM, input_hash, render_window
-from memforest_core.extract.records import ClaimedCell, ClaimedWindow
-from memforest_core.extract.service import window_of
+from memforest_core.ingest.extract.prompt import SYSTEM, input_hash, render_window
+from memforest_core.ingest.extract.records import ClaimedCell, ClaimedWindow
+from memforest_core.ingest.extract.service import window_of
+from memforest_core.lifecycle.transfer.rebuild.plan import Plan
+from memforest_core.lifecycle.transfer.rebuild.planning import Models, Planner, planned
+from memforest_core.lifecycle.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent
+from memforest_core.lifecycle.transfer.rebuild.rows.plan import PlanRows
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Step
 from memforest_core.settings import RefreshSettings, Settings
-from memforest_core.transfer.rebuild.plan import Plan
-from memforest_core.transfer.rebuild.planning import Models, Planner, planned
-from memforest_core.transfer.rebuild.records import Counts, Options, PlannedTree, SourceForest, Spent
-from memforest_core.transfer.rebuild.rows.plan import PlanRows
-from tests.support.builders import FOREST, turn
+from tests.harness.builders import FOREST, turn
 
 SOURCE = SourceForest(FOREST, "bob", "live", {})
 MODELS = Models("some/extractor", "some/writer", "embedder")

@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.reduce.rules import RULES, TREE_RULES, WHOLE, deviating, ruled
+from memforest_core.ingest.reduce.rules import RULES, TREE_RULES, WHOLE, deviating, ruled
+from memforest_core.lifecycle.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
+from memforest_core.lifecycle.transfer.rebuild.records import Options
 from memforest_core.settings import Settings
-from memforest_core.transfer.rebuild.options import arguments_of, copy_of, options_of, rules_of
-from memforest_core.transfer.rebuild.records import Options
 from memforest_core.work.records import TaskId
 
 SETTINGS = Settings()

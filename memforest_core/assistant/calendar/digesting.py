@@ -1,0 +1,207 @@
+"""What is written of a day, speaker by speaker: one call to a model for all of them, or rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, Field
+
+from memforest_core.assistant.calendar.days import Days
+from memforest_core.assistant.calendar.records import DayTurn, SpeakerDigest
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.extractive import summarize
+from memforest_core.domain.text import clean, clipped
+from memforest_core.domain.turns import Role
+from memforest_core.errors import ContentFault
+from memforest_core.ingest.refresh.records import SummarySource
+from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
+from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
+from memforest_core.models.calls import CallRecord, ChatModel, Step
+from memforest_core.models.prompts import told
+from memforest_core.settings import CalendarSettings
+
+MAX_TEXT_CHARS = 1_200
+"""Of one turn, as refresh shows a leaf to a model."""
+MAX_TURNS = 2_000
+"""Of a day are read at most."""
+MAX_SPEAKERS = 30
+"""Speakers that a day tells of, those who spoke most."""
+_NAME_CHARS = 80
+
+_FRAME = """\
+The user message is a JSON document about one day: "speakers" are the people to write about, each with a number, a name
+and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order. Write for each
+speaker, by number, one text of at most {budget} characters. Keep what "so_far" says. Invent nothing.
+"""
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+_SYSTEM = f"""\
+You keep the diary of a conversation. It tells what people did, said, planned, felt and were told, in the third person,
+with names, places, numbers and dates; what is newer replaces what it contradicts. Keep the language of the turns.
+
+{_FRAME}"""
+
+
+class _Digest(BaseModel):
+    number: int = Field(description="The speaker's number.")
+    text: str = Field(description="What the day was for this speaker.")
+
+
+class _Reply(BaseModel):
+    """The JSON object that is asked for."""
+
+    digests: list[_Digest] = Field(description="One for each speaker.")
+
+
+@dataclass(frozen=True, slots=True)
+class Digested:
+    """What was written of a day."""
+
+    texts: tuple[SpeakerDigest, ...]
+    source: SummarySource
+    model: str
+    left_out: int = 0
+    """Turns that were too many, the oldest ones."""
+    notes: tuple[str, ...] = ()
+    """One sentence for each part that was done without the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """One of those whom a day tells of, with what they said."""
+
+    id: str
+    name: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digester:
+    """Writes digests of days by a chat model, or by rules when there is none. Thread-safe."""
+
+    chat: Callable[[], ChatModel] | None
+    settings: CalendarSettings
+    own: str | None = None
+    """Instructions in place of the built-in ones."""
+
+    @property
+    def model(self) -> str:
+        """Who writes now."""
+        return OFFLINE_MODEL if self.chat is None else self.chat().model_name(Step.SUMMARIZE)
+
+    def digest(
+        self, days: Days, zone: ZoneInfo, turns: Sequence[DayTurn], total: int, calls: list[CallRecord]
+    ) -> Digested:
+        """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order.
+
+        What every speaker said fits without a model where it is short. What a model was asked is added to ``calls``. A
+        model that fails is no error: rules pick from what was said, and the source says so.
+        """
+        speakers = speakers_of(turns)
+        budget = self.settings.day_chars
+        if all(len("\n".join(each.texts)) <= budget for each in speakers):
+            texts = {each.id: "\n".join(each.texts) for each in speakers}
+            return Digested(_digests(speakers, texts), SummarySource.JOINED, self.model, total - len(turns))
+        if self.chat is None:
+            return self._by_rules(speakers, SummarySource.EXTRACTIVE, total - len(turns))
+        parts, unread = parts_of(turns, self.settings.day_tokens * CHARS_PER_TOKEN, self.settings.day_parts)
+        try:
+            texts = {}
+            for part in parts:
+                texts |= self._asked(self.chat(), days, zone, speakers, texts, part, calls)
+            return Digested(_digests(speakers, texts), SummarySource.MODEL, self.model, total - len(turns) + unread)
+        except MODEL_FAILURES as error:
+            note = f"The digest of {days.first} was picked by rules: {in_words(error.code)}."
+            return self._by_rules(speakers, SummarySource.DEGRADED, total - len(turns), (note,))
+
+    def by_rules(self, turns: Sequence[DayTurn], total: int) -> Digested:
+        """The same without a model."""
+        return self._by_rules(speakers_of(turns), SummarySource.EXTRACTIVE, total - len(turns))
+
+    def _by_rules(
+        self, speakers: Sequence[Speaker], source: SummarySource, left_out: int, notes: tuple[str, ...] = ()
+    ) -> Digested:
+        texts = {each.id: summarize(each.texts, self.settings.day_chars) for each in speakers}
+        return Digested(_digests(speakers, texts), source, OFFLINE_MODEL, left_out, notes)
+
+    def _asked(
+        self,
+        chat: ChatModel,
+        days: Days,
+        zone: ZoneInfo,
+        speakers: Sequence[Speaker],
+        before: Mapping[str, str],
+        part: Sequence[DayTurn],
+        calls: list[CallRecord],
+    ) -> dict[str, str]:
+        """The texts after one more part of the day, by the ids of speakers."""
+        numbers = {each.id: number for number, each in enumerate(speakers, 1)}
+        document = {
+            "day": days.label,
+            "speakers": [
+                {"number": numbers[each.id], "name": each.name, "so_far": before.get(each.id, "")} for each in speakers
+            ],
+            "turns": [
+                {
+                    "at": f"{turn.occurred_at.astimezone(zone):%H:%M}",
+                    "by": numbers.get(turn.speaker_id, turn.name[:_NAME_CHARS]),
+                    "text": turn.text,
+                }
+                for turn in part
+            ],
+        }
+
+        def checked(reply: _Reply) -> dict[str, str]:
+            said = {each.number: clean(each.text).strip() for each in reply.digests}
+            if set(said) != set(numbers.values()) or len(said) != len(reply.digests):
+                raise ContentFault(f'"digests" must have each number from 1 to {len(speakers)} once')
+            if not any(said.values()):
+                raise ContentFault("all texts are empty")
+            # Part of a long day may have nothing of a speaker.
+            new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
+            return {id_: clipped(text, 2 * self.settings.day_chars) for id_, text in new.items()}
+
+        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.day_chars))
+        first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "day_digests")
+        return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
+
+
+def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
+    """Whom a day tells of, the one who spoke most first: people, or all who spoke where no human did."""
+    said = [turn for turn in turns if turn.role is Role.USER] or list(turns)
+    counts = Counter(turn.speaker_id for turn in said)
+    names = {turn.speaker_id: turn.name for turn in said}
+    return [
+        Speaker(
+            id_,
+            names[id_][:_NAME_CHARS],
+            tuple(clipped(turn.text, MAX_TEXT_CHARS) for turn in said if turn.speaker_id == id_),
+        )
+        for id_, _ in counts.most_common(MAX_SPEAKERS)
+    ]
+
+
+def parts_of(turns: Sequence[DayTurn], most_chars: int, most: int) -> tuple[list[list[DayTurn]], int]:
+    """Turns in parts that one call each can read, in order, and how many of the oldest are in none of them."""
+    parts: list[list[DayTurn]] = [[]]
+    left, read = most_chars, 0
+    for turn in reversed(turns):
+        cost = len(turn.text) + _NAME_CHARS
+        if cost > left and parts[0]:
+            if len(parts) == most:
+                break
+            parts.insert(0, [])
+            left = most_chars
+        parts[0].insert(0, turn)
+        left -= cost
+        read += 1
+    return parts, len(turns) - read
+
+
+def _digests(speakers: Sequence[Speaker], texts: Mapping[str, str]) -> tuple[SpeakerDigest, ...]:
+    return tuple(
+        SpeakerDigest(each.id, each.name, texts[each.id], len(each.texts)) for each in speakers if texts[each.id]
+    )

@@ -1,0 +1,154 @@
+"""The calendar of an owner: digests are made when they are asked for, and kept as long as they are true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+from memforest_core.assistant.calendar.condensing import Condenser
+from memforest_core.assistant.calendar.days import Days, checked_day, checked_period, one_day, week_before
+from memforest_core.assistant.calendar.digesting import Digester
+from memforest_core.assistant.calendar.listing import days_with_turns
+from memforest_core.assistant.calendar.making import Making
+from memforest_core.assistant.calendar.periods import Periods
+from memforest_core.assistant.calendar.records import DayDigest, HeldDay, PeriodDigest
+from memforest_core.assistant.calendar.rows import CalendarRows
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
+from memforest_core.domain.turns import checked_name
+from memforest_core.settings import CalendarSettings
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import NO_OWNER, ForestRef, known
+from memforest_core.store.repeating import repeated
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+DAYS = 30
+"""Days of one page."""
+
+
+class CalendarService:
+    """Days of a tenant's owners. Thread-safe."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: CalendarSettings,
+        digester: Digester,
+        condenser: Condenser,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        telemetry: Telemetry = SILENT,
+    ) -> None:
+        """``now`` says what today is, and how old a digest."""
+        self._engine = engine
+        self._now = now
+        self._making = Making(engine, settings, digester, now, telemetry)
+        self._periods = Periods(engine, condenser, self._making)
+
+    def today(self, tenant: TenantId, owner: str) -> DayDigest:
+        """What happened today, in the owner's time zone, speaker by speaker; see ``day``.
+
+        It is made again at most once in ``calendar.today_s`` seconds, and only if turns have come since: ``new_turns``
+        counts those that it does not tell of.
+        """
+        owner = checked_name(owner, "owner")
+        forest = self._forest(tenant, owner)
+        return self._unknown(self._today("UTC")) if forest is None else self.today_of(tenant, forest)
+
+    def day(self, tenant: TenantId, owner: str, date: date | str) -> DayDigest:
+        """What happened on a day, in the owner's time zone, speaker by speaker.
+
+        ``date`` is a date or ISO 8601 ("2026-11-22"). A digest that is missing or out of date is made now: one call to
+        the model of ``llm.summarize`` for all speakers (none where their words are short, some for a very long day);
+        without a model, rules pick, and ``extractive`` says so. A day whose turns are the same as when its digest was
+        made is never made again. A model that is away is no error: ``degraded`` says so. A day without turns, or of an
+        owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable.
+        """
+        owner, wanted = checked_name(owner, "owner"), checked_day(date)
+        forest = self._forest(tenant, owner)
+        if forest is None:
+            return self._unknown(wanted)
+        return self._making.shown(tenant, forest, self._held(tenant, forest, [one_day(wanted)]))[0].digest
+
+    def week(self, tenant: TenantId, owner: str) -> PeriodDigest:
+        """One text of the six days before today (days 2 to 7), the most recent first.
+
+        Made from the digests of those days, which are made too where they are missing or out of date; one call to the
+        model where they don't fit ``calendar.week_chars`` together. Raises InvalidInput, StoreUnavailable.
+        """
+        owner = checked_name(owner, "owner")
+        forest = self._forest(tenant, owner)
+        if forest is None:
+            days = week_before(self._today("UTC"))
+            return PeriodDigest("week", days.first, days.last, "UTC", owner_known=False)
+        return self.week_of(tenant, forest)
+
+    def period(self, tenant: TenantId, owner: str, period: str) -> PeriodDigest:
+        """One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first.
+
+        A month is made from its days, a year from its months, the life from its years; one reading makes
+        ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` tells which are still to be
+        made. Raises InvalidInput, StoreUnavailable.
+        """
+        owner, days = checked_name(owner, "owner"), checked_period(period)
+        forest = self._forest(tenant, owner)
+        if forest is None:
+            return PeriodDigest(period, None, None, "UTC", owner_known=False)
+        return self._periods.period(tenant, forest, days, period)
+
+    def days(self, tenant: TenantId, owner: str, *, limit: int = DAYS, cursor: str | None = None) -> Page[DayDigest]:
+        """An owner's days on which something was said, the newest first, with their digests.
+
+        ``limit`` is the most days of one page, 1 to 1,000; ``cursor`` is that of the page before. Digests are made as
+        ``day`` does, ``calendar.at_once`` at most in one call: of other days ``made`` is False. Raises InvalidInput,
+        StoreUnavailable.
+        """
+        limit, before = checked_limit(limit), None
+        if cursor is not None:
+            before = checked_day(from_cursor(cursor, str)[0], "cursor")
+        owner = checked_name(owner, "owner")
+        forest = self._forest(tenant, owner)
+        if forest is None:
+            return Page((), owner_known=False)
+        held, more = self._days(tenant, forest, before, limit)
+        made = self._making.shown(tenant, forest, held)
+        return Page(tuple(each.digest for each in made), to_cursor([more.isoformat()]) if more else None)
+
+    def summarize(self, tenant: TenantId, owner: str, day: date | str) -> DayDigest:
+        """Make a day's digest now, whether it is due or not; see ``day``. Raises NotFound for an unknown owner."""
+        owner, wanted = checked_name(owner, "owner"), checked_day(day, "day")
+        forest = known(self._forest(tenant, owner), owner, NO_OWNER)
+        held = self._held(tenant, forest, [one_day(wanted)])
+        return self._making.shown(tenant, forest, held, force=True)[0].digest
+
+    def today_of(self, tenant: TenantId, forest: ForestRef) -> DayDigest:
+        """``today`` for those who know the forest: one statement when it is up to date."""
+        held = self._held(tenant, forest, [one_day(self._today(forest.time_zone))])
+        return self._making.shown(tenant, forest, held)[0].digest
+
+    def week_of(self, tenant: TenantId, forest: ForestRef) -> PeriodDigest:
+        """``week`` for those who know the forest: one statement when it is up to date."""
+        return self._periods.week(tenant, forest, week_before(self._today(forest.time_zone)))
+
+    def _today(self, zone: str) -> date:
+        return self._now().astimezone(ZoneInfo(zone)).date()
+
+    def _unknown(self, day: date) -> DayDigest:
+        return DayDigest(day, "UTC", owner_known=False)
+
+    @repeated
+    def _forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
+        with CalendarRows.opened(self._engine, tenant) as rows:
+            return rows.find_forest(owner)
+
+    @repeated
+    def _held(self, tenant: TenantId, forest: ForestRef, wanted: Sequence[Days]) -> list[HeldDay]:
+        with CalendarRows.opened(self._engine, tenant) as rows:
+            return rows.held(forest.id, wanted, ZoneInfo(forest.time_zone))
+
+    @repeated
+    def _days(
+        self, tenant: TenantId, forest: ForestRef, before: date | None, limit: int
+    ) -> tuple[list[HeldDay], date | None]:
+        with CalendarRows.opened(self._engine, tenant) as rows:
+            return days_with_turns(rows, forest, before, limit)

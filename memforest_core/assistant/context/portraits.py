@@ -1,0 +1,182 @@
+"""Profiles as a context shows them: read by one statement while the facts are the same, written by a model at times.
+
+A model's text of a profile would be out of date after nearly every turn of a chat. So it is written again at most once
+in ``context.profile_every_s``. Between, its sentences are shown as long as all their facts hold, and what is new stands
+below them as a list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+
+from memforest_core.assistant.context.rows import AtHand, ContextRows, Stamp, Subject, Wanted
+from memforest_core.assistant.profile.describing import VERSION as PROFILE_VERSION
+from memforest_core.assistant.profile.describing import Describer
+from memforest_core.assistant.profile.people import Person
+from memforest_core.assistant.profile.records import Made, Profile, ProfileSentence, ProfileState
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.errors import StoreUnavailable
+from memforest_core.store.engine import Engine
+from memforest_core.store.repeating import repeated
+
+VERSION = 1
+"""Of what is kept: another one is kept elsewhere."""
+
+
+class Line(BaseModel):
+    """One line of a portrait."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    text: str
+    facts: tuple[FactId, ...]
+    """The facts that it rests on."""
+    told: tuple[str, ...]
+    """Their sentences."""
+    digest: str = ""
+    """The digest of days that it rests on too, where a model merged them."""
+
+
+class Kept(BaseModel):
+    """A portrait as it is kept."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    keys: tuple[str, ...]
+    """Names of whom it is about, normalized: by these the next read finds their facts."""
+    stamp: str
+    """Of the facts and settings that the lines were made from, hexadecimal."""
+    lines: tuple[Line, ...]
+    written: tuple[Line, ...]
+    """The sentences that a model wrote last."""
+    untold: tuple[FactId, ...]
+    """Facts that it was shown then and left out: they are not new."""
+    written_at: AwareDatetime | None
+    """When; None without a model."""
+    whole: bool
+    """The lines are what the model wrote last: nothing has come or gone since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """What is known of somebody now, line by line."""
+
+    lines: tuple[Line, ...] = ()
+    written: int = 0
+    """So many of them, the first ones, a model wrote, what matters most first; the others are a list in the order of
+    time."""
+    degraded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What one read found: whom it is about, what their facts are now, and what is kept."""
+
+    subject: Subject
+    stamp: Stamp
+    kept: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Portraits:
+    """Portraits of people. Thread-safe."""
+
+    engine: Engine
+    describer: Describer
+    every: timedelta
+    """A model writes a portrait at most once in this time."""
+
+    def wanted(self, owner: str, session: str | None, channel: str | None, turns: int, about: str | None) -> Wanted:
+        """What is to be read at once."""
+        settings = self.describer.settings
+        pinned = settings.max_states + 1
+        return Wanted(owner, session, channel, turns, about or owner, VERSION, settings.max_facts, pinned)
+
+    def read(self, rows: ContextRows, found: AtHand, person: Person) -> Read:
+        """What there is to know, within an open transaction: by no statement of its own where a profile is kept."""
+        settings = self.describer.settings
+        subject = Subject(found.forest.id, person.keys, found.key, settings.max_facts, settings.max_states + 1)
+        known = found.kept is not None and found.keys == person.keys
+        return Read(subject, found.stamp if known else rows.stamp(subject), found.kept)
+
+    def portrait(self, tenant: TenantId, found: AtHand, person: Person, read: Read) -> Portrait:
+        """The lines: those that are kept when nothing has changed, else made anew. Raises StoreUnavailable."""
+        if not read.stamp.facts:
+            return Portrait()
+        stamp, kept, now = self._stamp(found, person, read), _kept(read.kept), datetime.now(UTC)
+        due = self._due(kept, now)
+        if kept is not None and kept.stamp == stamp and (kept.whole or not due):
+            return Portrait(kept.lines, len(kept.written))
+        profile = self.describer.profile(tenant, found.forest.owner, None if person.owner else person.id, write=due)
+        made, notes = _made(profile, kept, now), list(profile.degraded)
+        if not notes:
+            try:
+                self._keep(tenant, read, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
+            except StoreUnavailable:
+                notes.append("The profile could not be kept: Postgres was busy or away.")
+        return Portrait(made.lines, len(made.written), tuple(notes))
+
+    def _due(self, kept: Kept | None, now: datetime) -> bool:
+        """Whether a model may write."""
+        if not self.describer.asking.possible:
+            return False
+        return kept is None or kept.written_at is None or now - kept.written_at >= self.every
+
+    def _stamp(self, found: AtHand, person: Person, read: Read) -> str:
+        """Of all that a portrait is made from."""
+        asking, settings = self.describer.asking, self.describer.settings
+        made_of = [
+            *(VERSION, PROFILE_VERSION, asking.model, self.describer.system, settings.model_dump(mode="json")),
+            *(found.forest.time_zone, found.forest.display_name, sorted(found.names)),
+            # Plans come true by the day.
+            *(person.name, read.stamp.digest.hex(), datetime.now(UTC).date().isoformat()),
+        ]
+        return hashlib.sha256(json.dumps(made_of, default=list).encode()).hexdigest()
+
+    @repeated
+    def _keep(self, tenant: TenantId, read: Read, made: Kept) -> None:
+        told = {fact for line in (*made.lines, *made.written) for fact in line.facts}
+        with ContextRows.opened(self.engine, tenant) as rows:
+            rows.keep(read.subject, made.model_dump_json(), told, read.stamp.digest)
+
+
+def _kept(text: str | None) -> Kept | None:
+    """What is kept, if this program wrote it."""
+    if text is None:
+        return None
+    try:
+        return Kept.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def _made(profile: Profile, kept: Kept | None, now: datetime) -> Kept:
+    """The portrait for a profile: a model's sentences, or those of before that still hold and a list of the rest."""
+    holds = {fact for state in profile.states for fact in state.fact_ids}
+    if profile.made is Made.MODEL:
+        lines = tuple(_line(sentence, profile.states) for sentence in profile.sentences)
+        left = holds - {fact for line in lines for fact in line.facts}
+        # A text that was kept already was no call: the next one may come as soon as it could before.
+        at = kept.written_at if profile.cached and kept is not None else now
+        return Kept(
+            keys=(), stamp="", lines=lines, written=lines, untold=tuple(sorted(left)), written_at=at, whole=True
+        )
+    before, untold, at = ((), (), None) if kept is None else (kept.written, kept.untold, kept.written_at)
+    stands = tuple(line for line in before if holds.issuperset(line.facts))
+    known = {*untold, *(fact for line in stands for fact in line.facts)}
+    new = tuple(_line(each, profile.states) for each in profile.sentences if known.isdisjoint(each.fact_ids))
+    return Kept(
+        keys=(), stamp="", lines=(*stands, *new), written=stands, untold=untold, written_at=at, whole=at is None
+    )
+
+
+def _line(sentence: ProfileSentence, states: Sequence[ProfileState]) -> Line:
+    own = set(sentence.fact_ids)
+    told = tuple(state.text for state in states if not own.isdisjoint(state.fact_ids))
+    return Line(text=sentence.text, facts=sentence.fact_ids, told=told)

@@ -1,0 +1,332 @@
+"""The context of one chat turn: what is at hand is read at once, the question recalled, and all of it fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from memforest_core.assistant.context.as_evidence import with_context
+from memforest_core.assistant.context.budget import Budget, is_on, shares
+from memforest_core.assistant.context.days import Days, DayText
+from memforest_core.assistant.context.draft import Asked, Draft
+from memforest_core.assistant.context.evidence import Shown, chosen, most_tokens
+from memforest_core.assistant.context.merging import Merger
+from memforest_core.assistant.context.portraits import Line, Portrait, Portraits, Read
+from memforest_core.assistant.context.profile_parts import profile_parts
+from memforest_core.assistant.context.records import ContextPart, Omission, PartKind, Section, Why
+from memforest_core.assistant.context.rendering import body_tokens, cut_to, line_tokens
+from memforest_core.assistant.context.result import Context
+from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence, SessionAtHand
+from memforest_core.assistant.context.window_parts import short_parts, shown_turns, window_parts
+from memforest_core.assistant.conversation_window.records import SessionWindow
+from memforest_core.assistant.conversation_window.service import WindowService
+from memforest_core.assistant.profile.people import Person, person_named
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.evidence import Evidence, RecallResult
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.text import clipped
+from memforest_core.domain.turns import LATEST_SESSION, Role, checked_name
+from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.recall.asking import MAX_K, RecallOptions
+from memforest_core.recall.question import MAX_QUESTION_CHARS, parse_question
+from memforest_core.recall.service import RecallService
+from memforest_core.settings import ContextSettings, WindowSettings
+from memforest_core.store.engine import Engine
+from memforest_core.store.repeating import repeated
+
+MAX_BUDGET = 1_000_000
+MIN_MERGED_CHARS = 200
+"""Of a text that a model is asked for, however small the budget is."""
+LEAST_RECALLED, LEAST_PIECE = 500, 12
+"""Tokens that a recall may bring, however small the budget is: what was found and does not fit is named; and those of a
+piece with its share of its day's header: more pieces than fit at this size are not looked for."""
+_DAYS = {Section.TODAY: "today", Section.WEEK: "the week"}
+
+
+@dataclass(frozen=True, slots=True)
+class ContextService:
+    """Contexts of a tenant's owners. Thread-safe."""
+
+    engine: Engine
+    settings: ContextSettings
+    windows: WindowSettings
+    portraits: Portraits
+    window: WindowService
+    recall: RecallService
+    days: Days | None = None
+    """Digests of days; None when there is no calendar."""
+    merger: Merger | None = None
+
+    def context(
+        self,
+        tenant: TenantId,
+        owner: str,
+        session: str | None = None,
+        question: str | None = None,
+        speaker: str | None = None,
+        channel: str | None = None,
+        max_tokens: int | None = None,
+    ) -> Context:
+        """What goes into the prompt of one chat turn: profile, week, today, recalled evidence and the running session.
+
+        ``session`` is the session's id; None (or "LATEST") is the one that runs or, without one, the one that got a
+        turn last. One without a turn yet has no window. ``question`` is what is recalled: the message that is to be
+        answered; None is the last turn of a user in the session. ``speaker`` (an id or a name) is whom the profile is
+        about, the owner unless given, and bounds evidence to what they said. ``channel`` bounds evidence and window to
+        sessions of that ``channel``; the profile is of the whole memory, days are left out.
+        ``max_tokens`` bounds the estimated tokens of the result's ``text`` (context.max_tokens unless given).
+
+        Each section has its share of the budget; what one does not use goes to the window, then to evidence, profile,
+        today and the week. Nothing is there twice. What is left out is named with the reason, what failed in
+        ``degraded``. Calls to a model are made as ``profile`` and ``window`` make them, a profile's at most once in
+        context.profile_every_s; with context.merge one more call makes one text of profile, today and the week. An
+        owner without a memory gets an empty context. Raises InvalidInput, StoreUnavailable.
+        """
+        return self._made(tenant, self._asked(owner, session, question, speaker, channel, max_tokens))
+
+    def around(
+        self, tenant: TenantId, owner: str, found: RecallResult, session: str | None, max_tokens: int
+    ) -> RecallResult:
+        """What was recalled for a question, with profile, days and window of its context beside it as evidence.
+
+        Nothing is there twice, and all of it is within ``max_tokens``; what was recalled comes first. Raises as
+        ``context``.
+        """
+        if not found.owner_known:
+            return found
+        context = self._made(tenant, self._asked(owner, session, found.question, None, None, max_tokens), found)
+        return with_context(found, context)
+
+    def _made(self, tenant: TenantId, asked: Asked, recalled: RecallResult | None = None) -> Context:
+        """A context; of what was ``recalled`` already, if given."""
+        budget = Budget(asked.max_tokens, shares(self.settings, asked.max_tokens))
+        about = asked.owner if asked.speaker is None else asked.speaker
+        # Before anything is read that a merged text is made from.
+        fence = None if self.merger is None else self.merger.fence(tenant, asked.owner, about)
+        loaded = self._load(tenant, asked)
+        if loaded is None:
+            draft = Draft(asked, about, "", budget)
+            for section in Section:
+                draft.without(section, Why.NOTHING)
+            return replace(draft.done(), owner_known=False)
+        found, person, read = loaded
+        session_id = "" if found.session is None else found.session.external_id
+        draft = Draft(asked, person.name, session_id, budget)
+        portrait = self._portrait(tenant, draft, found, person, read)
+        days = self._days(tenant, draft, found)
+        portrait, days = self._merged(tenant, draft, fence, portrait, days)
+        pieces = self._recalled(tenant, draft, found, person, recalled)
+        # What more of the profile will fit is known only at the end.
+        room = draft.budget.sure(Section.PROFILE) - draft.frame(Section.PROFILE)
+        sure = {part.fact_ids for part in profile_parts(portrait, room)[0]}
+        lines = [line for line in portrait.lines if line.facts in sure]
+        self._put_window(tenant, draft, found, lines)
+        self._put_evidence(draft, pieces, lines)
+        self._put_profile(draft, portrait)
+        self._fit_days(draft, days)
+        return draft.done()
+
+    def _asked(
+        self,
+        owner: str,
+        session: str | None,
+        question: str | None,
+        speaker: str | None,
+        channel: str | None,
+        max_tokens: int | None,
+    ) -> Asked:
+        if question is not None:
+            parse_question(question)
+        most = self.settings.max_tokens if max_tokens is None else max_tokens
+        if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_BUDGET:
+            raise InvalidInput(f"Set max_tokens to a whole number from 1 to {MAX_BUDGET:,}.", code="invalid_max_tokens")
+        name = None if session is None else checked_name(session, "session")
+        return Asked(
+            owner=checked_name(owner, "owner"),
+            session=None if name == LATEST_SESSION else name,
+            question=question,
+            speaker=None if speaker is None else checked_name(speaker, "speaker"),
+            channel=None if channel is None else checked_name(channel, "channel"),
+            max_tokens=most,
+        )
+
+    @repeated
+    def _load(self, tenant: TenantId, asked: Asked) -> tuple[AtHand, Person, Read | None] | None:
+        """What is at hand; None without a memory."""
+        with ContextRows.opened(self.engine, tenant) as rows:
+            turns = self.windows.compact_turns
+            found = rows.at_hand(self.portraits.wanted(asked.owner, asked.session, asked.channel, turns, asked.speaker))
+            if found is None:
+                return None
+            person = person_named(asked.owner, found.forest, found.names, asked.speaker)
+            wanted = is_on(self.settings, Section.PROFILE)
+            return found, person, self.portraits.read(rows, found, person) if wanted else None
+
+    def _portrait(self, tenant: TenantId, draft: Draft, found: AtHand, person: Person, read: Read | None) -> Portrait:
+        if read is None:
+            draft.without(Section.PROFILE, Why.OFF)
+            return Portrait()
+        made = draft.tried(
+            Section.PROFILE, "The profile is", lambda: self.portraits.portrait(tenant, found, person, read)
+        )
+        if made is None:
+            return Portrait()
+        draft.degraded += made.degraded
+        if made.lines:
+            needed = sum(line_tokens(line.text) for line in made.lines)
+            draft.budget.needs(Section.PROFILE, needed + draft.frame(Section.PROFILE))
+        else:
+            draft.without(Section.PROFILE, Why.NOTHING)
+        return made
+
+    def _days(self, tenant: TenantId, draft: Draft, found: AtHand) -> dict[Section, DayText]:
+        """The digests of days that are there."""
+        texts: dict[Section, DayText] = {}
+        for section in (Section.TODAY, Section.WEEK):
+            if not self._wants_days(draft, section) or self.days is None:
+                continue
+            read = self.days.today_of if section is Section.TODAY else self.days.week_of
+            days = draft.tried(section, f"The digest of {_DAYS[section]} is", partial(read, tenant, found.forest))
+            if days is None:
+                continue
+            draft.degraded += days.degraded
+            if days.text:
+                texts[section] = days
+                draft.budget.needs(section, line_tokens(days.text) + draft.frame(section))
+            else:
+                draft.without(section, Why.NOTHING)
+        return texts
+
+    def _merged(
+        self, tenant: TenantId, draft: Draft, fence: Fence | None, portrait: Portrait, days: dict[Section, DayText]
+    ) -> tuple[Portrait, dict[Section, DayText]]:
+        """Profile and days, or the one text that a model made of them, which is the profile then."""
+        if self.merger is None:
+            return portrait, days
+        tokens = sum(draft.budget.shares[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
+        most = max(MIN_MERGED_CHARS, tokens * CHARS_PER_TOKEN)
+        merged, notes = self.merger.merged(tenant, fence, draft.about, portrait, days, most)
+        draft.degraded += notes
+        if merged is None:
+            return portrait, days
+        for section in days:
+            draft.without(section, Why.IN_PROFILE)
+        needed = sum(line_tokens(line.text) for line in merged.lines)
+        draft.budget.needs(Section.PROFILE, needed + draft.frame(Section.PROFILE))
+        draft.left_out = [out for out in draft.left_out if out.section is not Section.PROFILE]
+        return merged, {}
+
+    def _wants_days(self, draft: Draft, section: Section) -> bool:
+        """Whether a section of days can be there; if not it is left out."""
+        if not is_on(self.settings, section):
+            draft.without(section, Why.OFF)
+        elif self.days is None:
+            draft.without(section, Why.UNAVAILABLE)
+        elif draft.asked.channel is not None:
+            draft.without(section, Why.CHANNEL)
+        else:
+            return True
+        return False
+
+    def _recalled(
+        self, tenant: TenantId, draft: Draft, found: AtHand, person: Person, recalled: RecallResult | None
+    ) -> tuple[Evidence, ...]:
+        """What a recall of the question finds."""
+        if not is_on(self.settings, Section.EVIDENCE):
+            draft.without(Section.EVIDENCE, Why.OFF)
+            return ()
+        draft.question = draft.asked.question or _last_said(found, draft.asked.channel)
+        if not draft.question:
+            draft.without(Section.EVIDENCE, Why.NOTHING)
+            return ()
+        result = recalled
+        if result is None:
+            result = draft.tried(Section.EVIDENCE, "The evidence is", lambda: self._recall(tenant, draft, person))
+        if result is None:
+            return ()
+        draft.degraded += result.degraded
+        if result.evidence:
+            draft.budget.needs(Section.EVIDENCE, most_tokens(result.evidence) + draft.frame(Section.EVIDENCE))
+        else:
+            draft.without(Section.EVIDENCE, Why.NOTHING)
+        return result.evidence
+
+    def _recall(self, tenant: TenantId, draft: Draft, person: Person) -> RecallResult:
+        tokens = max(LEAST_RECALLED, draft.asked.max_tokens)
+        options: RecallOptions = {"max_tokens": tokens}
+        if draft.asked.speaker is not None:
+            options["speakers"] = list(person.ids)
+        if draft.asked.channel is not None:
+            options["channels"] = [draft.asked.channel]
+        if self.settings.complete_questions and draft.session:
+            options["session_id"] = draft.session
+        most = min(MAX_K, tokens // LEAST_PIECE)
+        return self.recall.recall(tenant, draft.asked.owner, draft.question, most, **options)
+
+    def _put_window(self, tenant: TenantId, draft: Draft, found: AtHand, lines: Sequence[Line]) -> None:
+        why = self._no_window(draft, found.session)
+        if found.session is None or why is not None:
+            draft.session = ""
+            draft.without(Section.WINDOW, why or Why.NOTHING)
+            return
+        out: list[Omission] = []
+        room = draft.room(Section.WINDOW)
+        parts = short_parts(found.session, self.windows.compact_turns, room)
+        if parts is None:
+            window = draft.tried(Section.WINDOW, "The window is", lambda: self._window(tenant, draft, room))
+            if window is None:
+                return
+            draft.degraded += window.degraded
+            told = {fact for line in lines for fact in line.facts}
+            parts, out = window_parts(window, room, told)
+        if not parts and not out:
+            out = [Omission(Section.WINDOW, Why.NOTHING)]
+        draft.put(Section.WINDOW, parts, sum(part.tokens for part in parts), out)
+
+    def _no_window(self, draft: Draft, session: SessionAtHand | None) -> Why | None:
+        """Why there can be no window; None when there can."""
+        if not (self.windows.enabled and is_on(self.settings, Section.WINDOW)):
+            return Why.OFF
+        if session is None:
+            return Why.NOTHING
+        if draft.asked.channel is not None and session.channel != draft.asked.channel:
+            return Why.CHANNEL
+        return Why.BUDGET if draft.room(Section.WINDOW) < 1 else None
+
+    def _window(self, tenant: TenantId, draft: Draft, room: int) -> SessionWindow:
+        try:
+            return self.window.window(tenant, draft.asked.owner, draft.session, max_tokens=room)
+        except NotFound:
+            # It was deleted after it was read.
+            return SessionWindow(draft.session, (), room)
+
+    def _put_evidence(self, draft: Draft, pieces: Sequence[Evidence], lines: Sequence[Line]) -> None:
+        if not pieces:
+            return
+        window = draft.parts.get(Section.WINDOW, [])
+        shown = Shown(shown_turns(window), {fact for part in window for fact in part.fact_ids}, lines)
+        parts, out = chosen(pieces, shown, draft.room(Section.EVIDENCE), self.recall.settings.same_words)
+        draft.put(Section.EVIDENCE, parts, body_tokens(parts), out)
+
+    def _put_profile(self, draft: Draft, portrait: Portrait) -> None:
+        if portrait.lines:
+            parts, out, tokens = profile_parts(portrait, draft.room(Section.PROFILE))
+            draft.put(Section.PROFILE, parts, tokens, out)
+
+    def _fit_days(self, draft: Draft, texts: Mapping[Section, DayText]) -> None:
+        for section, days in texts.items():
+            shown = cut_to(days.text, max(0, draft.room(section)))
+            tokens, cut = line_tokens(shown), len(shown) < len(days.text)
+            part = ContextPart(section, PartKind.DAYS, shown, tokens, digest_id=days.id, cut=cut)
+            out = [Omission(section, Why.BUDGET, line_tokens(days.text) - tokens)] if cut else []
+            draft.put(section, [part] if shown else [], tokens, out)
+
+
+def _last_said(found: AtHand, channel: str | None) -> str:
+    """The last turn of a user in the session, as a question; empty without one."""
+    session = found.session
+    if session is None or (channel is not None and session.channel != channel):
+        return ""
+    said = [turn.content for turn in session.last if turn.role == Role.USER and turn.content.strip()]
+    return clipped(said[-1], MAX_QUESTION_CHARS) if said else ""

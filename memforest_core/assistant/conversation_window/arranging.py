@@ -1,0 +1,110 @@
+"""Which summaries stand for a session's older turns: its tree's where they are clean, else the window's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memforest_core.assistant.conversation_window.records import KeptSummary, Loaded, PartKind, TreeSummary, WindowPart
+from memforest_core.domain.rendering import turn_line
+from memforest_core.ingest.refresh.records import SummarySource
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Summaries for the turns before an end, and the turns between that no summary stands for."""
+
+    kept: KeptSummary | None
+    summaries: tuple[TreeSummary, ...]
+    bare: tuple[int, ...]
+    """Ordinals, in order."""
+
+    @property
+    def chars(self) -> int:
+        """Characters of all summaries."""
+        return sum(len(each.text) for each in self.summaries) + (0 if self.kept is None else len(self.kept.text))
+
+
+def untold(start: int, end: int, summaries: Iterable[TreeSummary], waiting: Iterable[tuple[int, int]]) -> list[int]:
+    """The turns from ``start`` to before ``end`` that no summary's range holds, or that wait to be placed in the tree
+    with one of their cells: its summaries don't know them."""
+    told: set[int] = set()
+    for each in summaries:
+        told.update(range(each.first, each.last + 1))
+    for first, last in waiting:
+        told.difference_update(range(first, last + 1))
+    return [at for at in range(start, end) if at not in told]
+
+
+def cover(loaded: Loaded, kept: KeptSummary | None) -> Cover:
+    """What stands for the turns before the end: the tree alone, or the kept summary and the tree after it."""
+    summaries = (loaded.tree or ()) if kept is None else loaded.later
+    start = 0 if kept is None else kept.turns
+    bare = untold(start, loaded.end, summaries, loaded.waiting)
+    return Cover(kept, tuple(summaries), tuple(at for at in bare if at in loaded.turns))
+
+
+def chosen(loaded: Loaded, max_tokens: int) -> Cover:
+    """Of the tree alone and of the kept summary with the tree after it the one that fits better.
+
+    What fits both ways leaves fewer turns without a summary, then takes fewer tokens.
+    """
+    ways = [] if loaded.tree is None else [cover(loaded, None)]
+    if loaded.kept is not None:
+        ways.append(cover(loaded, loaded.kept))
+    return min(ways, key=lambda way: (overflow(way, loaded, max_tokens), len(way.bare), _tokens(way, loaded)))
+
+
+def overflow(way: Cover, loaded: Loaded, max_tokens: int) -> int:
+    """Tokens that a window has no room for, without its items."""
+    return max(0, _tokens(way, loaded) - max_tokens)
+
+
+def older_parts(way: Cover, loaded: Loaded) -> list[WindowPart]:
+    """Summaries and turns before the end as parts, in the session's order."""
+    parts = [] if way.kept is None else [_summary(loaded, way.kept.text, way.kept.source, 0, way.kept.turns - 1)]
+    parts += [_summary(loaded, each.text, each.source, each.first, each.last, each) for each in way.summaries]
+    return sorted([*parts, *_turns(loaded, way.bare)], key=lambda part: (part.first, part.last))
+
+
+def last_parts(loaded: Loaded) -> list[WindowPart]:
+    """The turns that stay word for word, in order; one without words is not there."""
+    return _turns(loaded, range(loaded.end, loaded.head.turns))
+
+
+def _tokens(way: Cover, loaded: Loaded) -> int:
+    return sum(part.tokens for part in [*older_parts(way, loaded), *last_parts(loaded)])
+
+
+def _summary(
+    loaded: Loaded, text: str, source: SummarySource, first: int, last: int, node: TreeSummary | None = None
+) -> WindowPart:
+    ids = dict.fromkeys(loaded.ids[at] for at in (first, last) if at in loaded.ids)
+    return WindowPart(
+        kind=PartKind.SUMMARY,
+        text=text,
+        session_id=loaded.head.external_id,
+        turn_ids=tuple(ids),
+        first=first,
+        last=last,
+        turns=last - first + 1,
+        source=source.value,
+        node_id=None if node is None else node.node_id,
+    )
+
+
+def _turns(loaded: Loaded, ordinals: Iterable[int]) -> list[WindowPart]:
+    return [
+        WindowPart(
+            kind=PartKind.TURN,
+            text=turn_line(turn.name, turn.content),
+            session_id=loaded.head.external_id,
+            turn_ids=(turn.id,),
+            first=at,
+            last=at,
+            role=turn.role.value,
+            speaker=turn.name,
+        )
+        for at in ordinals
+        if (turn := loaded.turns.get(at)) is not None
+    ]

@@ -1,0 +1,191 @@
+"""``memforest remember``, ``forget-words``, ``profile`` and ``intent``: a memory asked in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    YesOption,
+    actor_named,
+    confirm,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.output import (
+    Exit,
+    console,
+    named,
+    no_memory,
+    plain_table,
+    print_json,
+    printable,
+    shortened,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memforest_core.assistant.profile.records import Forgetting, FoundFact, Profile, Turns
+
+TEXT_CHARS = 120
+
+AboutOption = Annotated[
+    str | None, typer.Option(help="Whom it is about, by id or name; the owner when not given.", show_default=False)
+]
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (remember, profile, intent):
+        program.command()(command)
+    program.command("forget-words")(forget_words)
+
+
+def remember(
+    text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
+    owner: OwnerOption,
+    about: AboutOption = None,
+    at: Annotated[str | None, typer.Option(help="When it was said; now unless given.", show_default=False)] = None,
+    session: Annotated[
+        str | None, typer.Option(help="The note's own id; a new one when not given.", show_default=False)
+    ] = None,
+    wait: Annotated[str, typer.Option(help="none, raw, facts or summaries: the stage to wait for.")] = "none",
+    timeout: TimeoutOption = TIMEOUT_S,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep a note: its facts are pinned, and a later one takes the place of an earlier one."""
+    with opened_store(data, create=True) as store:
+        handle = store.client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
+        progress = handle.status()
+    if as_json:
+        print_json({"owner": owner, "session": handle.session_id, "progress": progress})
+    else:
+        console().print(f"Kept as {named(handle.session_id)}: {progress.stage.value}.")
+
+
+def forget_words(
+    words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
+    owner: OwnerOption,
+    turns: Annotated[
+        str,
+        typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none."),
+    ] = "alone",
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the facts that words name, and say which. It can't be undone: --dry-run shows them first.
+
+    The exit code is 1 when nothing was found, or a reference was left. To delete by ids: memforest forget.
+    """
+    if not dry_run:
+        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
+    with opened_memory(data) as memory:
+        forgotten = memory.forget(
+            owner,
+            words,
+            dry_run,
+            turns=cast("Turns", turns),
+            actor=actor_named(actor),
+            wait=not no_wait,
+            timeout_s=timeout,
+        )
+    if as_json:
+        print_json(forgotten.to_dict())
+    else:
+        _print_forgotten(owner, forgotten)
+    if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
+        raise typer.Exit(Exit.FAILED)
+
+
+def profile(
+    owner: OwnerOption,
+    about: AboutOption = None,
+    write: Annotated[
+        bool, typer.Option("--write/--no-write", help="Let the model write a text that is not kept already.")
+    ] = True,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what is known of somebody now."""
+    with opened_memory(data) as memory:
+        found = memory.profile(owner, about, write=write)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print_profile(owner, found)
+
+
+def intent(
+    text: Annotated[str, typer.Argument(help="What somebody wrote to an assistant.")],
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a text asks of the memory: remember, forget, about_me or none. Nothing is done about it."""
+    with opened_memory(data) as memory:
+        found = memory.intent(text)
+    if as_json:
+        print_json(found)
+        return
+    console().print(found.kind.value + (f": {printable(found.object)}" if found.object else ""))
+    _print_degraded(found.degraded)
+
+
+def _print_forgotten(owner: str, forgotten: Forgetting) -> None:
+    out = console()
+    if not forgotten.owner_known:
+        out.print(no_memory(owner))
+        return
+    if forgotten.found:
+        out.print("Would be forgotten:" if forgotten.dry_run else "Forgotten:")
+        _print_facts(forgotten.facts)
+    else:
+        out.print("Nothing was found that these words mean.")
+    if forgotten.others:
+        out.print("Near these words, and kept:", style="dim")
+        _print_facts(forgotten.others)
+    for title, places in (("Turns that go", forgotten.turns), ("Turns that say it too and are kept", forgotten.left)):
+        if places:
+            shown = ", ".join(printable(f"{place.session_id}/{place.turn_id}") for place in places)
+            out.print(f"{title}: {shown}")
+    for task in forgotten.operations:
+        out.print(f"Operation {task}: memforest operations shows it.", style="dim")
+    if any(not receipt.clean for receipt in forgotten.receipts):
+        out.print("References are left: ask for it again.")
+    _print_degraded(forgotten.degraded)
+
+
+def _print_facts(facts: Sequence[FoundFact]) -> None:
+    table = plain_table("fact", "near", "text", right=("near",), whole=("fact",))
+    for fact in facts:
+        table.add_row(str(fact.id), f"{fact.similarity:.2f}", shortened(fact.text, TEXT_CHARS))
+    console().print(table)
+
+
+def _print_profile(owner: str, found: Profile) -> None:
+    out = console()
+    if not found.owner_known:
+        out.print(no_memory(owner))
+        return
+    out.print(printable(found.text) if found.text else f"Nothing is known of {printable(found.about)}.")
+    _print_degraded(found.degraded)
+    by = "a list" if found.made.value == "rules" else "kept" if found.cached else "written now"
+    more = ", more were left out" if found.truncated else ""
+    out.print(f"{len(found.states)} states{more}; {by}.", style="dim")
+
+
+def _print_degraded(degraded: Sequence[str]) -> None:
+    for sentence in degraded:
+        console().print(printable(sentence), style="yellow")

@@ -1,0 +1,262 @@
+"""Topics in Postgres: active scenes with what their facts, turns and visits tell of them."""
+
+# ruff: noqa: S608 - statements are made of constants of this module
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.assistant.topics.records import TopicTurn
+from memforest_core.domain.ids import ForestId, TreeId
+from memforest_core.domain.tags import stored_tags
+from memforest_core.domain.turns import Turn
+from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.models.calls import CallRecord
+from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
+from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
+from memforest_core.store.rows import among
+from memforest_core.store.temperatures import set_temperature, warm_strays
+from memforest_core.store.topics import TOPIC, TURNS, described
+from memforest_core.store.turns import turn_of
+
+Row = sa.Row[*tuple[Any, ...]]
+
+_PAGE = sa.text(f"""
+    {
+    described(f'''SELECT r.* FROM memforest.tree r WHERE {TOPIC}
+        AND (CAST(:end AS timestamptz) IS NULL
+             OR (r.time_end, r.tree_id) < (CAST(:end AS timestamptz), CAST(:after AS uuid)))
+      ORDER BY r.time_end DESC, r.tree_id DESC LIMIT :n''')
+}
+     ORDER BY r.time_end DESC, r.tree_id DESC
+""")
+
+_THESE = sa.text(described(f"SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = ANY(CAST(:ids AS uuid[]))"))
+
+# Those that wait longest for something new: as many as a round looks at.
+_LEAST_RECENT = sa.text(
+    described(f"""
+        SELECT r.* FROM memforest.tree r LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = r.root_id
+         WHERE {TOPIC} AND r.cold_at IS NULL
+           AND greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at)
+               < clock_timestamp() - make_interval(secs => :idle)
+         ORDER BY greatest(coalesce(r.last_mark_at, r.created_at), v.last_visit_at), r.tree_id LIMIT :n""")
+)
+
+# The topics of the newest turns that have one: of the last cell in time that says a fact of a topic.
+_ACTIVE = sa.text(f"""
+    SELECT DISTINCT p.tree_id FROM (
+        SELECT c.cell_id FROM memforest.cell c
+         WHERE c.tenant_id = :t AND c.forest_id = :f AND EXISTS (
+               SELECT 1 FROM memforest.occurrence o
+                 JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
+                 JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
+                WHERE o.tenant_id = :t AND o.cell_id = c.cell_id)
+         ORDER BY c.time_end DESC, c.time_start DESC, c.cell_id LIMIT 1) newest
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = newest.cell_id
+      JOIN memforest.placement p ON p.tenant_id = :t AND p.payload_id = o.fact_id
+      JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
+""")
+
+_HISTORY = sa.text(f"""
+    SELECT t.*, s.external_id AS session_external_id
+      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
+     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
+     WHERE CAST(:moment AS timestamptz) IS NULL OR (t.occurred_at, t.session_id, t.ordinal)
+           > (CAST(:moment AS timestamptz), CAST(:session AS uuid), CAST(:ordinal AS int))
+     ORDER BY t.occurred_at, t.session_id, t.ordinal LIMIT :n
+""")
+
+_NEWEST = sa.text(f"""
+    SELECT t.session_id, t.ordinal, t.external_id, t.role, left(t.content, :chars) AS content, t.occurred_at,
+           t.utc_offset, t.dated, t.speaker_id, t.name, t.metadata, t.erased, s.external_id AS session_external_id
+      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
+     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
+     ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC LIMIT :n
+""")
+
+_STATS = sa.text(f"""
+    SELECT said.*, points.*
+      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
+     CROSS JOIN LATERAL (
+        SELECT count(DISTINCT t.session_id) AS sessions, coalesce(sum(octet_length(t.content)), 0) AS text_bytes,
+               coalesce(sum(pg_column_size(t.content)), 0) AS stored_bytes,
+               count(*) FILTER (WHERE pg_column_compression(t.content) IS NOT NULL) AS compressed_turns
+          FROM {TURNS}) said
+     CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE NOT i.cold) AS points, count(*) FILTER (WHERE i.cold) AS points_away
+          FROM (SELECT p.payload_id AS id FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
+                 UNION
+                SELECT o.cell_id FROM memforest.placement p
+                  JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
+                 WHERE p.tenant_id = :t AND p.tree_id = r.tree_id) held
+          JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = held.id AND NOT i.deleted) points
+""")
+
+# Whoever deletes the forest waits for this, or this finds it going.
+_VISIT = sa.text(f"""
+    WITH alive AS (
+        SELECT f.forest_id FROM memforest.forest f
+         WHERE f.tenant_id = :t AND f.forest_id = :f AND f.state = ANY(CAST(:visible AS text[])) FOR KEY SHARE)
+    INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
+    SELECT :t, r.root_id, r.forest_id, 1, clock_timestamp()
+      FROM memforest.tree r JOIN alive a ON a.forest_id = r.forest_id WHERE {TOPIC} AND r.tree_id = :tree
+        ON CONFLICT (tenant_id, item_id) DO UPDATE
+       SET visits = least(CAST(visit.visits AS bigint) + 1, 2147483647), last_visit_at = excluded.last_visit_at
+""")
+
+# More hot topics than are kept whatever their priority, or something that is cold.
+_RESTLESS = sa.text("""
+    SELECT f.forest_id FROM memforest.forest f
+     WHERE f.tenant_id = :t AND f.state = 'live'
+       AND (CAST(:after AS uuid) IS NULL OR f.forest_id > CAST(:after AS uuid))
+       AND (EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
+                       AND r.kind = 'scene' AND r.state = 'active' AND r.cold_at IS NULL OFFSET :most LIMIT 1)
+            OR EXISTS (SELECT 1 FROM memforest.tree r WHERE r.tenant_id = :t AND r.forest_id = f.forest_id
+                          AND r.kind = 'scene' AND r.state = 'active' AND r.cold_at IS NOT NULL)
+            OR EXISTS (SELECT 1 FROM memforest.index_row i WHERE i.tenant_id = :t AND i.forest_id = f.forest_id
+                          AND i.cold))
+     ORDER BY f.forest_id LIMIT :n
+""")
+
+# Visits are counted in memory and written late: one that came just before a topic became cold counts too.
+_ASKED_FOR = sa.text(f"""
+    SELECT r.tree_id FROM memforest.tree r
+     WHERE {TOPIC} AND r.cold_at IS NOT NULL AND (
+           CAST(:all AS boolean) OR r.last_mark_at > r.cold_at
+           OR EXISTS (SELECT 1 FROM memforest.visit v WHERE v.tenant_id = :t AND v.item_id = r.root_id
+                         AND v.last_visit_at > r.cold_at - make_interval(secs => :late))
+           OR EXISTS (SELECT 1 FROM memforest.placement p
+                        JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = p.payload_id
+                        JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id IN (o.cell_id, o.fact_id)
+                       WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
+                         AND v.last_visit_at > r.cold_at - make_interval(secs => :late)))
+     ORDER BY r.time_start, r.tree_id LIMIT :n
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlace:
+    """Where a page of a history ends."""
+
+    moment: datetime
+    session: UUID
+    ordinal: int
+
+
+class TopicRows(ReduceRows):
+    """Topics of one transaction of a tenant."""
+
+    def forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest."""
+        return find_forest(self._db, self._tenant, owner)
+
+    def page(self, forest: ForestId, after: tuple[datetime, UUID] | None, limit: int, importance: float) -> list[Row]:
+        """Topics as they are told of, the one that reaches furthest in time first, from the one after this place."""
+        end, tree = after or (None, None)
+        return list(self._run(_PAGE, f=forest, end=end, after=tree, n=limit, importance=importance))
+
+    def these(self, forest: ForestId, trees: Sequence[UUID], importance: float) -> list[Row]:
+        """Those of these topics that the forest has."""
+        return list(self._run(_THESE, f=forest, ids=list(trees), importance=importance))
+
+    def least_recent(self, forest: ForestId, idle_s: float, limit: int, importance: float) -> list[Row]:
+        """Hot topics to which nothing came for so many seconds, the one that waits longest first."""
+        return list(self._run(_LEAST_RECENT, f=forest, idle=idle_s, n=limit, importance=importance))
+
+    def active(self, forest: ForestId) -> frozenset[TreeId]:
+        """The topics of the newest turns."""
+        return frozenset(TreeId(tree) for tree in self._run(_ACTIVE, f=forest).scalars())
+
+    def hot(self, forest: ForestId) -> int:
+        """How many topics are hot."""
+        r = m.Tree
+        mine = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == "scene", r.state == "active")
+        return int(self._db.scalar(sa.select(sa.func.count()).select_from(r).where(*mine, r.cold_at.is_(None))) or 0)
+
+    def history(self, forest: ForestId, tree: UUID, after: HistoryPlace | None, limit: int) -> list[Row]:
+        """Rows of a topic's turns in the order of time, from the one after this place."""
+        place: dict[str, object] = {"moment": None, "session": None, "ordinal": None}
+        if after is not None:
+            place = {"moment": after.moment, "session": after.session, "ordinal": after.ordinal}
+        return list(self._run(_HISTORY, f=forest, tree=tree, n=limit, **place))
+
+    def newest_turns(self, forest: ForestId, tree: UUID, chars: int, limit: int) -> list[TopicTurn]:
+        """A topic's last turns, the newest first, each cut to so many characters."""
+        found = self._run(_NEWEST, f=forest, tree=tree, chars=chars, n=limit)
+        return [topic_turn(row) for row in found]
+
+    def stats(self, forest: ForestId, tree: UUID) -> Row:
+        """Counts of a topic's turns and points."""
+        return self._run(_STATS, f=forest, tree=tree).one()
+
+    def visit(self, forest: ForestId, tree: UUID) -> None:
+        """Count one access of a topic."""
+        self._run(_VISIT, f=forest, tree=tree, visible=list(VISIBLE))
+
+    def set_own_tags(self, tree: TreeId, tags: Sequence[str]) -> None:
+        """Set a topic's tags."""
+        self.scopes.set_tags(tree, stored_tags(tags))
+
+    def rules(self, forest: ForestId) -> dict[str, float]:
+        """What a forest was materialized with, where it differs from the settings."""
+        f = m.Forest
+        found = self._db.scalar(sa.select(f.rules).where(f.tenant_id == self._tenant, f.forest_id == forest))
+        return dict(found or {})
+
+    def together(self, trees: Sequence[TreeId]) -> int:
+        """How many facts these topics hold, each counted once."""
+        p = m.Placement
+        mine = (p.tenant_id == self._tenant, among(p.tree_id, trees))
+        return int(self._db.scalar(sa.select(sa.func.count(sa.distinct(p.payload_id))).where(*mine)) or 0)
+
+    def restless(self, after: ForestId | None, most: int, limit: int) -> list[ForestId]:
+        """The next live forests, in order of ids, with more than ``most`` hot topics or anything cold."""
+        return [ForestId(id_) for id_ in self._run(_RESTLESS, after=after, most=most, n=limit).scalars()]
+
+    def asked_for(self, forest: ForestId, late_s: float, limit: int, *, every: bool) -> list[TreeId]:
+        """Cold topics that were visited or got something since, the earliest in time first; or ``every`` cold one."""
+        found = self._run(_ASKED_FOR, f=forest, late=late_s, n=limit, all=every)
+        return [TreeId(tree) for tree in found.scalars()]
+
+    def set_temperature(self, trees: Sequence[TreeId], *, cold: bool) -> int:
+        """Make topics cold or hot; how many points that changes. The caller holds the forest."""
+        return set_temperature(self._db, self._tenant, trees, cold=cold)
+
+    def warm_strays(self, forest: ForestId, limit: int) -> int:
+        """Write points again that no cold topic has any more; how many. The caller holds the forest."""
+        return warm_strays(self._db, self._tenant, forest, limit)
+
+    def record_call(self, call: CallRecord, forest: ForestId) -> None:
+        """Keep what an embedding cost."""
+        record_calls(self._db, self._tenant, [call], forest, None)
+
+    def roots(self, trees: Sequence[TreeId]) -> dict[TreeId, Row]:
+        """Titles, labels and summaries of these trees."""
+        r, s = m.Tree, m.NodeSummary
+        found = self._db.execute(
+            sa.select(r.tree_id, r.title, r.label, s.text_.label("summary"))
+            .outerjoin(s, sa.and_(s.tenant_id == r.tenant_id, s.node_id == r.root_id))
+            .where(r.tenant_id == self._tenant, among(r.tree_id, trees))
+        )
+        return {TreeId(row.tree_id): row for row in found}
+
+
+def topic_turn(row: Row) -> TopicTurn:
+    """A turn from its row, with the session's id."""
+    turn: Turn = turn_of(row._mapping)
+    return TopicTurn(row.session_external_id, turn)
+
+
+def place_of(row: Row) -> Sequence[object]:
+    """Where in a history a turn is."""
+    return [row.occurred_at.astimezone(UTC).isoformat(), str(row.session_id), row.ordinal]

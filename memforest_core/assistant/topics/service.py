@@ -1,0 +1,197 @@
+"""Reading and changing topics: lists, contexts, histories, counts, tags, and two that become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from memforest_core.assistant.topics.messages import context_of
+from memforest_core.assistant.topics.rating import topic_of
+from memforest_core.assistant.topics.records import Temperature, Topic, TopicContext, TopicStats, TopicTurn
+from memforest_core.assistant.topics.rows import HistoryPlace, Row, TopicRows, place_of, topic_turn
+from memforest_core.domain.ids import TenantId, TreeId
+from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, ordinal_in, page_of
+from memforest_core.domain.tags import checked_tags
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.ingest.reduce.rules import ruled
+from memforest_core.ingest.reduce.uniting import unite
+from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import ForestRef
+from memforest_core.store.repeating import repeated
+
+MOST_TURNS = 1_000
+"""Turns that a context is chosen from, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicService:
+    """Topics of a tenant's owners. Thread-safe. No models and no index are needed."""
+
+    engine: Engine
+    settings: Settings
+
+    def topics(self, tenant: TenantId, owner: str, *, limit: int = 100, cursor: str | None = None) -> Page[Topic]:
+        """An owner's topics, the one that reaches furthest in time first.
+
+        A topic is a scene of at least ``reduce.scene_min_facts`` facts. ``limit`` is the most items of one page, 1 to
+        1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
+        False. Raises InvalidInput, StoreUnavailable.
+        """
+        limit, after = checked_limit(limit), None
+        if cursor is not None:
+            end, tree = from_cursor(cursor, str, str)
+            after = moment_in(str(end)), checked_id(str(tree), "cursor")
+        own = self.settings.topics
+        with self._reading(tenant, owner) as (rows, forest):
+            if forest is None:
+                return Page((), owner_known=False)
+            found = rows.page(forest.id, after, limit + 1, own.importance)
+        return page_of(
+            found, limit, lambda row: topic_of(row, own), lambda row: [row.time_end.isoformat(), str(row.tree_id)]
+        )
+
+    def topic_context(
+        self, tenant: TenantId, owner: str, topic: UUID | str, *, max_tokens: int | None = None
+    ) -> TopicContext:
+        """A topic for a prompt: its title and summary as a system message, then its turns in the order of time.
+
+        The newest turns that fit ``max_tokens`` estimated tokens (the setting topics.context_tokens unless given) are
+        there, without a gap; ``left_out`` says how many are not. Counts as an access, which warms a cold topic. Raises
+        NotFound for a topic that the owner does not have, InvalidInput, StoreUnavailable.
+        """
+        own = self.settings.topics
+        budget = own.context_tokens if max_tokens is None else checked_limit(max_tokens, 1_000_000, "max_tokens")
+        with self._reading(tenant, owner) as (rows, forest):
+            known, row = self._topic(rows, forest, owner, topic)
+            turns = rows.newest_turns(known.id, row.tree_id, 4 * budget, MOST_TURNS)
+        made = context_of(topic_of(row, own), row.summary or "", turns, budget)
+        self._visited(tenant, known, made.topic)
+        return made
+
+    def topic_history(
+        self,
+        tenant: TenantId,
+        owner: str,
+        topic: UUID | str,
+        *,
+        include_compressed: bool = True,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[TopicTurn]:
+        """The turns that say a topic's facts, in the order of time.
+
+        A cold topic's turns are there as well; without ``include_compressed`` it has none, and stays cold. Reading
+        them counts as an access. ``limit`` and ``cursor`` as in ``topics``; raises as ``topic_context``.
+        """
+        limit, after = checked_limit(limit), None
+        if cursor is not None:
+            moment, session, ordinal = from_cursor(cursor, str, str, int)
+            after = HistoryPlace(moment_in(str(moment)), checked_id(str(session), "cursor"), ordinal_in(ordinal))
+        with self._reading(tenant, owner) as (rows, forest):
+            known, row = self._topic(rows, forest, owner, topic)
+            told = topic_of(row, self.settings.topics)
+            if told.temperature is Temperature.COLD and not include_compressed:
+                return Page(())
+            found = rows.history(known.id, row.tree_id, after, limit + 1)
+        if after is None:
+            self._visited(tenant, known, told)
+        return page_of(found, limit, topic_turn, place_of)
+
+    def topic_stats(self, tenant: TenantId, owner: str, topic: UUID | str) -> TopicStats:
+        """Counts of a topic: turns, facts, dates, accesses, what its texts take, and its points. No access.
+
+        Raises as ``topic_context``.
+        """
+        with self._reading(tenant, owner) as (rows, forest):
+            known, row = self._topic(rows, forest, owner, topic)
+            counts = rows.stats(known.id, row.tree_id)
+        return TopicStats(
+            topic=topic_of(row, self.settings.topics),
+            sessions=counts.sessions,
+            text_bytes=int(counts.text_bytes),
+            stored_bytes=int(counts.stored_bytes),
+            compressed_turns=counts.compressed_turns,
+            points=counts.points,
+            points_away=counts.points_away,
+            cold_since=row.cold_at,
+        )
+
+    @repeated
+    def topic_tag(self, tenant: TenantId, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:
+        """Give a topic these tags instead of those it has; none takes them away. At most 20, of 60 characters each.
+
+        They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
+        """
+        cleaned = checked_tags(tags)
+        with self._changing(tenant, owner) as (rows, forest):
+            known, row = self._topic(rows, forest, owner, topic)
+            rows.set_own_tags(TreeId(row.tree_id), cleaned)
+            return topic_of(self._topic(rows, known, owner, topic)[1], self.settings.topics)
+
+    @repeated
+    def topic_merge(self, tenant: TenantId, owner: str, a: UUID | str, b: UUID | str) -> Topic:
+        """Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized anew.
+
+        Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
+        and the same; ForestFrozen, else as ``topic_context``.
+        """
+        with self._changing(tenant, owner) as (rows, forest):
+            known, kept = self._topic(rows, forest, owner, a)
+            _, absorbed = self._topic(rows, forest, owner, b)
+            ids = [TreeId(kept.tree_id), TreeId(absorbed.tree_id)]
+            if ids[0] == ids[1]:
+                raise InvalidInput("Name two different topics to merge.", code="same_topic")
+            settings = ruled(self.settings, rows.rules(known.id))
+            scenes = rows.scopes.grown_scenes(known.id, ids)
+            together = rows.together(ids)
+            if together > settings.reduce.scene_cap:
+                raise InvalidInput(
+                    f"These topics have {together} facts together, and a topic holds at most"
+                    f" {settings.reduce.scene_cap}: raise MEMFOREST_REDUCE__SCENE_CAP, or keep them apart.",
+                    code="topic_too_large",
+                )
+            unite(rows, known.id, scenes[ids[0]], scenes[ids[1]], settings)
+            return topic_of(self._topic(rows, known, owner, a)[1], self.settings.topics)
+
+    @repeated
+    def _visited(self, tenant: TenantId, forest: ForestRef, topic: Topic) -> None:
+        """Count an access. A cold topic is warmed at once unless its forest is busy: then the next round does it."""
+        if forest.frozen:
+            return
+        with TopicRows.opened(self.engine, tenant) as rows:
+            cold = topic.temperature is Temperature.COLD
+            if cold and rows.lock_forest(forest.id, wait=False) == "live":
+                rows.set_temperature([topic.id], cold=False)
+            rows.visit(forest.id, topic.id)
+
+    def _topic(self, rows: TopicRows, forest: ForestRef | None, owner: str, topic: UUID | str) -> tuple[ForestRef, Row]:
+        """The forest and the topic's row. Raises NotFound."""
+        found = [] if forest is None else rows.these(forest.id, [checked_id(str(topic), "topic")], self._importance)
+        if forest is None or not found:
+            raise NotFound(f"Owner {owner!r:.80} has no topic {topic!s:.40}: memforest topics list names them.")
+        return forest, found[0]
+
+    @property
+    def _importance(self) -> float:
+        return self.settings.topics.importance
+
+    @contextmanager
+    def _reading(self, tenant: TenantId, owner: str) -> Iterator[tuple[TopicRows, ForestRef | None]]:
+        """The rows, and the owner's forest if there is one."""
+        owner = checked_name(owner, "owner")
+        with TopicRows.opened(self.engine, tenant) as rows:
+            yield rows, rows.forest(owner)
+
+    @contextmanager
+    def _changing(self, tenant: TenantId, owner: str) -> Iterator[tuple[TopicRows, ForestRef | None]]:
+        """The same, as the forest's only writer. Raises ForestFrozen."""
+        with self._reading(tenant, owner) as (rows, forest):
+            if forest is not None and rows.lock_forest(forest.id) != "live":
+                raise ForestFrozen(
+                    f"Owner {owner!r:.80} is being merged into another: change its topics there in some seconds.",
+                )
+            yield rows, forest

@@ -1,0 +1,1 @@
+"""Tools that all commands share: options, output, opening a memory, following an operation, logs."""

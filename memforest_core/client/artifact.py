@@ -1,0 +1,94 @@
+"""The names of the paper artifact's quick start, as aliases over the same core: change the imports, keep the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from memforest_core.client.api import MemForest as _MemForest
+from memforest_core.client.handles import SessionHandle
+from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.evidence import Evidence, RecallResult
+from memforest_core.domain.turns import checked_name
+from memforest_core.errors import InvalidInput
+from memforest_core.settings import Settings, load_default_config
+
+__all__ = ["MemForest", "QueryResult", "load_default_config"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """A recall result under the artifact's name: ``top_facts`` are the evidence, best first."""
+
+    recalled: RecallResult
+
+    @property
+    def top_facts(self) -> tuple[Evidence, ...]:
+        """The evidence."""
+        return self.recalled.evidence
+
+
+class MemForest:
+    """The artifact's object: an embedded node in ``snapshot_dir``; ``user_id`` is the owner."""
+
+    def __init__(self, snapshot_dir: str | Path, config: Settings | None = None) -> None:
+        self._memory = _MemForest.embedded(snapshot_dir, config)
+        self._users: set[str] = set()
+
+    def register_user(self, user_id: str) -> None:
+        """Nothing to do: an owner exists from the first session on. Raises InvalidInput for a bad id."""
+        self._users.add(checked_name(user_id, "user_id"))
+
+    def ingest_session(self, user_id: str, session_id: str, turns: Sequence[TurnInput]) -> SessionHandle:
+        """Store a session and wait for its facts."""
+        return self._memory.ingest(user_id, session_id, turns, wait="facts")
+
+    def ingest_parallel(self, requests: Sequence[Mapping[str, object]]) -> list[SessionHandle]:
+        """Store many {user_id, session_id, turns} and wait for their facts."""
+        sessions = [
+            (
+                checked_name(_field(request, "user_id"), "user_id"),
+                checked_name(_field(request, "session_id"), "session_id"),
+                _turns(request),
+            )
+            for request in requests
+        ]
+        return self._memory.ingest_many(sessions, wait="facts")
+
+    def query(self, user_id: str, question: str, k: int = 10, mode: str | None = None) -> QueryResult:
+        """Recall evidence for a question."""
+        return QueryResult(self._memory.recall(user_id, question, k, mode))
+
+    def query_parallel(self, requests: Sequence[Mapping[str, object]]) -> list[QueryResult]:
+        """Recall for many {user_id, question}, side by side."""
+        questions = [(str(_field(request, "user_id")), str(_field(request, "question"))) for request in requests]
+        return [QueryResult(found) for found in self._memory.recall_many(questions, 10)]
+
+    def save(self, user_id: str) -> None:
+        """Wait until everything of the user is durable and refreshed; nothing is ever kept in memory only."""
+        self._memory.flush(user_id)
+
+    def close(self) -> None:
+        """Stop the node."""
+        self._memory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _field(request: Mapping[str, object], name: str) -> object:
+    if name not in request:
+        raise InvalidInput(f"Give {name} in each request.", code="missing_field")
+    return request[name]
+
+
+def _turns(request: Mapping[str, object]) -> Sequence[TurnInput]:
+    turns = _field(request, "turns")
+    if not isinstance(turns, list | tuple):
+        raise InvalidInput("Send turns as a list of objects with role and content.", code="invalid_turns")
+    return turns

@@ -1,0 +1,399 @@
+"""Operations on stored memory: delete, correct, merge, export, import, rebuild, limit, audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.client.async_calls import Face, awaiting, on_thread
+from memforest_core.client.handles import Operation
+from memforest_core.client.services.lifecycle import LifecycleParts
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.turns import parse_timestamp
+from memforest_core.errors import InvalidInput
+from memforest_core.lifecycle.correct.records import Pins
+from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.retain.records import Policy, Preview
+from memforest_core.lifecycle.transfer.bundles.service import Watch
+from memforest_core.lifecycle.transfer.merge.report import ConflictReport
+from memforest_core.lifecycle.transfer.rebuild.plan import Plan
+from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, waiting
+
+
+class Lifecycle:
+    """Operations on stored memory, for one tenant. Thread-safe.
+
+    What returns an ``Operation`` returns at once: a task with a row, progress and an entry in the audit, which workers
+    carry out and which survives a kill at any point. ``owner`` is the owner's id, ``actor`` is who asks, for the
+    audit; a ``dry_run`` only counts. Times are ISO 8601, unix seconds or datetimes.
+    All raise InvalidInput, NotFound and StoreUnavailable before anything is changed.
+    """
+
+    def __init__(self, parts: LifecycleParts, tenant: TenantId) -> None:
+        self._parts = parts
+        self._tenant = tenant
+
+    def forget(
+        self,
+        owner: str,
+        *,
+        session: str | None = None,
+        turns: Sequence[str] = (),
+        fact: UUID | str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        speaker: str | None = None,
+        everything: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Delete ``turns`` (their ids) of a session, a whole ``session`` (its id), a ``fact`` (its UUID), what was said
+        from ``since`` to before ``until``, a ``speaker``'s words (their id or name), or ``everything``.
+
+        Facts that were said nowhere else go, others lose that occurrence; summaries that may quote what is gone are
+        masked in the same transaction. ``receipt`` says what was removed, and that nothing refers to it.
+        """
+        task = self._parts.erasure.ask(
+            self._tenant,
+            owner,
+            session=session,
+            turns=turns,
+            fact=fact,
+            since=since,
+            until=until,
+            speaker=speaker,
+            everything=everything,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        return self._asked(task, OperationKind.ERASE)
+
+    def receipt(self, operation: TaskId) -> Receipt:
+        """What a finished deletion (by its operation's id) removed, and what the search for references to it found."""
+        return self._parts.erasure.receipt(self._tenant, operation)
+
+    def correct(
+        self,
+        owner: str,
+        fact: UUID | str,
+        *,
+        text: str | None = None,
+        start: object | None = None,
+        end: object | None = None,
+        value: str | None = None,
+        erase: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Give a ``fact`` (its UUID) another sentence (``text``), time (from ``start`` to ``end``) or ``value``.
+
+        The old one is superseded: recall leaves it out from now on, and still has it ``as_of`` before; with ``erase``
+        it is deleted. The operation is done when the new one can be found.
+
+        Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
+        """
+        task = self._parts.correction.correct(
+            self._tenant,
+            owner,
+            fact,
+            text=text,
+            start=start,
+            end=end,
+            value=value,
+            erase=erase,
+            actor=actor,
+            dry_run=dry_run,
+        )
+        return self._asked(task, OperationKind.CORRECT)
+
+    def pin(
+        self,
+        owner: str,
+        fact: UUID | str | None = None,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        actor: str,
+    ) -> Operation:
+        """Keep a ``fact`` (its UUID), a ``session`` or one ``turn`` of it (their ids) whatever a policy says.
+
+        Of a session all turns are kept, and every fact that was said there; of a turn the facts that rest on it. An
+        explicit deletion takes what is pinned, too.
+        """
+        return self._set_pinned(owner, fact, session, turn, actor, True)
+
+    def unpin(
+        self,
+        owner: str,
+        fact: UUID | str | None = None,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        actor: str,
+    ) -> Operation:
+        """Let policies forget a ``fact``, a ``session`` or a ``turn`` again; arguments as in ``pin``."""
+        return self._set_pinned(owner, fact, session, turn, actor, False)
+
+    def pins(self, owner: str, *, limit: int = 1_000) -> Pins:
+        """The pinned sessions, turns and facts of an owner, at most ``limit`` of each."""
+        return self._parts.correction.pins(self._tenant, owner, limit)
+
+    def _set_pinned(
+        self, owner: str, fact: UUID | str | None, session: str | None, turn: str | None, actor: str, pinned: bool
+    ) -> Operation:
+        if (fact is None) == (session is None) or (turn is not None and session is None):
+            raise InvalidInput("Name a fact, a session, or a turn with its session.", code="invalid_pin")
+        correction = self._parts.correction
+        if fact is not None:
+            task = correction.set_pinned(self._tenant, owner, fact, actor, pinned)
+        else:
+            task = correction.set_words_pinned(self._tenant, owner, session or "", turn, actor, pinned)
+        return self._asked(task, OperationKind.CORRECT)
+
+    def merge(
+        self,
+        sources: Sequence[str],
+        into: str,
+        *,
+        keep_sources: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Merge the forests of these owners (``sources``) into the forest of another owner (``into``), old or new.
+
+        The sources take no sessions meanwhile, and are gone afterwards unless ``keep_sources``. Calls no model but for
+        nodes above what was joined.
+        """
+        task = self._parts.merging.ask(
+            self._tenant, sources, into, keep_sources=keep_sources, actor=actor, dry_run=dry_run
+        )
+        return self._asked(task, OperationKind.MERGE)
+
+    def merge_conflicts(self, sources: Sequence[str], into: str) -> ConflictReport:
+        """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
+        return self._parts.merging.conflicts(self._tenant, sources, into)
+
+    def export(
+        self,
+        owner: str,
+        path: str | Path,
+        *,
+        vectors: bool = True,
+        summaries: bool = True,
+        overwrite: bool = False,
+        actor: str,
+        dry_run: bool = False,
+        watch: Watch = lambda *_: None,
+    ) -> Numbers:
+        """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
+
+        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
+        replaced. ``watch`` is called with the rows done and the number of all rows.
+        """
+        return self._parts.bundles.export(
+            self._tenant,
+            owner,
+            Path(path),
+            vectors=vectors,
+            summaries=summaries,
+            overwrite=overwrite,
+            actor=actor,
+            dry_run=dry_run,
+            watch=watch,
+        )
+
+    def import_(
+        self,
+        path: str | Path,
+        owner: str | None = None,
+        *,
+        vectors: bool = True,
+        actor: str,
+        dry_run: bool = False,
+        watch: Watch = lambda *_: None,
+    ) -> Numbers:
+        """Read a forest from the bundle at ``path`` for an ``owner`` who has none (by default the bundle's own).
+
+        This process reads it; without ``vectors`` they are computed again. Everything is checked before anything is
+        written. Called again after an interruption it continues. ``watch`` as in ``export``.
+        """
+        return self._parts.bundles.import_(
+            self._tenant, Path(path), owner, vectors=vectors, actor=actor, dry_run=dry_run, watch=watch
+        )
+
+    def rematerialize_plan(
+        self, owner: str, *, rules: Mapping[str, float] | None = None, extract: bool = False, summaries: bool = False
+    ) -> Plan:
+        """The cost of a rebuild of an owner's forest: calls, tokens, dollars. Arguments as in ``rematerialize``."""
+        return self._parts.rematerializing.plan(self._tenant, owner, Options(dict(rules or {}), extract, summaries))
+
+    def rematerialize(
+        self,
+        owner: str,
+        *,
+        rules: Mapping[str, float] | None = None,
+        extract: bool = False,
+        summaries: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Rebuild an owner's facts, trees and summaries beside the live ones, and switch at the end.
+
+        ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
+        windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
+        meanwhile are taken along.
+        """
+        options = Options(dict(rules or {}), extract, summaries)
+        task = self._parts.rematerializing.ask(self._tenant, owner, options, actor=actor, dry_run=dry_run)
+        return self._asked(task, OperationKind.REMATERIALIZE)
+
+    def rematerialize_abandon(self, owner: str) -> int:
+        """Delete the hidden forests that abandoned rebuilds of an owner's forest have left; returns how many."""
+        return self._parts.rematerializing.abandon(self._tenant, owner)
+
+    def set_policy(
+        self,
+        owner: str | None = None,
+        *,
+        max_age_days: float | None = None,
+        max_facts: int | None = None,
+        max_bytes: int | None = None,
+        fraction: float = 0.1,
+        facts_max_age_days: float | None = None,
+        digests_max_age_days: float | None = None,
+        window_max_age_days: float | None = None,
+        order: str = "age",
+        actor: str,
+    ) -> Policy:
+        """Limit an owner's forest, or (owner None) every forest without a policy of its own; workers apply it.
+
+        None is no limit. ``max_age_days`` is the age of turns, ``facts_max_age_days`` of facts (since they were said
+        last), ``digests_max_age_days`` of the calendar's digests (since the end of what they tell of),
+        ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
+        ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
+        that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
+        visited for longest, then what was visited least, then the oldest.
+        """
+        return self._parts.retention.set_policy(
+            self._tenant,
+            owner,
+            actor=actor,
+            max_age_days=max_age_days,
+            max_facts=max_facts,
+            max_bytes=max_bytes,
+            fraction=fraction,
+            facts_max_age_days=facts_max_age_days,
+            digests_max_age_days=digests_max_age_days,
+            window_max_age_days=window_max_age_days,
+            order=order,
+        )
+
+    def clear_policy(self, owner: str | None = None, *, actor: str) -> bool:
+        """Remove the policy of an owner, or (None) the one for all others; returns whether there was one."""
+        return self._parts.retention.clear_policy(self._tenant, owner, actor=actor)
+
+    def policies(self) -> Sequence[Policy]:
+        """All policies, the one for all others first."""
+        return self._parts.retention.policies(self._tenant)
+
+    def apply_policy(self, owner: str | None = None, *, actor: str, dry_run: bool = False) -> Sequence[Operation]:
+        """Forget now what is beyond an owner's policy, or (owner None) beyond anybody's."""
+        tasks = self._parts.retention.apply(self._tenant, owner, actor=actor, dry_run=dry_run)
+        return [self._asked(task, OperationKind.RETAIN) for task in tasks]
+
+    def preview_policy(self, owner: str) -> Preview:
+        """What a policy would delete from an owner's forest now: facts, cells, digests, and what windows hold."""
+        return self._parts.retention.preview(self._tenant, owner)
+
+    def operation(self, operation: TaskId) -> OperationTask:
+        """An operation as it is."""
+        return self._parts.operations.get(self._tenant, operation)
+
+    def operations(self, limit: int = 100) -> Sequence[OperationTask]:
+        """The newest operations, at most ``limit``."""
+        return self._parts.operations.list(self._tenant, limit)
+
+    def cancel(self, operation: TaskId, *, actor: str) -> Operation:
+        """Take an operation back that waits, or a merge, import, export or rebuild that is under way: workers clear
+        what it has built and release its forests. Cancelling again is the same.
+
+        Raises InvalidInput (``too_late``) for what is done or can't be taken back any more.
+        """
+        return self._asked(operation, self._parts.operations.cancel(self._tenant, operation, actor))
+
+    @waiting
+    def wait(
+        self,
+        operation: TaskId,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        watch: Callable[[OperationTask], None] = lambda _: None,
+    ) -> Steps[OperationTask]:
+        """Wait, at most ``timeout_s`` seconds, until an operation is done; ``watch`` is given it at each look.
+
+        Raises OperationFailed, WaitTimeout.
+        """
+        return self._parts.operations.wait_steps(self._tenant, operation, timeout_s, watch)
+
+    @waiting
+    def ended(self, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S) -> Steps[OperationTask]:
+        """Wait, at most ``timeout_s`` seconds, until an operation is done, was given up or cancelled.
+
+        Raises WaitTimeout.
+        """
+        return self._parts.operations.ended_steps(self._tenant, operation, timeout_s)
+
+    def audit(
+        self,
+        owner: str | None = None,
+        *,
+        action: str | None = None,
+        operation: TaskId | None = None,
+        since: object | None = None,
+        limit: int = 1_000,
+    ) -> Sequence[AuditEntry]:
+        """Who asked for what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
+
+        ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
+        most entries.
+        """
+        moment = None if since is None else parse_timestamp(since, ZoneInfo("UTC"), "since")
+        return self._parts.operations.audit(
+            self._tenant, owner, action=action, task=operation, since=moment, limit=limit
+        )
+
+    def _asked(self, task: TaskId, kind: OperationKind) -> Operation:
+        return Operation(task, kind, self)
+
+
+class AsyncLifecycle(Face[Lifecycle]):
+    """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
+
+    forget = on_thread(Lifecycle.forget)
+    receipt = on_thread(Lifecycle.receipt)
+    correct = on_thread(Lifecycle.correct)
+    pin = on_thread(Lifecycle.pin)
+    unpin = on_thread(Lifecycle.unpin)
+    pins = on_thread(Lifecycle.pins)
+    merge = on_thread(Lifecycle.merge)
+    merge_conflicts = on_thread(Lifecycle.merge_conflicts)
+    export = on_thread(Lifecycle.export)
+    import_ = on_thread(Lifecycle.import_)
+    rematerialize_plan = on_thread(Lifecycle.rematerialize_plan)
+    rematerialize = on_thread(Lifecycle.rematerialize)
+    rematerialize_abandon = on_thread(Lifecycle.rematerialize_abandon)
+    set_policy = on_thread(Lifecycle.set_policy)
+    clear_policy = on_thread(Lifecycle.clear_policy)
+    policies = on_thread(Lifecycle.policies)
+    apply_policy = on_thread(Lifecycle.apply_policy)
+    preview_policy = on_thread(Lifecycle.preview_policy)
+    operation = on_thread(Lifecycle.operation)
+    operations = on_thread(Lifecycle.operations)
+    cancel = on_thread(Lifecycle.cancel)
+    wait = awaiting(Lifecycle.wait)
+    ended = awaiting(Lifecycle.ended)
+    audit = on_thread(Lifecycle.audit)

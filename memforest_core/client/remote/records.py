@@ -1,0 +1,32 @@
+"""What comes over the wire for objects that hold a connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memforest_core.assistant.topics.records import MatchedTopic
+from memforest_core.ingest.accept.records import Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An accepted session: the same for the same session, however often it is sent."""
+
+    owner: str
+    session_id: str
+    accepted: Accepted
+    topic: MatchedTopic | None = None
+    """The topic that an appended turn belongs to, where the setting topics.match_on_append asks for it."""
+    degraded: str = ""
+    """A sentence when the topic could not be looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAnswer:
+    """What a key is: whose, and what it may do."""
+
+    tenant: str
+    name: str
+    scope: str
+    owners: str | None
+    """The pattern of the owners that it reaches; None: all."""

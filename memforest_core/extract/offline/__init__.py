@@ -1,5 +1,0 @@
-"""Extraction without a model: the same answer for the same window, by rules."""
-
-from memforest_core.extract.offline.proposing import propose
-
-__all__ = ["propose"]

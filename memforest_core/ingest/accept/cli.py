@@ -1,0 +1,323 @@
+"""``memforest ingest``: sessions from a file, our own lines or what others export; running it again costs nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from io import BufferedIOBase, BufferedReader
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
+from memforest_core.errors import InvalidInput, SessionConflict
+from memforest_core.ingest.formats.items import Converted, Item, Refused, Wordless
+from memforest_core.ingest.formats.session_lines import read_lines
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from memforest_core.client.handles import SessionHandle
+    from memforest_core.client.producer import MemForestClient
+    from memforest_core.ingest.formats.formats import Format
+
+MAX_REPORTED = 1_000
+"""Bad lines and items that are named; more are counted."""
+CHUNK_BYTES = 2**18
+"""Read at once, at most."""
+
+Wait = Literal["none", "raw", "facts", "summaries"]
+FileFormat = Literal[
+    "jsonl", "auto", "locomo", "longmemeval", "openai", "sharegpt", "mem0", "langchain", "history", "sqlite"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BadItem:
+    """What was refused, by its line or by its position in the file's list; nothing of it is stored."""
+
+    line: int | None
+    item: int | None
+    session_id: str | None
+    code: str
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the file's sessions."""
+
+    format: str
+    accepted: int = 0
+    """New sessions, and longer versions of stored ones."""
+    unchanged: int = 0
+    wordless: int = 0
+    """Sessions without a word to remember."""
+    failed: int = 0
+    new_turns: int = 0
+    waited: Wait = "none"
+    errors: list[BadItem] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+    """What works less well for these sessions than it could, and what to set."""
+
+    def keep(self, handle: SessionHandle) -> None:
+        """Note an accepted session."""
+        self.new_turns += handle.accepted.new_turns
+        if handle.accepted.new_turns:
+            self.accepted += 1
+        else:
+            self.unchanged += 1
+
+    def refuse(self, position: int, session_id: str | None, error: InvalidInput | SessionConflict) -> None:
+        """Note a bad line or item."""
+        self.failed += 1
+        if len(self.errors) < MAX_REPORTED:
+            line, item = (position, None) if self.format == "jsonl" else (None, position)
+            self.errors.append(BadItem(line, item, session_id if item else None, error.code, error.message))
+
+
+def ingest(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
+            ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
+        ),
+    ],
+    format_: Annotated[
+        FileFormat | None,
+        typer.Option(
+            "--format",
+            help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
+            " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
+            " messages. locomo, longmemeval: the data sets' files. Default: told by the file's"
+            " beginning, jsonl when nothing tells it; with auto that is an error.",
+            show_default=False,
+        ),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            "--owner",
+            "-o",
+            help="Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
+            " that name none; for the others in place of what the file says.",
+            show_default=False,
+        ),
+    ] = None,
+    display_name: Annotated[
+        str | None,
+        typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the speakers are, such as Europe/Paris; lines may have their own.", show_default=False
+        ),
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(help="The session of a file of one conversation that has no id.", show_default=False),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="WHAT=NAME",
+            help="For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
+            " can be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[
+        Wait | None,
+        typer.Option(
+            help="Wait until all sessions can be asked for as text, as facts, or with summaries."
+            " Default: none; with --data summaries.",
+            show_default=False,
+        ),
+    ] = None,
+    backfill: Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")] = True,
+    timeout: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for one session at most, or for room in a full queue.")
+    ] = 3600.0,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hand over sessions from a file. What is stored already is left as it is, so run it again after an interruption.
+
+    A bad line or item is reported with its number and the others go on; the exit code is 2 then. When the queue is
+    full it waits for room; when there is none in time, the exit code is 75.
+    """
+    if display_name is not None and owner is None:
+        raise InvalidInput("Give --owner with --display-name: it says who is called so.", code="missing_owner")
+    with _opened(file) as source:
+        progress = _progress(as_json)
+        format_found, chunks = _recognized(format_, _chunks(source, progress), as_json)
+        told = _Told(session, tuple(columns or ()), None if file == "-" else Path(file))
+        items = (_called(item, owner, display_name, time_zone) for item in _items(format_found, chunks, owner, told))
+        report = Report(format_found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
+        with opened_store(data, create=True) as store, progress:
+            sessions: list[tuple[str, str]] = []
+            for handle in _handed_over(items, store.client, backfill, timeout, report):
+                if report.waited != "none":
+                    sessions.append((handle.owner, handle.session_id))
+            for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
+                store.client.wait(*accepted, report.waited, timeout)
+            if report.accepted:
+                report.warnings = store.inspection.system(store.tenant).warnings
+    _print(report, as_json)
+    if report.failed:
+        raise typer.Exit(Exit.MEND)
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[BufferedIOBase]:
+    """The file's bytes. Raises InvalidInput."""
+    if file == "-":
+        # What a terminal's or pipe's bytes are read through, whatever its annotation leaves open.
+        yield cast(BufferedIOBase, sys.stdin.buffer)
+        return
+    try:
+        source = Path(file).open("rb")  # noqa: SIM115 - closed below; only opening may fail here
+    except OSError as error:
+        raise InvalidInput(f"{file} can't be read ({error.strerror}).", code="unreadable_file") from None
+    with source:
+        yield source
+
+
+def _progress(as_json: bool) -> Progress:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        disable=as_json,
+    )
+
+
+def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
+    """The file in chunks; a pipe gives what it holds at the moment."""
+    size = None
+    if isinstance(source, BufferedReader) and source is not sys.stdin.buffer:
+        size = Path(source.name).stat().st_size
+    bar = progress.add_task("handing over", total=size)
+    while chunk := source.read1(CHUNK_BYTES):
+        progress.advance(bar, len(chunk))
+        yield chunk
+
+
+def _called(item: Item, owner: str | None, display_name: str | None, time_zone: str | None) -> Item:
+    """The item, with the name of its owner if that is the given one, and with the zone unless it has one."""
+    if not isinstance(item, Converted):
+        return item
+    name = display_name if display_name is not None and item.owner == owner else item.display_name
+    return replace(item, display_name=name, time_zone=item.time_zone or time_zone)
+
+
+def _recognized(
+    format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool
+) -> tuple[Format | None, Iterator[bytes]]:
+    """The format, None for our own lines, and the whole file again. Raises InvalidInput when nothing tells it."""
+    from memforest_core.ingest.formats.formats import HEAD_BYTES, OWN_LINES, Format, is_recognizable, recognized
+
+    if format_ == OWN_LINES:
+        return None, chunks
+    if format_ not in (None, "auto"):
+        return Format(format_), chunks
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        # Lines that come slowly through a pipe are taken as they come.
+        if len(head) >= HEAD_BYTES or (b"\n" in head and is_recognizable(head)):
+            break
+    found = None if format_ is None and not is_recognizable(head) else recognized(head)
+    if not as_json and (found is not None or format_ == "auto"):
+        print(f"Format: {found or OWN_LINES}.", file=sys.stderr)
+    return found, chain([head], chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the caller says of the file."""
+
+    session: str | None
+    columns: tuple[str, ...]
+    place: Path | None
+
+
+def _items(format_: Format | None, chunks: Iterator[bytes], owner: str | None, told: _Told) -> Iterator[Item]:
+    """What the file holds. Raises InvalidInput when an owner is needed, or for an option that says nothing here."""
+    from memforest_core.ingest.formats.columns import parse_columns
+    from memforest_core.ingest.formats.formats import Format, Reading, converted
+
+    columns = parse_columns(told.columns)
+    if told.columns and format_ not in (Format.HISTORY, Format.SQLITE):
+        raise InvalidInput("Leave --map out: it is for --format history and sqlite.", code="invalid_map")
+    if told.session is not None and format_ not in (Format.HISTORY, Format.LANGCHAIN):
+        raise InvalidInput("Leave --session out: it is for --format langchain and history.", code="invalid_session")
+    if format_ is None:
+        return read_lines(chunks, owner)
+    return converted(format_, chunks, owner, Reading(told.session, columns, told.place))
+
+
+def _handed_over(
+    items: Iterator[Item], client: MemForestClient, backfill: bool, room_timeout_s: float, report: Report
+) -> Iterator[SessionHandle]:
+    """Enqueue one by one; bad items are noted in the report, any other error ends the command."""
+    for item in items:
+        match item:
+            case Refused():
+                report.refuse(item.position, item.session_id, item.error)
+            case Wordless():
+                report.wordless += 1
+            case Converted():
+                try:
+                    handle = client.enqueue(
+                        item.owner,
+                        item.session_id,
+                        item.turns,
+                        started_at=item.started_at,
+                        display_name=item.display_name,
+                        channel=item.channel,
+                        time_zone=item.time_zone,
+                        backfill=backfill,
+                        room_timeout_s=room_timeout_s,
+                    )
+                except (InvalidInput, SessionConflict) as error:
+                    report.refuse(item.position, item.session_id, error)
+                    continue
+                report.keep(handle)
+                yield handle
+
+
+def _print(report: Report, as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+        return
+    for bad in report.errors:
+        place = f"line {bad.line}" if bad.line is not None else f"item {bad.item}"
+        session = f" ({printable(bad.session_id)})" if bad.session_id is not None else ""
+        print(f"{place}{session}: {printable(bad.message)} [{bad.code}]", file=sys.stderr)
+    for warning in report.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    wordless = f" {report.wordless} without words," if report.wordless else ""
+    print(
+        f"{report.accepted} sessions accepted ({report.new_turns} new turns), {report.unchanged} unchanged,{wordless}"
+        f" {report.failed} failed."
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ingest")(ingest)

@@ -1,0 +1,164 @@
+"""Waiting: until a session has reached a stage, or a forest has nothing left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from memforest_core.domain.ids import ForestId, SessionId, TenantId
+from memforest_core.domain.turns import checked_name
+from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage, Unplaced
+from memforest_core.ingest.accept.rows.flushing import FlushRows
+from memforest_core.store.deadlines import within
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import NO_OWNER, known
+from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import WorkError
+from memforest_core.work.messages import Queue
+from memforest_core.work.rows.pace import MODEL_SLOW
+from memforest_core.work.waiting import LEAST_LOOK_S, Steps, WaitTimeout, polled, timely
+from memforest_core.work.wakeups import WakeUps
+
+T = TypeVar("T")
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.1
+FACTS_PAUSE_S = 0.05
+"""The longest pause of who waits for facts: a look counts a session's cells and no more."""
+NUDGE_S = 1.0
+"""How often a waiting caller wakes workers again, in case a message was lost."""
+
+_ORDER = [Stage.ACCEPTED, Stage.RAW, Stage.FACTS, Stage.SUMMARIES]
+
+
+class Flushing:
+    """Waits for work that workers do, and makes it due."""
+
+    def __init__(self, engine: Engine, wakeups: WakeUps) -> None:
+        self._engine = engine
+        self._wakeups = wakeups
+
+    def wait_session(
+        self,
+        tenant: TenantId,
+        owner: str,
+        progress: Callable[[], SessionProgress],
+        last_error: Callable[[], WorkError | None],
+        stage: Stage,
+        timeout_s: float,
+    ) -> Steps[SessionProgress]:
+        """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
+        found = timely(progress, timeout_s)
+        left = Unplaced(0, 0)
+
+        def reached() -> SessionProgress | None:
+            nonlocal found, left
+            if stage is Stage.FACTS:
+                # Which trees are dirty costs ten times as much to find out.
+                left = self._unplaced(tenant, found.session_id)
+                if left.waiting or left.extracted:
+                    return None
+            found = progress()
+            return found if _ORDER.index(found.stage) >= _ORDER.index(stage) else None
+
+        def nudge() -> None:
+            self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
+
+        def soon() -> bool:
+            return left.extracted > 0 and not left.waiting
+
+        steps = _poll(reached, nudge, timeout_s)
+        if stage is Stage.FACTS:
+            # Workers were woken when the session was accepted: nothing else has to be made due.
+            steps = _poll(reached, nudge, timeout_s, longest_s=FACTS_PAUSE_S, first_nudge_s=NUDGE_S, soon=soon)
+        if (yield from steps) is None:
+            found, error = timely(progress, 0.0), timely(last_error, 0.0)
+            raise WaitTimeout(
+                f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
+                last_error=error,
+            )
+        return found
+
+    def flush(self, tenant: TenantId, owner: str, timeout_s: float) -> Steps[Backlog]:
+        """Close open cells and wait until everything accepted for the owner is placed, refreshed and indexed.
+
+        Raises InvalidInput, NotFound, WaitTimeout.
+        """
+        owner = checked_name(owner, "owner")
+        forest = timely(lambda: self._closed(tenant, owner), timeout_s)
+        left = Backlog(1, 0, 0)
+
+        def drained() -> Backlog | None:
+            nonlocal left
+            with FlushRows.opened(self._engine, tenant) as rows:
+                left = rows.backlog(forest)
+            return left if left.done else None
+
+        def nudge() -> None:
+            self._nudge(tenant, owner, None, Stage.SUMMARIES)
+
+        if (yield from _poll(drained, nudge, timeout_s)) is None:
+            with within(LEAST_LOOK_S), FlushRows.opened(self._engine, tenant) as rows:
+                error = rows.last_error(forest)
+            raise WaitTimeout(
+                f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
+                f" {left.points} index rows to do: {_advice(error)}",
+                last_error=error,
+            )
+        return left
+
+    @repeated
+    def _unplaced(self, tenant: TenantId, session: SessionId) -> Unplaced:
+        with FlushRows.opened(self._engine, tenant) as rows:
+            return rows.unplaced(session)
+
+    @repeated
+    def _closed(self, tenant: TenantId, owner: str) -> ForestId:
+        """The owner's forest, with its open cells closed."""
+        with FlushRows.opened(self._engine, tenant) as rows:
+            forest = known(rows.find_forest(owner), owner, NO_OWNER)
+            rows.release_held(forest)
+        return forest
+
+    @repeated
+    def _make_due(self, tenant: TenantId, owner: str, session: SessionId | None) -> None:
+        with FlushRows.opened(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
+            if forest is not None:
+                rows.make_due(forest, session)
+
+    def _nudge(self, tenant: TenantId, owner: str, session: SessionId | None, stage: Stage) -> None:
+        """Wake every queue that the wait depends on; waiting for summaries makes their trees due now."""
+        queues = [Queue.EXTRACT, Queue.REDUCE]
+        if stage is Stage.SUMMARIES:
+            self._make_due(tenant, owner, session)
+            queues += [Queue.REFRESH, Queue.MAINTAIN]
+        for queue in queues:
+            self._wakeups.send(queue, tenant, "wait")
+
+
+def _poll(
+    look: Callable[[], T | None],
+    nudge: Callable[[], None],
+    timeout_s: float,
+    *,
+    longest_s: float = LONGEST_PAUSE_S,
+    first_nudge_s: float = FIRST_PAUSE_S,
+    soon: Callable[[], bool] = lambda: False,
+) -> Steps[T | None]:
+    return polled(
+        look,
+        timeout_s,
+        FIRST_PAUSE_S,
+        longest_s=longest_s,
+        nudge=nudge,
+        nudge_s=NUDGE_S,
+        first_nudge_s=first_nudge_s,
+        soon=soon,
+    )
+
+
+def _advice(error: WorkError | None) -> str:
+    if error is None:
+        return "no try has failed; memforest status shows whether workers run and what they do."
+    return error.message if error.code == MODEL_SLOW else f"its last try failed [{error.code}]. {error.message}"

@@ -1,0 +1,431 @@
+"""Statements that accept sessions, in one transaction: ours or the caller's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session as OrmSession
+
+from memforest_core.domain.cells import MAX_WINDOW_TURNS, CellCut
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
+from memforest_core.domain.turns import Role, Turn
+from memforest_core.errors import InvalidInput, InvalidSettings
+from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.ingest.accept.records import (
+    SessionHead,
+    SessionProgress,
+    Stage,
+    StoredTurns,
+    TenantLimits,
+    WaitingCells,
+)
+from memforest_core.ingest.accept.rows.running import RunningRows
+from memforest_core.store import tables as m
+from memforest_core.store.copying import adding, given_to, in_columns
+from memforest_core.store.engine import is_same_database, set_tenant, store_errors
+from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.rows import TenantRows, among, seconds_from_now
+from memforest_core.store.turns import row_of, turn_of
+from memforest_core.store.vectors import VectorRows, cell_hash
+from memforest_core.work.jobs import Lane, WorkError
+from memforest_core.work.rows.pace import explained
+from memforest_core.work.states import WorkState
+
+SAMPLE_WINDOWS = 200
+"""Waiting windows whose cells are counted one by one."""
+
+_NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
+"""SQL states of a caller's connection that can't carry an insert."""
+
+
+class AcceptRows(TenantRows):
+    """Rows of one accepting transaction."""
+
+    @property
+    def running(self) -> RunningRows:
+        """The session that runs, in the same transaction."""
+        return RunningRows(self._db, self._tenant)
+
+    def find_forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, which no other transaction freezes or deletes before this one ends."""
+        return find_forest(self._db, self._tenant, owner, keep=True)
+
+    def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
+        """The owner's forest, created with this id and zone when missing."""
+        self._db.execute(insert(m.Tenant).values(tenant_id=self._tenant).on_conflict_do_nothing())
+        self._db.execute(
+            insert(m.Forest)
+            .values(tenant_id=self._tenant, forest_id=forest_id, owner=owner, time_zone=time_zone)
+            .on_conflict_do_nothing()
+        )
+        return self.find_forest(owner) or ForestRef(forest_id, owner, time_zone)
+
+    def set_display_name(self, forest: ForestRef, name: str) -> None:
+        """Change what the owner is called; the name is one of the owner's from now on."""
+        own = sa.update(m.Forest).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest.id)
+        self._db.execute(own.values(display_name=name))
+        self._add_speakers(forest.id, {(forest.owner, name): None})
+
+    def lock_session(
+        self,
+        forest: ForestRef,
+        external_id: str,
+        started_at: datetime,
+        lane: Lane,
+        trace: str | None,
+        *,
+        note: bool = False,
+    ) -> SessionHead:
+        """The session's row, created when missing (with this lane and trace, as a note or not), locked until the
+        transaction ends."""
+        id_ = session_id(forest.id, external_id)
+        new = insert(m.Session).values(
+            tenant_id=self._tenant,
+            session_id=id_,
+            forest_id=forest.id,
+            external_id=external_id,
+            time_zone=forest.time_zone,
+            started_at=started_at,
+            lane=int(lane),
+            trace=trace,
+            note=note,
+        )
+        making = new.on_conflict_do_nothing().returning(m.Session.session_id)
+        there = sa.select(m.Session.__table__).where(m.Session.tenant_id == self._tenant, m.Session.session_id == id_)
+        row = None
+        while row is None:
+            # A session that was deleted between the two statements is begun again.
+            made = self._db.execute(making).first()
+            row = self._db.execute(there.with_for_update(key_share=True)).first()
+        return SessionHead(
+            id=id_,
+            started_at=row.started_at.astimezone(UTC),
+            time_zone=row.time_zone,
+            turn_count=row.turn_count,
+            cell_count=row.cell_count,
+            lane=Lane(row.lane),
+            created=made is not None,
+        )
+
+    def describe_session(
+        self, session: SessionId, metadata: Mapping[str, object] | None, channel: str | None, time_zone: str | None
+    ) -> None:
+        """Replace the metadata, the channel and the zone of a session; None leaves one as it is."""
+        told: dict[Any, object] = {} if time_zone is None else {m.Session.time_zone: time_zone}
+        if metadata is not None:
+            told[m.Session.metadata_] = dict(metadata)
+        if channel is not None:
+            told[m.Session.channel] = channel
+        if told:
+            own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+            self._db.execute(own.values(told))
+
+    def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
+        t = m.TurnRow
+        rows = self._db.execute(sa.select(t.__table__).where(t.tenant_id == self._tenant, *where).order_by(t.ordinal))
+        return [turn_of(row) for row in rows.mappings()]
+
+    def turns(self, session: SessionId, first: int = 0) -> list[Turn]:
+        """Stored turns in order, from ordinal ``first``."""
+        return self._turns(m.TurnRow.session_id == session, m.TurnRow.ordinal >= first)
+
+    def turn_named(self, session: SessionId, turn_id: str) -> Turn | None:
+        """The stored turn with this id."""
+        found = self._turns(m.TurnRow.session_id == session, m.TurnRow.external_id == turn_id)
+        return found[0] if found else None
+
+    def held_tail(self, session: SessionId) -> tuple[int, int] | None:
+        """(ordinal, first turn) of the session's open last cell, locked; None when it is closed."""
+        c = m.Cell
+        held = (c.tenant_id == self._tenant, c.session_id == session, c.state == WorkState.HELD)
+        row = self._db.execute(sa.select(c.ordinal, c.first_turn).where(*held).with_for_update()).first()
+        return (row.ordinal, row.first_turn) if row else None
+
+    def add_turns(self, forest: ForestId, session: SessionId, turns: Sequence[Turn]) -> None:
+        """Store new turns, and note their human speakers."""
+        new = in_columns([{"session_id": session, **row_of(turn)} for turn in turns])
+        self._db.execute(adding("turn", tuple(new)), given_to("turn", self._tenant, {}, new))
+        people: dict[tuple[str, str], datetime | None] = {}
+        for turn in turns:
+            if turn.role is Role.USER:
+                who = turn.speaker_id, turn.name
+                people[who] = min(turn.occurred_at, people.get(who) or turn.occurred_at)
+        if people:
+            self._add_speakers(forest, people)
+
+    def _add_speakers(self, forest: ForestId, people: Mapping[tuple[str, str], datetime | None]) -> None:
+        """Note names of human speakers, and since when; a name that is known keeps its time."""
+        self._db.execute(
+            insert(m.Speaker).on_conflict_do_nothing(),
+            [
+                {"tenant_id": self._tenant, "forest_id": forest, "speaker_id": speaker, "name": name, "since": since}
+                for (speaker, name), since in sorted(people.items())
+            ],
+        )
+
+    def put_cells(
+        self,
+        forest: ForestId,
+        session: SessionId,
+        cells: Sequence[CellCut],
+        lane: Lane,
+        held_for_s: float | None,
+    ) -> None:
+        """Store cells, ready for extraction, and mark them for indexing.
+
+        With ``held_for_s``, a last cell that is not full stays open for that many seconds.
+        """
+        stays_open = held_for_s is not None and not cells[-1].full
+        rows: list[dict[str, Any]] = [
+            {
+                "cell_id": cell_id(session, cell.ordinal),
+                "forest_id": forest,
+                "session_id": session,
+                "ordinal": cell.ordinal,
+                "window_ordinal": cell.window,
+                "first_turn": cell.first_turn,
+                "last_turn": cell.last_turn,
+                "char_start": cell.char_start,
+                "char_end": cell.char_end,
+                "text": cell.text,
+                "text_hash": cell_hash(cell.text, cell.time_start),
+                "time_start": cell.time_start,
+                "time_end": cell.time_end,
+                "lane": int(lane),
+                "state": WorkState.READY,
+            }
+            for cell in cells
+        ]
+        if stays_open:
+            rows[-1]["state"] = WorkState.HELD
+        ids = [row["cell_id"] for row in rows]
+        c = m.Cell
+        held = c.state == WorkState.HELD
+        shorter = sa.select(c.text_hash).where(c.tenant_id == self._tenant, among(c.cell_id, ids), held)
+        replaced = self._db.scalars(shorter).all()
+        new = in_columns(rows)
+        upsert = adding("cell", tuple(new))
+        renewed = ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
+        fresh = {name: upsert.excluded[name] for name in renewed} | {"available_at": sa.func.clock_timestamp()}
+        key = ["tenant_id", "cell_id"]
+        renewing = upsert.on_conflict_do_update(index_elements=key, set_=fresh, where=held)
+        self._db.execute(renewing, given_to("cell", self._tenant, {}, new))
+        if stays_open:
+            last = sa.update(c).where(c.tenant_id == self._tenant, c.cell_id == ids[-1])
+            self._db.execute(last.values(available_at=seconds_from_now(held_for_s or 0.0)))
+        want_indexed(self._db, self._tenant, forest, "cell", ids, lane=int(lane))
+        # After the index row was locked: no indexer can still store the vector of the shorter text.
+        VectorRows(self._db, self._tenant).drop_unused(forest, [bytes(each) for each in replaced])
+
+    def set_counts(self, session: SessionId, turns: int, cells: int) -> None:
+        """Update the session's counters."""
+        own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
+        self._db.execute(own.values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp()))
+
+    def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
+        """How far a session has come; None when it does not exist."""
+        row = self._run(_PROGRESS, s=session).mappings().first()
+        if row is None:
+            return None
+        counts = dict(row)
+        unplaced = counts.pop("unplaced")
+        if unplaced == 0 and counts["dirty_trees"] == 0:
+            stage = Stage.SUMMARIES
+        elif unplaced == 0:
+            stage = Stage.FACTS
+        elif counts["indexed"] >= counts["cells"]:
+            stage = Stage.RAW
+        else:
+            stage = Stage.ACCEPTED
+        return SessionProgress(session_id=session, stage=stage, **counts)
+
+    def last_error(self, session: SessionId) -> WorkError | None:
+        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell; else
+        what of a model's answer could not be used."""
+        row = self._run(_LAST_ERROR, s=session).first()
+        error = None if row is None else WorkError(row.error_code, row.error_text or "")
+        return explained(self._db, self._tenant, error, "this session", m.Cell.session_id == session)
+
+    def limits(self) -> TenantLimits:
+        """The tenant's own limits."""
+        row = self._db.execute(
+            sa.select(m.Tenant.max_waiting_cells, m.Tenant.max_turns_per_day).where(m.Tenant.tenant_id == self._tenant)
+        ).first()
+        return TenantLimits(row.max_waiting_cells, row.max_turns_per_day) if row else TenantLimits()
+
+    def set_limits(self, limits: TenantLimits) -> None:
+        """Change the tenant's own limits; a tenant that is not known yet gets its row."""
+        values = {"max_waiting_cells": limits.max_waiting_cells, "max_turns_per_day": limits.max_turns_per_day}
+        self._db.execute(
+            insert(m.Tenant)
+            .values(tenant_id=self._tenant, **values)
+            .on_conflict_do_update(index_elements=["tenant_id"], set_=values)
+        )
+
+    def waiting_cells(self, most: int) -> WaitingCells:
+        """How many of the tenant's cells wait for extraction, from at most ``most`` windows.
+
+        Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
+        """
+        row = self._run(_WAITING, most=most, sample=min(most, SAMPLE_WINDOWS), window=MAX_WINDOW_TURNS).one()
+        cells = int(row.sampled)
+        if row.windows > SAMPLE_WINDOWS:
+            cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
+        return WaitingCells(cells, row.windows < most)
+
+    def stored_turns(self, span_s: float) -> StoredTurns:
+        """Turns that the tenant stored within the last ``span_s`` seconds.
+
+        The second turn of an appended cell counts at the time of the first.
+        """
+        row = self._run(_STORED_TURNS, span=span_s).one()
+        return StoredTurns(int(row.turns), float(row.oldest_s))
+
+
+# A dead cell does not delay its session. A cell that was in the trees before it was opened again stays in them.
+_PROGRESS = sa.text("""
+    SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
+           count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
+           count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
+           count(c.cell_id) FILTER (WHERE c.placed) AS placed,
+           count(c.cell_id) FILTER (WHERE NOT c.placed AND c.state <> 'dead') AS unplaced,
+           count(c.cell_id) FILTER (WHERE c.ended = 'ok') AS ok,
+           count(c.cell_id) FILTER (WHERE c.ended = 'empty') AS empty,
+           count(c.cell_id) FILTER (WHERE c.ended = 'repaired') AS repaired,
+           count(c.cell_id) FILTER (WHERE c.ended = 'verbatim') AS verbatim,
+           count(c.cell_id) FILTER (WHERE c.ended = 'failed') AS failed,
+           count(c.cell_id) FILTER (WHERE c.ended = 'dead') AS dead,
+           count(c.cell_id) FILTER (WHERE c.ended = 'waiting') AS waiting,
+           count(c.cell_id) FILTER (WHERE c.placed AND c.ended IN ('ok', 'empty', 'repaired')) AS covered,
+           (SELECT count(DISTINCT o.fact_id) FROM memforest.occurrence o
+             WHERE o.tenant_id = :t AND o.session_id = :s) AS facts,
+           (SELECT count(*) FROM memforest.tree r WHERE r.tenant_id = :t AND r.due_at IS NOT NULL
+             AND r.tree_id IN (SELECT p.tree_id FROM memforest.placement p
+                               WHERE p.tenant_id = :t AND p.payload_id IN (
+                                 SELECT o.fact_id FROM memforest.occurrence o
+                                  WHERE o.tenant_id = :t AND o.session_id = :s
+                                 UNION ALL SELECT other.cell_id FROM memforest.cell other
+                                  WHERE other.tenant_id = :t AND other.session_id = :s))) AS dirty_trees
+      FROM memforest.session s
+      LEFT JOIN (SELECT cell_id, session_id, state, placed,
+                        CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
+                             WHEN state = 'ready' AND error_code IS NOT NULL THEN 'failed'
+                             ELSE 'waiting' END AS ended
+                   FROM memforest.cell WHERE tenant_id = :t AND session_id = :s) c ON c.session_id = s.session_id
+      LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
+     WHERE s.tenant_id = :t AND s.session_id = :s
+     GROUP BY s.turn_count
+    """)
+
+# While a model is paused after failures no cell is claimed: then another waiting cell holds the error.
+_LAST_ERROR = sa.text("""
+    SELECT error_code, error_text FROM (
+        (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND session_id = :s AND state <> 'done' AND error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 1, i.error_code, i.error_text, i.available_at FROM memforest.cell c
+           JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
+          WHERE c.tenant_id = :t AND c.session_id = :s AND i.state <> 'done' AND i.error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 1, n.error_code, n.error_text, n.available_at FROM memforest.tree r
+           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
+          WHERE r.tenant_id = :t AND r.session_id = :s AND n.version > n.clean_version AND n.error_code IS NOT NULL)
+        UNION ALL
+        (SELECT 2, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
+            AND EXISTS (SELECT 1 FROM memforest.cell c
+                         WHERE c.tenant_id = :t AND c.session_id = :s AND c.state IN ('ready', 'running'))
+          LIMIT 1)
+        UNION ALL
+        (SELECT 3, error_code, error_text, available_at FROM memforest.cell
+          WHERE tenant_id = :t AND session_id = :s AND state = 'done' AND error_code IS NOT NULL LIMIT 1)) e
+     ORDER BY place, available_at DESC LIMIT 1
+    """)
+
+# Hidden forests are not counted: operations copy into them what was accepted before. No window has more than
+# ``:window`` cells: counting them never reads on into a long session.
+_WAITING = sa.text("""
+    SELECT (SELECT count(*) FROM (
+                SELECT 1 FROM memforest.cell c
+                 WHERE c.tenant_id = :t AND c.state = 'ready' AND c.ordinal = c.window_ordinal
+                   AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = c.forest_id
+                                  AND f.state IN ('live', 'frozen')) LIMIT :most) w) AS windows,
+           (SELECT coalesce(sum((SELECT count(*) FROM memforest.cell c
+                                  WHERE c.tenant_id = :t AND c.session_id = head.session_id
+                                    AND c.ordinal >= head.ordinal AND c.ordinal < head.ordinal + :window
+                                    AND c.window_ordinal = head.ordinal AND c.state = 'ready')), 0)
+              FROM (SELECT session_id, ordinal FROM memforest.cell
+                     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal
+                     ORDER BY lane, available_at LIMIT :sample) head) AS sampled
+    """)
+
+# A session that began before the span has stored in it what came after its last cell from before.
+_STORED_TURNS = sa.text("""
+    WITH span AS (SELECT clock_timestamp() - make_interval(secs => :span) AS start)
+    SELECT coalesce(sum(s.turn_count - coalesce(b.turns, 0)), 0) AS turns,
+           coalesce(extract(epoch FROM clock_timestamp() - min(
+               CASE WHEN s.created_at >= span.start THEN s.created_at ELSE s.updated_at END)), 0)::float8 AS oldest_s
+      FROM span CROSS JOIN memforest.session s
+      LEFT JOIN LATERAL (
+           SELECT c.last_turn + 1 AS turns FROM memforest.cell c
+            WHERE c.tenant_id = :t AND c.session_id = s.session_id AND c.created_at < span.start
+            ORDER BY c.ordinal DESC LIMIT 1) b ON s.created_at < span.start
+     WHERE s.tenant_id = :t AND s.updated_at >= span.start
+       AND EXISTS (SELECT 1 FROM memforest.forest f WHERE f.tenant_id = :t AND f.forest_id = s.forest_id
+                      AND f.state IN ('live', 'frozen'))
+    """)
+
+
+@contextmanager
+def accepting(engine: sa.Engine, tenant: TenantId, joined: object | None = None) -> Iterator[AcceptRows]:
+    """One transaction; with ``joined`` (the caller's SQLAlchemy connection or session) it neither
+    commits nor closes, and leaves the transaction's settings as it found them."""
+    if joined is None:
+        with AcceptRows.opened(engine, tenant) as rows:
+            yield rows
+        return
+    outer = joined.connection() if isinstance(joined, OrmSession) else joined
+    if not isinstance(outer, sa.Connection):
+        raise InvalidInput(
+            "Pass an open SQLAlchemy connection or session as the transaction to join.",
+            code="invalid_transaction",
+        )
+    if outer.dialect.name != "postgresql":
+        raise InvalidInput(
+            f"The transaction to join is one of {outer.dialect.name}: begin it on MemForest's Postgres database.",
+            code="invalid_transaction",
+        )
+    with store_errors(joined=True), _caller_errors():
+        before = outer.scalar(sa.text("SELECT current_setting('memforest.tenant', true)"))
+        if not is_same_database(engine, outer):
+            raise InvalidSettings(
+                "The transaction to join is one of another database: begin it on the database in"
+                " MEMFOREST_DATABASE__URL, or leave it out."
+            )
+        with outer.begin_nested():
+            set_tenant(outer, tenant)
+            yield AcceptRows(outer, tenant)
+        set_tenant(outer, TenantId(before or ""))
+
+
+@contextmanager
+def _caller_errors() -> Iterator[None]:
+    """Tell the caller when it is their transaction that cannot go on, not Postgres."""
+    try:
+        yield
+    except exc.ResourceClosedError:
+        reason = "is closed"
+    except exc.DBAPIError as error:
+        state = getattr(error.orig, "sqlstate", None)
+        if state not in _NOT_A_TRANSACTION:
+            raise
+        reason = _NOT_A_TRANSACTION[state]
+    else:
+        return
+    raise InvalidInput(f"The transaction to join {reason}: begin a new one.", code="invalid_transaction")

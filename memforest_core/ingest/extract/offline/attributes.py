@@ -1,0 +1,230 @@
+"""States that plain sentences set: whose they are, and a value of the kind that the attribute has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from memforest_core.domain.facts import Change, Modality, Polarity
+from memforest_core.domain.state_names import single_valued
+from memforest_core.ingest.extract.answer import MAX_SHORT_CHARS
+from memforest_core.ingest.extract.offline import kinds
+from memforest_core.ingest.extract.offline.clause_subjects import Subject, subject_at
+from memforest_core.ingest.extract.offline.kinds import Reader, Reading
+from memforest_core.ingest.extract.offline.rules import OF_THE_SPEAKER, PROJECT, Rule, pattern, rules
+from memforest_core.ingest.extract.offline.stance import is_asserted
+from memforest_core.ingest.extract.offline.subjects import NOT_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One attribute a sentence sets."""
+
+    subject: str
+    attribute: str
+    value: str
+    start: int
+    """Of its clause in the sentence."""
+    end: int
+    """Of its value in the sentence."""
+    clause: str
+    """Subject, predicate and value, in the speaker's words; empty where the sentence says it as a whole."""
+    previous_value: str = ""
+    change: Change = Change.NONE
+    polarity: Polarity = Polarity.POSITIVE
+    modality: Modality = Modality.ASSERTED
+    aside: bool = False
+    """The rest of the sentence, with its date, is about something else."""
+
+
+_HEAD = pattern("HEAD")
+_FILLER = pattern("FILLER")
+_TAIL = pattern("TAIL")
+_MORE = pattern("MORE")
+_DENIED = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
+_ENDED = re.compile(r"\bno\s+longer\b", re.IGNORECASE)
+_ANY_MORE = re.compile(r"\s*(?:anymore|any\s+more|any\s+longer)\b", re.IGNORECASE)
+_FROM = re.compile(r"\s+from\b", re.IGNORECASE)
+_UNSURE = pattern("UNSURE")
+_NEW_SUBJECT = pattern("NEWSUBJECT")
+_HERE = pattern("HERE")
+_AS_HOBBY = pattern("ASHOBBY")
+_FAVORITE = re.compile(r"^fav(?:ou?rite|e)?\b")
+_WE = frozenset({"residence", "hometown", "pet", "possession", "relationship", "diet"})
+"""What is also read of "we"."""
+
+
+def states_in(sentence: str, speaker: str, known: Collection[str] = ()) -> list[State]:
+    """The states a sentence sets, in order. ``known`` are the names of those who speak, and of their relatives."""
+    found: list[State] = []
+    subject: Subject | None = None
+    seen = 0
+    for at, joined in _heads(sentence):
+        if at < seen:
+            continue
+        own = subject_at(sentence, at, speaker, known)
+        states = list(_special(sentence, at, speaker))
+        if not states and own is None and _NEW_SUBJECT.match(sentence, at):
+            subject = None
+            continue
+        if not states and own is not None:
+            subject = own
+            states = list(_of(sentence, own.end, sentence[at : own.end], own, speaker)) or _own_name(
+                sentence, own, speaker
+            )
+            if own.relation:
+                clause = f"{own.name} is my {own.relation}."
+                states.insert(0, State(speaker, own.relation, own.name, at, own.end, clause, aside=True))
+        elif not states and not joined:
+            shown = _HERE.match(sentence, at)
+            words = _HERE.sub(r"\g<what>", sentence[at:], count=1) if shown else sentence[at:]
+            states = _without_subject(sentence, at, words, Subject(speaker, at, "I"), bare=shown is None)
+            subject = Subject(speaker, at, "I") if states else subject
+        elif not states and subject is not None and not _UNSURE.search(sentence, subject.end, at):
+            plain = any(state.subject == subject.name for state in found)
+            following = _without_subject(sentence, at, sentence[at:], subject, bare=False, listing=plain)
+            states = [state for state in following if plain or state.attribute not in OF_THE_SPEAKER]
+        for state in states:
+            if is_asserted(sentence, state.start, state.end):
+                found.append(state)
+                seen = max(seen, state.end)
+    return found
+
+
+def _heads(sentence: str) -> Iterator[tuple[int, bool]]:
+    """Where clauses may begin, and whether a word or a comma joins them to what is before."""
+    bullet = re.match(r"(?:\s*[*•>-]\s+)*", sentence)
+    first = _FILLER.match(sentence, bullet.end() if bullet else 0)
+    yield (first.end() if first else 0), False
+    for found in _HEAD.finditer(sentence):
+        filler = _FILLER.match(sentence, found.end())
+        yield (filler.end() if filler else found.end()), True
+
+
+def _own_name(sentence: str, subject: Subject, speaker: str) -> list[State]:
+    """That the speaker has the name that their turns have ("im Kim, 27")."""
+    said = re.match(rf"(?:['’]m|\s+am)\s+(?P<name>{re.escape(speaker)})\b", sentence[subject.end :], re.IGNORECASE)
+    if said is None or subject.name != speaker:
+        return []
+    end = subject.end + said.end()
+    clause = f"My name is {said['name']}."
+    return [State(speaker, "name", said["name"], subject.end - len(subject.text), end, clause, aside=True)]
+
+
+def _without_subject(
+    sentence: str, at: int, words: str, subject: Subject, *, bare: bool, listing: bool = True
+) -> list[State]:
+    """States of a clause that leaves its subject out, as if it were there; with ``listing`` also one without a verb."""
+    verb = " am" if subject.text.casefold() in {"i", "we"} else " is"
+    for lead in (f"{subject.text} ", f"{subject.text}{verb} ")[: 2 if listing else 1]:
+        shift = len(sentence) - len(words) - len(lead)
+        found = list(_of(lead + words, len(subject.text), subject.text, subject, subject.name, bare=bare))
+        if found:
+            return [replace(state, start=at, end=max(at, state.end + shift)) for state in found]
+    return []
+
+
+def _of(text: str, at: int, said: str, subject: Subject, speaker: str, *, bare: bool = False) -> Iterator[State]:
+    """The states of the first rule that matches behind a subject."""
+    for rule in rules():
+        if (bare and "bare" not in rule.marks) or (rule.attribute in OF_THE_SPEAKER and subject.name != speaker):
+            continue
+        if subject.text.casefold() == "we" and rule.attribute not in _WE:
+            continue
+        matched = rule.wording.match(text, at)
+        if matched is None:
+            continue
+        readings = list(_read(rule, matched, text))
+        if readings and not (rule.attribute == "job" and _AS_HOBBY.match(text, readings[-1].end)):
+            yield from _states(rule, matched, readings, text, at, said, subject)
+            return
+
+
+def _states(
+    rule: Rule, matched: re.Match[str], readings: list[Reading], text: str, at: int, said: str, subject: Subject
+) -> Iterator[State]:
+    wording = matched.group()
+    end = readings[-1].end
+    denied = _DENIED.search(wording) is not None
+    over = _ENDED.search(wording) is not None or (denied and _ANY_MORE.match(text, end) is not None)
+    change = Change.STOP if over else rule.change
+    if rule.change is Change.STOP and denied and not over:
+        change = Change.NONE
+    polarity = Polarity.NEGATIVE if (denied and not over) or rule.polarity is Polarity.NEGATIVE else Polarity.POSITIVE
+    for reading in readings:
+        yield State(
+            subject=subject.name,
+            attribute=rule.attribute,
+            value=reading.value[:MAX_SHORT_CHARS],
+            start=at - len(said),
+            end=reading.end,
+            clause=said + (text[at:end] if len(readings) == 1 else f"{wording} {reading.value}"),
+            previous_value=_before(matched, text, end) if rule.change is Change.SWITCH else "",
+            change=change,
+            polarity=polarity,
+            modality=rule.modality,
+        )
+
+
+def _read(rule: Rule, matched: re.Match[str], text: str) -> Iterator[Reading]:
+    value = matched.groupdict().get("value")
+    if value is not None:
+        plain = value if value.casefold() not in {"there"} else ""
+        yield Reading(plain, matched.end("value"))
+        return
+    if rule.reader is None:
+        return
+    found = _values(rule.reader, rule.attribute, text, matched.end())
+    if found and (rule.tail or _TAIL).match(text, found[-1].end):
+        yield from found
+
+
+def _before(matched: re.Match[str], text: str, end: int) -> str:
+    """The value that a switch names as the one before ("moved to Oslo from Rome")."""
+    named = matched.groupdict().get("origin")
+    if named:
+        return str(named)
+    origin = _FROM.match(text, end)
+    found = kinds.place(text, origin.end()) if origin else None
+    return found.value if found else ""
+
+
+def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]:
+    """A value, and of an attribute with several at a time those that are listed after it."""
+    found: list[Reading] = []
+    while (reading := reader(text, at)) is not None and (not found or _TAIL.match(text, reading.end)):
+        found.append(reading)
+        more = _MORE.match(text, reading.end)
+        compound = any(kinds.is_kind(word, "preposition") for word in reading.value.split())
+        if more is None or single_valued(attribute) or compound:
+            break
+        at = more.end()
+    return found
+
+
+def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
+    """Statements that name their attribute themselves ("my rent is"), and the status of a project."""
+    project = PROJECT.match(sentence, at)
+    if project is not None and project["what"].split()[0].casefold() not in NOT_NAMES:
+        yield State(project["what"], "status", project["value"], at, project.end(), project.group())
+    for rule in rules(clause=True):
+        matched = rule.wording.match(sentence, at)
+        readings = list(_read(rule, matched, sentence)) if matched else []
+        if matched is not None and readings:
+            what = _FAVORITE.sub("favorite", (matched.groupdict().get("what") or "").casefold())
+            for reading in readings:
+                clause = sentence[at : reading.end]
+                value = reading.value[:MAX_SHORT_CHARS]
+                state = State(
+                    speaker,
+                    rule.attribute or what,
+                    value,
+                    at,
+                    reading.end,
+                    clause,
+                    change=rule.change,
+                    polarity=rule.polarity,
+                )
+                yield replace(state, modality=rule.modality)
+            return

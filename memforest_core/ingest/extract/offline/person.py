@@ -1,0 +1,164 @@
+"""From the first person to the third, so that a fact can stand outside its conversation."""
+
+from __future__ import annotations
+
+import re
+
+from memforest_core.ingest.extract.offline.kinds import is_kind
+
+ADVERBS = (
+    "just|really|also|still|always|usually|actually|finally|currently|recently|only|even|often"
+    "|probably|definitely|honestly|already|now|sometimes|never|ever|absolutely|totally|mostly"
+    "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of|no longer"
+)
+_QUOTED = re.compile(r"""(["“„«»‹][^"“”„«»‹›]{1,400}["”“«»›]|(?<!\w)'(?=[A-Z])(?:[^'\n]|'(?=\w)){3,400}'(?!\w))""")
+_PERSON = re.compile(
+    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|(?<!no )(?<!que )[Mm]e(?!\s+(?:gusta|encanta|llamo|parece|duele|da"
+    r"|voy|siento|alegro|acuerdo|quedo))|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
+    r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
+)
+_NEXT = re.compile(rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)")
+_OTHERS = re.compile(
+    r"(?:^|[,;:.!?—-]\s*|\b(?:when|that|because|since|so|if|but|while|where)\s+)"
+    r"(?:(?:my|our|the)\s+(?:\w+\s+){0,2}\w+|[A-Z]\w+|he|she|they)\s+and\s+$",
+    re.IGNORECASE,
+)
+_HAD = re.compile(rf"(?:\s+(?:{ADVERBS}))*\s+(?:been|better|had|gone|done|\w+ed|seen|met)\b")
+_VERB_OPENS_ALSO = re.compile(
+    r"(?P<and>(?:,\s*|\s+)and\s+(?:also\s+)?)"
+    r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b(?!\s+of\b|-)"
+)
+_IRREGULAR = {
+    "am": "is",
+    "have": "has",
+    "haven't": "hasn't",
+    "do": "does",
+    "don't": "doesn't",
+    "ain't": "isn't",
+    "go": "goes",
+}
+
+
+_SHORT_WORDS = """
+    im=I'm, i,m=I'm, iam=I am, ive=I've, dont=don't, doesnt=doesn't, didnt=didn't, cant=can't, isnt=isn't,
+    arent=aren't, wasnt=wasn't, havent=haven't, hasnt=hasn't, wouldnt=wouldn't, couldnt=couldn't,
+    shouldnt=shouldn't, wont=won't, hes=he's, shes=she's, theyre=they're, youre=you're, weve=we've, thats=that's,
+    whats=what's, wifes=wife's, moms=mom's, dads=dad's, u=you, n=and, livin=living, workin=working, movin=moving,
+    alergic=allergic, allergc=allergic, vegeterian=vegetarian, vegitarian=vegetarian, luv=love, rly=really,
+    curently=currently, realy=really, definately=definitely, maried=married, enginer=engineer, acountant=accountant
+"""
+_SHORT = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
+"""What chats shorten or misspell."""
+_SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT))})(?![\w’'/@-])", re.IGNORECASE)
+_WOULD = re.compile(r"(?<![\w’'-])id(?=\s+(?:love|like|rather|say|be|prefer|hate|go|have)\b)", re.IGNORECASE)
+
+
+def spelled_out(sentence: str) -> str:
+    """A sentence as typed in a chat with what it shortens and misspells written out ("im" becomes "I'm")."""
+    full = _SHORTENED.sub(
+        lambda found: found.group() if found.group().isupper() else _SHORT[found.group().casefold()], sentence
+    )
+    return _WOULD.sub("I'd", full)
+
+
+def verb_for_one(verb: str) -> str:
+    """The form of an English verb after a name: ``live`` gives ``lives``, ``moved`` and what is no known verb stay."""
+    folded = verb.replace("’", "'")
+    if folded in _IRREGULAR:
+        return _IRREGULAR[folded]
+    if not is_kind(folded, "verb") or (folded.endswith("s") and folded not in {"miss", "pass", "guess", "discuss"}):
+        return verb
+    if folded.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{verb}es"
+    if folded.endswith("y") and folded[-2] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}s"
+
+
+def _auxiliary(short: str, rest: str, plural: bool) -> str:
+    match short[1:]:
+        case "m":
+            return " is"
+        case "re":
+            return " are"
+        case "ve":
+            return " have" if plural else " has"
+        case "ll":
+            return " will"
+        case "d":
+            return " had" if _HAD.match(rest) else " would"
+        case _:
+            return short
+
+
+def _rewritten(text: str, name: str) -> tuple[str, bool]:
+    """The text in the third person, and whether a present-tense verb was made to agree."""
+    parts: list[str] = []
+    at = 0
+    agreed = False
+    for found in _PERSON.finditer(text):
+        if found.start() < at:
+            continue
+        pronoun, short = found["pronoun"].lower(), found["short"] or ""
+        before, rest = text[: found.start()], text[found.end() :]
+        if pronoun == "i" and before.endswith(("War ", "Part ", "Type ")):
+            continue
+        parts.append(text[at : found.start()])
+        at = found.end()
+        if pronoun in {"i", "we"}:
+            plural = pronoun == "we" or _OTHERS.search(before[-80:]) is not None
+            parts.append(f"{name} and others" if pronoun == "we" else name)
+            if short:
+                parts.append(_auxiliary(short, rest, plural))
+            elif not plural and (following := _NEXT.match(rest)):
+                verb = verb_for_one(following["verb"])
+                agreed = agreed or verb != following["verb"]
+                parts.append(f"{following['adverbs']}{following['space']}{verb}")
+                at += following.end()
+            continue
+        if pronoun in {"my", "our", "mine", "ours"}:
+            parts.append(f"{name}'s")
+        else:
+            parts.append("themselves" if pronoun in {"myself", "ourselves"} else name)
+        parts.append(short)
+    parts.append(text[at:])
+    return "".join(parts), agreed
+
+
+def to_third_person(sentence: str, name: str) -> str:
+    """The sentence with the speaker's name for I, me, my, mine, we, us and our; verbs agree.
+
+    Double-quoted speech stays as it is. ``we`` becomes "NAME and others": whom it holds is unknown.
+    """
+    pieces = _QUOTED.split(sentence)
+    for position in range(0, len(pieces), 2):
+        text, agreed = _rewritten(pieces[position], name)
+        if agreed and " to " not in text:
+            text = _VERB_OPENS_ALSO.sub(lambda found: found["and"] + verb_for_one(found["verb"]), text)
+        pieces[position] = text
+    return "".join(pieces)
+
+
+_REPORTING = re.compile(
+    r"\b(?P<who>[\w’'-]+)\s+(?:(?:was|were|is|are|be)\s+(?:all\s+)?like|said|says|goes|went|asked|shouted|wrote"
+    r"|replied|texted|yelled|whispered)\b,?:?\s+(?!that\b)"
+    r"(?=.*\b(?:I|i|my|me|we|our)\b)|[\"“«‘]|(?:^|[\s(:,])'(?=\w)"
+)
+
+
+_NO_CLAUSE = re.compile(
+    r"\b(?:so|neither|nor)\s+\w+\s+i\b|\b(?:me|mine)\s+too\b|^(?:me|mine)\b|^[a-z]+:\s", re.IGNORECASE
+)
+
+
+def is_certain(sentence: str) -> bool:
+    """Whether it is certain that "I" and "my" are the speaker's: not in what somebody else is quoted with."""
+    found = _REPORTING.search(_QUOTED.sub("", sentence))
+    if _NO_CLAUSE.search(sentence):
+        return False
+    return found is None or (found["who"] or "").casefold() in {"i", "we"}
+
+
+def without_quotes(sentence: str) -> str:
+    """The sentence with quoted speech blanked, every other character in its place."""
+    return _QUOTED.sub(lambda found: "·" * len(found.group()), sentence)

@@ -1,0 +1,294 @@
+"""Extraction's statements: windows are claimed with SKIP LOCKED, and results are guarded by the lease's token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.types import TypeEngine
+
+from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
+from memforest_core.domain.turns import Turn
+from memforest_core.ingest.extract.records import CONTEXT_TURNS, Again, ClaimedCell, ClaimedWindow, WindowResult
+from memforest_core.models.calls import CallRecord, OwnText
+from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
+from memforest_core.store.copying import adding, given_rows, given_to, in_columns
+from memforest_core.store.people import people_of
+from memforest_core.store.rows import among, seconds_from_now
+from memforest_core.store.statements import to_document
+from memforest_core.store.turns import turn_of
+from memforest_core.store.vectors import VectorRows, text_hash
+from memforest_core.work.jobs import Lane
+from memforest_core.work.states import WorkState
+
+_OLDEST_HEAD = sa.text("""
+    SELECT session_id, window_ordinal, forest_id FROM memforest.cell
+     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND available_at <= clock_timestamp()
+     ORDER BY lane, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    """)
+
+# Forests take turns in the live lane: thousands of sessions of one owner do not delay those of the others.
+_NEXT_FOREST_HEAD = sa.text("""
+    SELECT session_id, window_ordinal, forest_id FROM memforest.cell
+     WHERE tenant_id = :t AND state = 'ready' AND ordinal = window_ordinal AND lane = 0
+       AND forest_id > :after AND available_at <= clock_timestamp()
+     ORDER BY forest_id, available_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    """)
+NO_FOREST = ForestId(UUID(int=0))
+"""Before all forests in the order of ids."""
+
+# A window is claimed as a whole: when another transaction holds one of its cells, it is left to a later claim. Its
+# cells are read by a statement that begins after they are locked, and so in their latest state.
+_HOLD_WINDOW = sa.text("""
+    SELECT cell_id FROM memforest.cell
+     WHERE tenant_id = :t AND session_id = :session AND window_ordinal = :window AND state = 'ready'
+     ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED
+    """)
+
+LATEST_FACTS = 500
+"""Facts whose attributes are counted: as many in a large forest as in a small one."""
+
+# Names only. A long text, or one with other characters, is a model's mistake and not suggested.
+_KNOWN_ATTRIBUTES = sa.text("""
+    SELECT attribute FROM (
+        SELECT attribute FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f ORDER BY seq DESC LIMIT :facts) x
+     WHERE attribute ~ '^[[:alnum:]][[:alnum:] _/-]{0,39}$'
+     GROUP BY attribute ORDER BY count(*) DESC, attribute LIMIT :n
+    """)
+
+_CLAIM = sa.text("""
+    UPDATE memforest.cell c
+       SET state = 'running', attempts = c.attempts + 1, lease_token = :token, worker_id = :worker,
+           lease_until = clock_timestamp() + make_interval(secs => :lease)
+     WHERE c.tenant_id = :t AND c.session_id = :session AND c.window_ordinal = :window AND c.state = 'ready'
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell other
+                        WHERE other.tenant_id = :t AND other.session_id = :session AND other.window_ordinal = :window
+                          AND other.state = 'ready' AND other.cell_id <> ALL(CAST(:held AS uuid[])))
+    RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
+              c.attempts, c.outcome, c.lane
+    """)
+
+
+_TOLD: dict[str, TypeEngine[Any]] = {"cell_id": sa.Uuid(), "outcome": sa.Text(), "summary": sa.Text()}
+"""What a window's answer says of each of its cells."""
+
+
+def _again_at(again: Again) -> sa.ColumnElement[Any]:
+    """When a cell that was kept word by word is tried again: later with each time."""
+    delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
+    return seconds_from_now(delay)
+
+
+class ExtractRows(VectorRows):
+    """Rows of one extraction transaction."""
+
+    def claim_window(self, worker: WorkerId, lease_s: float, after: ForestId = NO_FOREST) -> ClaimedWindow | None:
+        """Take a ready window under a new lease, None when none is ready.
+
+        In the live lane it is one of the next forest after ``after`` in the order of ids, else the one that has waited
+        longest.
+        """
+        token = LeaseToken(uuid4())
+        head = self._run(_NEXT_FOREST_HEAD, after=after).first() or self._run(_OLDEST_HEAD).first()
+        if head is None:
+            return None
+        window = {"session": head.session_id, "window": head.window_ordinal}
+        held = self._run(_HOLD_WINDOW, **window).scalars().all()
+        rows = self._run(_CLAIM, held=held, token=token, worker=worker, lease=lease_s, **window).all()
+        if not rows:
+            return None
+        cells = sorted(rows, key=lambda row: int(row.ordinal))
+        first, last = cells[0].first_turn, max(row.last_turn for row in cells)
+        session = SessionId(cells[0].session_id)
+        turns = self._turns(session, first - CONTEXT_TURNS, last)
+        f, s = m.Forest, m.Session
+        place = self._db.execute(
+            sa.select(f.owner, f.time_zone, f.display_name, s.trace)
+            .join(s, sa.and_(s.tenant_id == self._tenant, s.forest_id == f.forest_id))
+            .where(f.tenant_id == self._tenant, s.session_id == session)
+        ).one()
+        return ClaimedWindow(
+            token=token,
+            forest_id=ForestId(cells[0].forest_id),
+            session_id=session,
+            owner=place.owner,
+            time_zone=place.time_zone,
+            attempts=max(row.attempts for row in cells),
+            live=cells[0].lane == Lane.LIVE,
+            trace=place.trace,
+            again=all(row.outcome == Outcome.VERBATIM for row in cells),
+            cells=tuple(
+                ClaimedCell(
+                    CellId(row.cell_id), row.ordinal, row.first_turn, row.last_turn, row.char_start, row.char_end
+                )
+                for row in cells
+            ),
+            turns=tuple(turn for turn in turns if turn.ordinal >= first),
+            context=tuple(turn for turn in turns if turn.ordinal < first),
+            display_name=place.display_name,
+            people=people_of(self._db, self._tenant, ForestId(cells[0].forest_id)),
+        )
+
+    def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:
+        t = m.TurnRow
+        wanted = (t.tenant_id == self._tenant, t.session_id == session, t.ordinal.between(first, last))
+        rows = self._db.execute(sa.select(t.__table__).where(*wanted).order_by(t.ordinal))
+        return [turn_of(row) for row in rows.mappings()]
+
+    def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
+        """An answer already paid for."""
+        cache = m.ExtractionCache
+        paid = sa.select(cache.answer).where(cache.tenant_id == self._tenant, cache.input_hash == input_hash)
+        found: Mapping[str, object] | None = self._db.scalar(paid)
+        return found
+
+    def known_attributes(self, forest: ForestId, limit: int) -> list[str]:
+        """Names of attributes that the forest's latest facts use, the most frequent first; no facts."""
+        return list(self._run(_KNOWN_ATTRIBUTES, f=forest, facts=LATEST_FACTS, n=limit).scalars())
+
+    def _end(self, window: ClaimedWindow, code: str | None, text: str | None, **values: Any) -> bool:
+        """Change the leased cells if the lease still holds on all of them; False when it was lost.
+
+        ``code`` and ``text`` tell the error that the try ended with, if it failed.
+        """
+        c = m.Cell
+        mine = (c.lease_token == window.token, among(c.cell_id, [cell.id for cell in window.cells]))
+        held = sa.select(c.cell_id).where(c.tenant_id == self._tenant, *mine, c.state == WorkState.RUNNING)
+        leased = held.order_by(c.cell_id).with_for_update().cte("leased")
+        whole = sa.select(sa.func.count()).select_from(leased).scalar_subquery() == len(window.cells)
+        change = sa.update(c).where(c.tenant_id == self._tenant, c.cell_id.in_(sa.select(leased.c.cell_id)), whole)
+        free = {"lease_token": None, "lease_until": None, "worker_id": None, "error_code": code, "error_text": text}
+        return self._db.execute(change.values(**free, **values)).rowcount == len(window.cells)
+
+    def finish_window(
+        self,
+        window: ClaimedWindow,
+        model: str,
+        result: WindowResult,
+        again: Again,
+        fault: tuple[str | None, str | None] = (None, None),
+    ) -> bool:
+        """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
+
+        ``fault``: code and text of the error for which it was given up (a dead letter too), or of what was left out.
+
+        Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
+        already are moved aside, to items below zero, until the reducer has taken them out.
+        """
+        # The forest is locked before its cells, as everywhere: a deletion locks it first.
+        if not self.hold_forests([window.forest_id]):
+            return False
+        verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
+        later = among(m.Cell.cell_id, verbatim)
+        told = given_rows(
+            _TOLD,
+            {
+                "cell_id": [cell.cell_id for cell in result.cells],
+                "outcome": [cell.outcome.value for cell in result.cells],
+                "summary": [cell.summary for cell in result.cells],
+            },
+        )
+        of_cell = told.c.cell_id == m.Cell.cell_id
+        if result.left_out:
+            fault = "items_left_out", f"Left out of the model's answer: {result.left_out}."
+        ended = self._end(
+            window,
+            *fault,
+            state=WorkState.DONE,
+            placed=False,
+            extracted_at=sa.func.clock_timestamp(),
+            again_at=sa.case((later, _again_at(again))),
+            agains=sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
+            outcome=sa.select(told.c.outcome).where(of_cell).scalar_subquery(),
+            summary=sa.select(told.c.summary).where(of_cell).scalar_subquery(),
+        )
+        if not ended:
+            return False
+        ids = [cell.cell_id for cell in result.cells]
+        forgotten = self._make_way(ids)
+        rows = [
+            {
+                "cell_id": new.cell_id,
+                "item": new.item,
+                "turn_ordinals": list(new.turn_ordinals),
+                "quote": new.quote,
+                "statement": to_document(new.statement),
+                "text_hash": text_hash(new.statement.text),
+                "routing_hash": text_hash(new.statement.routing_text),
+            }
+            for cell in result.cells
+            for new in cell.candidates
+        ]
+        if rows:
+            new = in_columns(rows)
+            self._db.execute(adding("candidate", tuple(new)), given_to("candidate", self._tenant, {}, new))
+        # Late: whoever stores a vector of the same text meanwhile waits for the end.
+        own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
+        self.put_vectors(model, own)
+        self.drop_unused(window.forest_id, forgotten)
+        if result.answer is not None and result.input_hash is not None:
+            self._db.execute(
+                insert(m.ExtractionCache)
+                .values(
+                    tenant_id=self._tenant,
+                    input_hash=result.input_hash,
+                    answer=dict(result.answer),
+                    forest_id=window.forest_id,
+                    session_id=window.session_id,
+                )
+                .on_conflict_do_nothing()
+            )
+        return True
+
+    def _make_way(self, cells: Sequence[CellId]) -> set[bytes]:
+        """Delete the cells' candidates that are not in the trees, and move the others below item 0; hashes of deleted
+        texts.
+
+        Candidates below item 0 are deleted by the reducer, which holds the forest; their occurrences follow by the
+        foreign key. Corrected candidates stay: a correction overrides extraction.
+        """
+        k, o = m.CandidateRow, m.OccurrenceRow
+        old = (k.tenant_id == self._tenant, among(k.cell_id, cells), k.item.between(0, CORRECTED_ITEM - 1))
+        placed = sa.exists().where(o.tenant_id == self._tenant, o.cell_id == k.cell_id, o.item == k.item)
+        deleted = self._db.execute(sa.delete(k).where(*old, ~placed).returning(k.text_hash, k.routing_hash))
+        hashes = {bytes(key) for row in deleted for key in row}
+        self._db.execute(sa.update(k).where(*old).values(item=-1 - k.item))
+        return hashes
+
+    def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
+        """End the lease of a window whose cells stay as they are; the next extraction comes after a longer delay."""
+        self._end(window, code, text, state=WorkState.DONE, again_at=_again_at(again), agains=m.Cell.agains + 1)
+
+    def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
+        """Give the window back for a later try."""
+        attempts = m.Cell.attempts if counts else m.Cell.attempts - 1
+        later = seconds_from_now(delay_s)
+        self._end(window, code, text, state=WorkState.READY, attempts=attempts, available_at=later)
+
+    def split_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        """Give the cells back as windows of their own."""
+        self._end(window, code, text, state=WorkState.READY, window_ordinal=m.Cell.ordinal, attempts=0)
+
+    def shorten_window(self, window: ClaimedWindow, cells: int) -> ClaimedWindow:
+        """The first ``cells`` of a window, under its lease; the others are given back as a window of their own."""
+        own, rest = window.cells[:cells], window.cells[cells:]
+        if not rest:
+            return window
+        free = {"state": WorkState.READY, "attempts": m.Cell.attempts - 1, "window_ordinal": rest[0].ordinal}
+        self._end(replace(window, cells=rest), None, None, **free)
+        turns = tuple(turn for turn in window.turns if turn.ordinal <= own[-1].last_turn)
+        return replace(window, cells=own, turns=turns)
+
+    def bury_window(self, window: ClaimedWindow, code: str, text: str) -> None:
+        """Dead-letter the window's cells with the error."""
+        self._end(window, code, text, state=WorkState.DEAD, outcome="dead")
+
+    def record_calls(self, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None) -> None:
+        """Account for model calls."""
+        record_calls(self._db, self._tenant, calls, forest, session)

@@ -1,0 +1,362 @@
+"""One unit of extraction: claim a window, read it with nothing locked, store what it says."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta, timezone
+from enum import StrEnum
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+import structlog
+
+from memforest_core.domain.facts import Candidate, Outcome, Source
+from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
+from memforest_core.domain.pasted import pasted
+from memforest_core.domain.rendering import block, one_line
+from memforest_core.domain.turns import Role, Turn
+from memforest_core.domain.windows import Window, WindowTurn
+from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
+from memforest_core.ingest.extract.answer import ExtractionAnswer
+from memforest_core.ingest.extract.candidates import to_candidates, verbatim
+from memforest_core.ingest.extract.offline.languages import is_english
+from memforest_core.ingest.extract.prompt import input_hash
+from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
+from memforest_core.ingest.extract.readings import Readings
+from memforest_core.ingest.extract.records import Again, CellResult, ClaimedWindow, WindowResult
+from memforest_core.ingest.extract.rows import NO_FOREST, ExtractRows
+from memforest_core.ingest.extract.window_size import WindowSize
+from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
+from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
+from memforest_core.settings import ExtractSettings
+from memforest_core.store.engine import Engine
+from memforest_core.store.repeating import repeated
+from memforest_core.work.decision import CRASHED, Decision, Verdict, backoff, decide
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+STEP = "extract"
+MAX_ATTRIBUTES = 32
+"""Names of attributes that a call is shown."""
+STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
+
+
+class Extracted(StrEnum):
+    """How one unit ended."""
+
+    NOTHING = "nothing"
+    """No window was ready."""
+    DONE = "done"
+    LATER = "later"
+    """Given back, split or buried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The end of one unit, its forest, and whether the caller has that reduced now.
+
+    Otherwise there is nothing new, or another thread that is storing an answer of the same forest has it reduced.
+    """
+
+    ended: Extracted
+    forest_id: ForestId | None = None
+    live: bool = False
+    reduces: bool = False
+
+
+def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
+    """The window as the model sees it, and its cell numbers' ids."""
+    by_ordinal = {turn.ordinal: turn for turn in claim.turns}
+    # All of a turn is looked at: the head of a mail may lie in an earlier piece.
+    of_others = {turn.ordinal: pasted(turn.content) for turn in claim.turns if turn.role is Role.USER}
+    turns: list[WindowTurn] = []
+    for position, cell in enumerate(claim.cells, start=1):
+        for ordinal in range(cell.first_turn, cell.last_turn + 1):
+            turn = by_ordinal[ordinal]
+            if turn.erased:
+                continue
+            text, start = turn.content[cell.char_start : cell.char_end], cell.char_start or 0
+            pieces = (piece.within(start, start + len(text)) for piece in of_others.get(ordinal, ()))
+            shown = _shown(claim, turn, len(turns) + 1, position, text)
+            turns.append(replace(shown, pasted=tuple(piece for piece in pieces if piece is not None)))
+    before = [turn for turn in claim.context if not turn.erased]
+    context = tuple(
+        _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)
+    )
+    owner = claim.display_name or claim.owner
+    window = Window(owner, claim.time_zone, context, tuple(turns), len(claim.cells), claim.people)
+    return window, {position: cell.id for position, cell in enumerate(claim.cells, start=1)}
+
+
+def _shown(claim: ClaimedWindow, turn: Turn, number: int, cell: int, text: str) -> WindowTurn:
+    """A turn as the model sees it; the owner's turns from before the owner had a name are under that name too."""
+    nameless = turn.speaker_id == turn.name == claim.owner
+    name = claim.display_name if nameless and claim.display_name else turn.name
+    own = None if turn.utc_offset is None else timezone(timedelta(minutes=turn.utc_offset))
+    at = turn.occurred_at.astimezone(own or ZoneInfo(claim.time_zone))
+    return WindowTurn(number, cell, turn.ordinal, turn.role, name, text, at)
+
+
+def _compared_texts(candidates: Sequence[Candidate]) -> set[str]:
+    """The texts of candidates that have vectors."""
+    return {text for each in candidates for text in (each.statement.text, each.statement.routing_text)}
+
+
+class ExtractionService:
+    """Extracts windows of a tenant, one per call."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        proposer: Proposer,
+        embedder: Embedder,
+        settings: ExtractSettings,
+        rng: random.Random,
+        telemetry: Telemetry = SILENT,
+        timeout_s: float = math.inf,
+        only_english: str = "",
+    ) -> None:
+        """``timeout_s``: of one call of the proposer's model; ``only_english``: what sessions in other languages go
+        without, to be logged."""
+        self._size = WindowSize(timeout_s)
+        self._engine = engine
+        self._proposer = proposer
+        self._embedder = embedder
+        self._statements = StatementEmbedder(embedder)
+        self._settings = settings
+        self._rng = rng
+        self._telemetry = telemetry
+        self._cached = not isinstance(proposer, OfflineProposer)
+        self._again = Again(settings.again_s, settings.again_longest_s)
+        self._readings = Readings()
+        self._after = NO_FOREST
+        self._only_english = only_english
+        self._warned: set[TenantId] = set()
+
+    def run_one(self, tenant: TenantId, worker: WorkerId, claimed: Callable[[], None] = lambda: None) -> Extraction:
+        """Extract the next ready window; ``claimed`` is called when it is leased. Raises StoreUnavailable only: other
+        faults are decided on."""
+        attributes: Sequence[str] = ()
+        with ExtractRows.opened(self._engine, tenant) as rows:
+            claim = rows.claim_window(worker, self._settings.lease_s, self._after)
+            # After the last forest the next claim begins with the first one again.
+            self._after = claim.forest_id if claim is not None and claim.forest_id > self._after else NO_FOREST
+            cached = self._paid(rows, claim) if claim is not None else None
+            if claim is not None and cached is None and self._cached:
+                attributes = rows.known_attributes(claim.forest_id, MAX_ATTRIBUTES)
+                claim = rows.shorten_window(claim, self._size.fitting(window_of(claim)[0]))
+        if claim is None:
+            return Extraction(Extracted.NOTHING)
+        settled = False
+        if cached is not None:
+            self._telemetry.saved_call(STEP, tenant)
+        try:
+            claimed()
+            with (
+                self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)),
+                self._readings.reading((claim.forest_id, claim.live)) as reading,
+            ):
+                end = self._extract(tenant, claim, cached, attributes, reading.come)
+                reading.stored = end.ended is Extracted.DONE
+            settled = True
+        except StoreUnavailable:
+            settled = True  # the lease ends by itself
+            raise
+        finally:
+            if not settled:
+                self._crashed(tenant, claim)
+        return replace(end, reduces=reading.reduces)
+
+    def _paid(self, rows: ExtractRows, claim: ClaimedWindow) -> Mapping[str, object] | None:
+        """The answer to this window, if it was paid for before."""
+        if not self._cached:
+            return None
+        return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
+
+    def _extract(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        attributes: Sequence[str],
+        come: Callable[[], None],
+    ) -> Extraction:
+        """``come`` is called when the answer is here."""
+        calls: list[CallRecord] = []
+        try:
+            result = self._read(tenant, claim, cached, calls, attributes, come)
+        except StoreUnavailable:
+            raise
+        except MemForestError as error:
+            return self._failed(tenant, claim, calls, error)
+        finally:
+            self._size.learn(window_of(claim)[0], calls)
+        kept = self._stored(tenant, claim, result, calls)
+        self._telemetry.called(tenant, calls)
+        return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
+
+    def _stored(
+        self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
+    ) -> bool:
+        """Store what was paid for, with retries during a restart of the store; False when the lease was lost."""
+
+        def store(rows: ExtractRows) -> bool:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            return rows.finish_window(claim, self._embedder.model, result, self._again)
+
+        for pause_s in (*STORE_PAUSES_S, None):
+            try:
+                return self._written(tenant, store)
+            except StoreUnavailable:
+                if pause_s is None:
+                    raise
+                time.sleep(pause_s)
+        return False
+
+    def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
+        """A bug ended the try: count it, so that a window that breaks the code becomes a dead letter in the end."""
+        self._telemetry.retried(STEP, tenant, CRASHED)
+        wait = backoff(claim.attempts, self._rng.random())
+
+        def end(rows: ExtractRows) -> None:
+            if claim.again:
+                rows.keep_window(claim, self._again, CRASHED, "See the log.")
+            elif claim.attempts >= self._settings.max_attempts:
+                rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
+            else:
+                rows.retry_window(claim, wait, True, CRASHED, "See the log.")
+
+        self._written(tenant, end)
+
+    @repeated
+    def _written(self, tenant: TenantId, write: Callable[[ExtractRows], T]) -> T:
+        """Write in one transaction."""
+        with ExtractRows.opened(self._engine, tenant) as rows:
+            return write(rows)
+
+    def _read(
+        self,
+        tenant: TenantId,
+        claim: ClaimedWindow,
+        cached: Mapping[str, object] | None,
+        calls: list[CallRecord],
+        attributes: Sequence[str],
+        come: Callable[[], None],
+    ) -> WindowResult:
+        window, cells = window_of(claim)
+        if cached is not None:
+            answer, outcome, left_out = ExtractionAnswer.model_validate(cached), Outcome.OK, ""
+        else:
+            proposal = self._proposer.propose(window, calls, attributes)
+            answer, left_out = proposal.answer, proposal.left_out
+            outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
+        come()
+        said = " ".join(turn.text for turn in window.turns if turn.role is Role.USER)
+        if self._only_english and tenant not in self._warned and not is_english(said):
+            self._warned.add(tenant)
+            log.warning("session_not_english", session=str(claim.session_id), means=self._only_english)
+        candidates = to_candidates(answer, window, cells, Source.MODEL if self._cached else Source.RULES)
+        summaries = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
+        known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
+        result = replace(self._result(cells, candidates, summaries, outcome, calls, known), left_out=left_out)
+        if cached is not None or not self._cached:
+            return result
+        key = input_hash(window, self._proposer.model, self._proposer.system)
+        return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
+
+    def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
+        """Texts that have vectors. Only looked up for a cached answer: texts of a new answer rarely have one."""
+        texts = {OwnText(forest, text) for text in _compared_texts(candidates)}
+        with ExtractRows.opened(self._engine, tenant) as rows:
+            return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
+
+    def _result(
+        self,
+        cells: Mapping[int, CellId],
+        candidates: Sequence[Candidate],
+        summaries: Mapping[int, str],
+        outcome: Outcome,
+        calls: list[CallRecord],
+        known: frozenset[str] = frozenset(),
+    ) -> WindowResult:
+        """Results by cell, with the vectors of all texts that have none yet."""
+        by_cell: dict[CellId, list[Candidate]] = {cell: [] for cell in cells.values()}
+        for candidate in candidates:
+            by_cell[candidate.cell_id].append(candidate)
+        missing = sorted(_compared_texts(candidates) - known)
+        vectors: dict[str, Vectors] = {}
+        if missing:
+            embedded = self._statements.embed(missing, parts_of(each.statement for each in candidates))
+            calls.append(embedded.record)
+            vectors = dict(zip(missing, embedded.vectors, strict=True))
+        return WindowResult(
+            cells=tuple(
+                CellResult(
+                    cell_id=cell,
+                    outcome=outcome if by_cell[cell] or outcome is not Outcome.OK else Outcome.EMPTY,
+                    summary=summaries.get(number, ""),
+                    candidates=tuple(by_cell[cell]),
+                )
+                for number, cell in cells.items()
+            ),
+            vectors=vectors,
+        )
+
+    def _failed(
+        self, tenant: TenantId, claim: ClaimedWindow, calls: list[CallRecord], error: MemForestError
+    ) -> Extraction:
+        decision = decide(
+            error,
+            attempts=claim.attempts,
+            max_attempts=self._settings.max_attempts,
+            divisible=len(claim.cells) > 1,
+            jitter=self._rng.random(),
+        )
+        self._telemetry.called(tenant, calls)
+        if decision.verdict is Verdict.DEAD and not claim.again:
+            self._telemetry.buried(STEP, tenant, error.code)
+        else:
+            self._telemetry.retried(STEP, tenant, error.code)
+        result = None
+        # The cells hold the fallback already, which is better than nothing: it stays.
+        kept_as_is = claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
+        if decision.verdict is Verdict.DEGRADE and not kept_as_is:
+            window, cells = window_of(claim)
+            try:
+                result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
+            except MemForestError as again:
+                # The fallback needs vectors; without an embedder the window waits for it.
+                if isinstance(again, ContentFault):
+                    raise
+                most = self._settings.max_attempts
+                ends = decide(again, attempts=claim.attempts, max_attempts=most, divisible=False, jitter=0.0)
+                if ends.verdict is not Verdict.DEGRADE:
+                    self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
+                    return self._failed(tenant, claim, failed_call(again), again)
+                error, decision = again, Decision(Verdict.DEAD)
+                calls.extend(failed_call(again))
+
+        def end(rows: ExtractRows) -> Extraction:
+            rows.record_calls(calls, claim.forest_id, claim.session_id)
+            if result is not None:
+                fault = error.code, error.message
+                kept = rows.finish_window(claim, self._embedder.model, result, self._again, fault)
+                return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
+            if kept_as_is:
+                rows.keep_window(claim, self._again, error.code, error.message)
+            elif decision.verdict is Verdict.RETRY:
+                rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
+            elif decision.verdict is Verdict.SPLIT:
+                rows.split_window(claim, error.code, error.message)
+            else:
+                rows.bury_window(claim, error.code, error.message)
+            return Extraction(Extracted.LATER, claim.forest_id, claim.live)
+
+        return self._written(tenant, end)

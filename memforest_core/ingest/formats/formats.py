@@ -1,0 +1,154 @@
+"""The formats of session files, and recognizing one by the beginning of a file."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import assert_never
+
+from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats import locomo, longmemeval, mem0, openai, sharegpt, sqlite
+from memforest_core.ingest.formats.columns import Columns
+from memforest_core.ingest.formats.history import History
+from memforest_core.ingest.formats.items import Item
+from memforest_core.ingest.formats.json_items import json_items
+from memforest_core.ingest.formats.sqlite import MAGIC
+
+HEAD_BYTES = 2**16
+"""Bytes of a file's beginning that are read to recognize its format."""
+
+
+class Format(StrEnum):
+    """A format other than our own lines."""
+
+    LOCOMO = "locomo"
+    LONGMEMEVAL = "longmemeval"
+    OPENAI = "openai"
+    SHAREGPT = "sharegpt"
+    MEM0 = "mem0"
+    LANGCHAIN = "langchain"
+    HISTORY = "history"
+    SQLITE = "sqlite"
+
+
+OWN_LINES = "jsonl"
+"""Our own format, one session a line."""
+
+_KEYS: tuple[tuple[str, Format | None], ...] = (
+    ("turns", None),
+    ("lc", Format.LANGCHAIN),
+    ("data", Format.LANGCHAIN),
+    ("messages", Format.HISTORY),
+    ("sessions", Format.HISTORY),
+    ("content", Format.HISTORY),
+    ("message", Format.HISTORY),
+    ("session_id", None),
+    ("owner", None),
+    ("mapping", Format.OPENAI),
+    ("current_node", Format.OPENAI),
+    ("haystack_sessions", Format.LONGMEMEVAL),
+    ("question_id", Format.LONGMEMEVAL),
+    ("conversations", Format.SHAREGPT),
+    ("conversation", Format.LOCOMO),
+    ("qa", Format.LOCOMO),
+    ("memory", Format.MEM0),
+    ("results", Format.MEM0),
+    ("memories", Format.MEM0),
+    ("title", Format.OPENAI),
+)
+"""Keys of a file's first object, the surer ones first, and what they tell; None is our own lines."""
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
+
+
+def recognized(head: bytes) -> Format | None:
+    """The format recognized by a file's beginning; None for our own lines. Raises InvalidInput when it is unknown."""
+    found = _formats_of(head)
+    if not found:
+        names = ", ".join([OWN_LINES, *Format])
+        raise InvalidInput(f"Give --format: nothing at the file's beginning tells {names}.", code="unknown_format")
+    return found[0]
+
+
+def is_recognizable(head: bytes) -> bool:
+    """Whether the format can be recognized by a file's beginning."""
+    return bool(_formats_of(head))
+
+
+def _formats_of(head: bytes) -> list[Format | None]:
+    """What the keys of the first object tell, the surest first."""
+    if head.startswith(MAGIC):
+        return [Format.SQLITE]
+    keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
+    return [format_ for mark, format_ in _KEYS if mark in keys]
+
+
+def _first_keys(text: str) -> set[str]:
+    """The keys of the first object, as far as the text goes; text before a first bracket tells nothing."""
+    keys: set[str] = set()
+    if not text.lstrip().startswith(("{", "[")):
+        return keys
+    depth, of_object = 0, 0
+    for found in _TOKEN.finditer(text):
+        mark = found[0]
+        if mark in ("{", "["):
+            depth += 1
+            if mark == "{" and not of_object:
+                of_object = depth
+        elif mark in ("}", "]"):
+            depth -= 1
+            if depth < of_object:
+                break
+        elif found[2] and depth == of_object:
+            keys.add(found[1])
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a caller says of a file beside its owner."""
+
+    session: str | None = None
+    """The session of a file of one conversation that names none (langchain, history)."""
+    columns: Columns = field(default_factory=Columns)
+    """Names of columns (history, sqlite)."""
+    place: Path | None = None
+    """Where the file is, which sqlite needs; None for a pipe."""
+
+
+def converted(
+    format_: Format, chunks: Iterable[bytes], owner: str | None, reading: Reading | None = None
+) -> Iterator[Item]:
+    """The sessions in a file that is handed over in chunks, and what was refused.
+
+    Raises InvalidInput before anything is read when the format names no owner and none is given.
+    """
+    reading = reading or Reading()
+    history = History(reading.columns, owner, reading.session)
+    match format_:
+        case Format.LOCOMO:
+            return locomo.convert(json_items(chunks), owner)
+        case Format.LONGMEMEVAL:
+            return longmemeval.convert(json_items(chunks), owner)
+        case Format.OPENAI:
+            return openai.convert(json_items(chunks), _given(owner, format_))
+        case Format.SHAREGPT:
+            return sharegpt.convert(json_items(chunks), _given(owner, format_))
+        case Format.MEM0:
+            return mem0.convert(json_items(chunks, mem0.UNDER), owner)
+        case Format.LANGCHAIN | Format.HISTORY:
+            return history.convert(json_items(chunks))
+        case Format.SQLITE:
+            if reading.place is None:
+                raise InvalidInput("Give the SQLite file's path: it is not read from a pipe.", code="unreadable_file")
+            return sqlite.convert(reading.place, history)
+    assert_never(format_)
+
+
+def _given(owner: str | None, format_: Format) -> str:
+    if owner is None:
+        raise InvalidInput(f"Give --owner: a file of {format_} does not say whose it is.", code="missing_owner")
+    return owner

@@ -1,0 +1,332 @@
+"""Placing one batch under the forest's lock: canonicalize, route, insert; reads and writes rows only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import count
+from uuid import UUID, uuid4
+
+from memforest_core.domain.facts import Fact
+from memforest_core.domain.ids import FactId, NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
+from memforest_core.domain.people import KnownPerson, called
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.tags import united_tags
+from memforest_core.domain.times import from_micros, micros
+from memforest_core.errors import InvariantViolated
+from memforest_core.index.records import PointLease
+from memforest_core.ingest.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
+from memforest_core.ingest.reduce.records import (
+    Attachment,
+    Member,
+    ReduceBatch,
+    ScopeDraft,
+    ScopeHead,
+    WaitingCandidate,
+    WaitingCell,
+)
+from memforest_core.ingest.reduce.routing.activity import NOTHING, deserves_tree
+from memforest_core.ingest.reduce.routing.entities import continued, entity_scopes, subject_key
+from memforest_core.ingest.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
+from memforest_core.ingest.reduce.rows import ReduceRows
+from memforest_core.memtree import Key, Leaf, build, insert
+from memforest_core.models.calls import Vectors
+from memforest_core.settings import Settings
+from memforest_core.store.trees import SceneSpan, TreeChange
+
+NEWEST_SCENES = 256
+"""Scenes that a batch may join while the vector index is away: without it nobody knows which are near."""
+
+
+def _new_node() -> NodeId:
+    return NodeId(uuid4())
+
+
+def fact_span(fact: Fact) -> tuple[int, int]:
+    """Where a fact lies in time, in microseconds: its event's interval, else when it was said."""
+    span = fact.statement.time
+    start: datetime = span.start or fact.statement.mentioned_at
+    return micros(start), micros(span.end or start)
+
+
+def made(vector: Vectors | None) -> Vectors:
+    """The vector, which the caller has completed. Raises InvariantViolated when it is missing."""
+    if vector is None:
+        raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
+    return vector
+
+
+class Placing:
+    """One batch on its way into a forest."""
+
+    def __init__(
+        self,
+        rows: ReduceRows,
+        batch: ReduceBatch,
+        compared: Mapping[FactId, Known],
+        settings: Settings,
+        nearby: Sequence[FactId] | None = None,
+        lease: PointLease | None = None,
+    ) -> None:
+        """``compared`` are facts that may be the same as one of the batch; ``nearby`` those whose scenes it may join
+        beside theirs, None when the vector index could not be asked. ``lease``: see ``add_facts``."""
+        self._lease = lease
+        self._rows = rows
+        self._batch = batch
+        self._forest = batch.forest_id
+        self._compared = compared
+        self._nearby = nearby
+        self._settings = settings
+        self._leaves: dict[TreeId, dict[UUID, Leaf]] = defaultdict(dict)
+        self._sessions: dict[FactId, SessionId] = {}
+        self._keys: dict[FactId, Key] = {}
+        self._persons: set[TreeId] = set()
+        self._members: list[Member] = []
+        self._people = rows.canon.people(batch.forest_id)
+        self._told_by: dict[FactId, KnownPerson | None] = {}
+        self._stirred: set[TreeId] = set()
+
+    def run(self) -> int:
+        """Place everything; the number of new facts."""
+        facts, routing = self._canonicalize()
+        drafts = self._route_sessions()
+        entity_drafts = self._route_entities(facts)
+        scene_drafts, mergers = self._route_scenes(facts, routing)
+        heads = self._rows.scopes.open_scopes(self._forest, [*drafts, *entity_drafts, *scene_drafts])
+        # A tree that will certainly have leaves: their placements are written once, not twice.
+        growing = {tree for tree, scope in heads.items() if scope.head is not None or scope.kind is TreeKind.SESSION}
+        self._rows.scopes.add_members(self._members, growing)
+        merging = [(kept.id, absorbed.id) for kept, absorbed in mergers]
+        tags = self._rows.scopes.tags([scene for pair in merging for scene in pair]) if merging else {}
+        for kept, absorbed in merging:
+            self._rows.scopes.move_members(absorbed, kept)
+        spans = {draft.id: draft.span for draft in scene_drafts if draft.span is not None}
+        self._insert(heads, spans, {kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
+        for kept, absorbed in merging:
+            if absorbed in tags:
+                self._rows.scopes.set_tags(kept, united_tags(tags.get(kept), tags[absorbed]))
+        self._rows.warm(sorted(self._stirred, key=str))
+        return len(facts)
+
+    def _canonicalize(self) -> tuple[list[Fact], dict[FactId, Vectors]]:
+        waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
+        if not waiting:
+            return [], {}
+        incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
+        stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
+        threshold = self._settings.reduce.near_duplicate
+        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
+        routing: dict[FactId, Vectors] = {}
+        attachments: list[Attachment] = []
+        for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
+            self._sessions.setdefault(fact_id, cell.session_id)
+            routing.setdefault(fact_id, made(item.routing_vector))
+            said = item.candidate
+            attachments.append(Attachment(cell.id, cell.session_id, said.item, said.turn_ordinals, fact_id))
+        self._keys = {
+            fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
+        }
+        self._told_by = self._tellers(waiting, attached.facts)
+        subjects = {fact.id: self._subject(fact) for fact in attached.new}
+        self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects, self._lease)
+        self._rows.canon.add_occurrences(attachments)
+        self._rows.revive(self._repeated(stored, attached.facts))
+        noted = {fact for (cell, _), fact in zip(waiting, attached.facts, strict=True) if cell.note}
+        self._rows.canon.pin(sorted(noted, key=str))
+        return list(attached.new), routing
+
+    def _subject(self, fact: Fact) -> str:
+        return subject_key(fact.statement, self._people, self._told_by.get(fact.id))
+
+    def _tellers(
+        self, waiting: Sequence[tuple[WaitingCell, WaitingCandidate]], facts: Sequence[FactId]
+    ) -> dict[FactId, KnownPerson | None]:
+        """Who said each fact first; where several have the name, the turns tell who it was."""
+        people = self._people
+        unsure = {
+            (cell.session_id, ordinal)
+            for cell, item in waiting
+            if people.shared(item.candidate.statement.speaker)
+            for ordinal in item.candidate.turn_ordinals
+        }
+        speakers = self._rows.canon.tellers(unsure)
+        tellers: dict[FactId, KnownPerson | None] = {}
+        for (cell, item), fact in zip(waiting, facts, strict=True):
+            name = item.candidate.statement.speaker
+            ids = (speakers.get((cell.session_id, ordinal)) for ordinal in item.candidate.turn_ordinals)
+            persons = (people.by_id(speaker) for speaker in ids if speaker is not None)
+            said = next((person for person in persons if person is not None and called(name, person)), None)
+            tellers.setdefault(fact, said or people.who(name))
+        return tellers
+
+    def _repeated(self, stored: frozenset[FactId], facts: Sequence[FactId]) -> dict[FactId, datetime]:
+        """Facts that were there and are said in cells that are placed for the first time, and when they are said last.
+
+        What is extracted again, or corrected, was said before.
+        """
+        said: dict[FactId, datetime] = {}
+        waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
+        for (cell, item), fact in zip(waiting, facts, strict=True):
+            if fact in stored and not cell.again:
+                moment = item.candidate.statement.mentioned_at
+                said[fact] = max(moment, said.get(fact, moment))
+        return said
+
+    def _route_sessions(self) -> list[ScopeDraft]:
+        """Every cell is a leaf of its session's tree, facts or not."""
+        drafts: dict[TreeId, ScopeDraft] = {}
+        for cell in self._batch.cells:
+            tree = tree_id(self._forest, TreeKind.SESSION, str(cell.session_id))
+            drafts[tree] = ScopeDraft(
+                tree,
+                TreeKind.SESSION,
+                str(cell.session_id),
+                cell.session_label,
+                self._settings.tree.session_k,
+                session_id=cell.session_id,
+            )
+            payload = PayloadId(cell.id)
+            key = Key(0, cell.first_turn, cell.char_start, cell.id.hex)
+            self._leaves[tree][payload] = _leaf(tree, payload, key, micros(cell.time_start), micros(cell.time_end))
+            self._members.append(Member(tree, payload, cell.session_id))
+        return list(drafts.values())
+
+    def _fact_leaf(self, tree: TreeId, fact: Fact) -> None:
+        payload = PayloadId(fact.id)
+        self._leaves[tree][payload] = _leaf(tree, payload, self._keys[fact.id], *fact_span(fact))
+        self._members.append(Member(tree, payload, self._sessions[fact.id]))
+
+    def _route_entities(self, facts: Sequence[Fact]) -> list[ScopeDraft]:
+        if not facts:
+            return []
+        drafts: dict[TreeId, ScopeDraft] = {}
+        scopes = {fact.id: entity_scopes(fact.statement, self._people, self._told_by.get(fact.id)) for fact in facts}
+        keys = self._trees_of({scope.person for each in scopes.values() for scope in each if scope.person is not None})
+        for fact in facts:
+            for scope in scopes[fact.id]:
+                person, key = scope.person is not None, keys.get(scope.key, scope.key)
+                tree = tree_id(self._forest, TreeKind.ENTITY, key)
+                k = self._settings.tree.entity_k
+                drafts.setdefault(tree, ScopeDraft(tree, TreeKind.ENTITY, key, scope.label, k, person=person))
+                if person:
+                    self._persons.add(tree)
+                self._fact_leaf(tree, fact)
+        return list(drafts.values())
+
+    def _trees_of(self, people: Collection[KnownPerson]) -> dict[str, str]:
+        """For each speaker's key that of the tree which the speaker has already."""
+        keys = {key for person in people if not person.owner and len(person.keys) > 1 for key in person.keys}
+        stored = self._rows.scopes.entity_trees(self._forest, keys)
+        return {person.key: continued(person, stored) for person in people}
+
+    def _route_scenes(
+        self, facts: Sequence[Fact], routing: Mapping[FactId, Vectors]
+    ) -> tuple[list[ScopeDraft], list[tuple[Scene, Scene]]]:
+        if not facts:
+            return [], []
+        rules = self._settings.reduce
+        last = self._rows.scopes.last_scene(self._forest)
+        numbers = count(last + 1)
+        scenes = SceneMap(
+            self._near_scenes(),
+            SceneRules(
+                rules.scene_assign,
+                rules.scene_weak,
+                rules.scene_merge,
+                rules.scene_cap,
+                rules.scene_time_bonus,
+                rules.scene_time_days,
+            ),
+            lambda: tree_id(self._forest, TreeKind.SCENE, str(next(numbers))),
+        )
+        for fact in facts:
+            start, end = fact_span(fact)
+            known = SceneFact(fact.id, routing[fact.id], fact.statement.domain, start, end)
+            for scene in scenes.route(known):
+                self._fact_leaf(scene.id, fact)
+        taken = next(numbers) - 1
+        if taken > last:
+            self._rows.scopes.set_last_scene(self._forest, taken)
+        mergers = scenes.mergers()
+        for kept, absorbed in mergers:
+            self._leaves.pop(absorbed.id, None)
+            kept.take_in(absorbed)
+        gone = {absorbed.id for _, absorbed in mergers}
+        growing = [scene for scene in scenes.scenes if scene.changed]
+        self._stirred = {scene.id for scene in growing if scene.cold and scene.id not in gone}
+        return [self._scene_draft(scene) for scene in scenes.scenes if scene.changed], mergers
+
+    def _scene_draft(self, scene: Scene) -> ScopeDraft:
+        return ScopeDraft(
+            scene.id,
+            TreeKind.SCENE,
+            str(scene.id),
+            scene.domain,
+            self._settings.tree.scene_k,
+            domain=scene.domain,
+            span=SceneSpan(scene.total, from_micros(scene.start), from_micros(scene.end)),
+        )
+
+    def _near_scenes(self) -> list[Scene]:
+        """The scenes that the batch may join: a bounded number, however many the forest has."""
+        scopes = self._rows.scopes
+        near = {scene.id: scene for scene in scopes.scenes_of(self._forest, [*self._compared, *(self._nearby or ())])}
+        if self._nearby is None:
+            near |= {scene.id: scene for scene in scopes.newest_scenes(self._forest, NEWEST_SCENES)}
+        return [near[id_] for id_ in sorted(near, key=str)]
+
+    def _insert(
+        self,
+        heads: Mapping[TreeId, ScopeHead],
+        spans: Mapping[TreeId, SceneSpan],
+        rebuilt: set[TreeId],
+        retired: set[TreeId],
+    ) -> None:
+        """Insert the collected leaves; scopes that have become active are built from all their facts."""
+        touched = [tree for tree in {*self._leaves, *rebuilt} if tree not in retired]
+        candidates = [tree for tree in touched if heads[tree].head is None]
+        evidence = self._rows.scopes.evidence([tree for tree in candidates if heads[tree].kind is not TreeKind.SESSION])
+        to_build = [
+            tree
+            for tree in candidates
+            if deserves_tree(
+                heads[tree].kind, evidence.get(tree, NOTHING), self._settings.reduce, person=tree in self._persons
+            )
+        ]
+        grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}
+        changes: list[TreeChange] = []
+        whole = self._rows.scopes.members(
+            [tree for tree in {*to_build, *rebuilt} if heads[tree].kind is not TreeKind.SESSION]
+        )
+        for tree in to_build:
+            leaves = list(self._leaves[tree].values()) if tree not in whole else scene_leaves(tree, whole[tree])
+            k = self._k(heads[tree].kind)
+            diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
+            noted = heads[tree].kind is TreeKind.SESSION
+            changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted))
+        for tree in rebuilt:
+            if tree in grown:
+                self._leaves[tree] = {leaf.payload_id: leaf for leaf in scene_leaves(tree, whole[tree])}
+        loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
+        for tree, head in grown.items():
+            diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
+            changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted=tree not in rebuilt))
+        refresh = self._settings.refresh
+        self._rows.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s, list(retired))
+        written = retired | {change.tree_id for change in changes if change.diff.inserted}
+        self._rows.scopes.set_spans({tree: span for tree, span in spans.items() if tree not in written})
+
+    def _k(self, kind: TreeKind) -> int:
+        trees = self._settings.tree
+        widths = {TreeKind.SESSION: trees.session_k, TreeKind.ENTITY: trees.entity_k, TreeKind.SCENE: trees.scene_k}
+        return widths[kind]
+
+
+def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> Leaf:
+    return Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
+
+
+def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
+    """The leaves of a tree of facts: payload, key, and start and end in microseconds of each member."""
+    return [_leaf(tree, *member) for member in members]

@@ -1,0 +1,393 @@
+"""One unit of refresh: claim ready nodes, write their texts with nothing locked, save those that are still newer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from memforest_core.domain.extractive import summarize
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
+from memforest_core.domain.indexed import TermCounts, add_counts
+from memforest_core.errors import (
+    ContentFault,
+    ContentRefused,
+    ContextTooLong,
+    MemForestError,
+    ModelRejected,
+    RetryableError,
+    StoreContended,
+    StoreUnavailable,
+)
+from memforest_core.index.records import PointLease
+from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, Paid, ReadyNode, SummarySource, Title
+from memforest_core.ingest.refresh.rows import RefreshRows
+from memforest_core.ingest.refresh.summarizer import NEWEST_SHARE, OfflineSummarizer, Summarizer, input_hash
+from memforest_core.ingest.refresh.titles import Titles
+from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
+from memforest_core.settings import RefreshSettings
+from memforest_core.store.repeating import repeated
+from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
+from memforest_core.work.telemetry import SILENT, Telemetry
+
+SAVE_TRIES = 3
+"""A save whose connection broke is tried again at once: the summaries in it were paid for."""
+REDO_AFTER_S = 60.0
+"""A degraded summary is made again this long after the model was found away."""
+
+LAST_SHARE = 3
+"""Of a summary's length, one part in so many is for the last child where a model does not read it."""
+
+STEP = "refresh"
+
+_OF_TEXT = (ContextTooLong, ContentRefused)
+
+T = TypeVar("T")
+
+OTHER_SCENES = 40
+"""Scenes of a forest whose terms a title is compared with."""
+
+IDLE_LIMIT = 100
+"""Trees settled at once that a dead worker had finished but not settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A node's text and where it came from."""
+
+    text: str
+    source: SummarySource
+    key: bytes
+    paid: Paid | None = None
+    """What a model wrote of it, where that is new."""
+
+
+class RefreshService:
+    """Refreshes the due trees of a tenant, one batch of ready nodes per call."""
+
+    def __init__(
+        self,
+        open_rows: Callable[[TenantId], AbstractContextManager[RefreshRows]],
+        summarizer: Summarizer,
+        embedder: Embedder,
+        settings: RefreshSettings,
+        concurrency: int,
+        rng: random.Random,
+        telemetry: Telemetry = SILENT,
+        titles: Titles | None = None,
+    ) -> None:
+        """``titles`` are made of terms unless given."""
+        self._titles = titles or Titles()
+        self._open_rows = open_rows
+        self._summarizer = summarizer
+        self._offline = OfflineSummarizer()
+        self._embedder = embedder
+        self._settings = settings
+        self._concurrency = concurrency
+        self._rng = rng
+        self._telemetry = telemetry
+
+    def run_one(
+        self,
+        tenant: TenantId,
+        worker: WorkerId,
+        lease: PointLease | None = None,
+        claimed: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Refresh one batch; how many nodes were claimed (0: none is ready), after which ``claimed`` is called. Raises
+        StoreUnavailable.
+
+        Index rows of new nodes are made under the ``lease``, for a caller that indexes them.
+        """
+        settings = self._settings
+        with self._open_rows(tenant) as rows:
+            token, nodes = rows.claim_ready(worker, settings.batch_nodes, settings.lease_s, settings.max_staleness_s)
+            stale_s = [] if nodes else rows.settle_idle(IDLE_LIMIT)
+        if not nodes:
+            for seconds in stale_s:
+                self._telemetry.reached("summaries", tenant, seconds)
+            return 0
+        settled = False
+        try:
+            claimed()
+            with self._open_rows(tenant) as rows:
+                nodes = rows.with_inputs(nodes, self._embedder.model)
+                keys = {node.id: self._key(node.children) for node in nodes}
+                shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
+                paid = rows.paid_summaries(shown) if shown else {}
+                scenes = rows.terms_of_scenes({node.forest_id for node in nodes if node.titled}, OTHER_SCENES)
+            if paid:
+                self._telemetry.saved_call(STEP, tenant, len(paid))
+            with self._spans(nodes):
+                self._refresh(tenant, token, nodes, keys, paid, scenes, lease)
+            settled = True
+        except StoreUnavailable:
+            settled = True
+            # The nodes are given back at once, not when their lease ends.
+            self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, 0.0))
+            raise
+        finally:
+            if not settled:
+                self._give_back(tenant, token, nodes, None)
+        return len(nodes)
+
+    def _refresh(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        nodes: Sequence[ReadyNode],
+        keys: dict[NodeId, bytes],
+        paid: dict[bytes, str],
+        scenes: Mapping[ForestId, Sequence[TermCounts]],
+        lease: PointLease | None,
+    ) -> None:
+        calls: list[CallRecord] = []
+        try:
+            written = self._write(nodes, keys, paid, calls)
+            artifacts = self._artifacts(nodes, written, self._titled(nodes, scenes, calls), calls)
+        except StoreUnavailable:
+            raise
+        except MemForestError as error:
+            calls.extend(failed_call(error))
+            self._telemetry.called(tenant, calls)
+            with self._open_rows(tenant) as rows:
+                rows.record_calls(calls, nodes[0].forest_id, None)
+            if error.of_input and len(nodes) > 1:
+                # One of them is at fault: the others do not wait for it.
+                for node in nodes:
+                    self._refresh(tenant, token, [node], keys, paid, scenes, lease)
+                return
+            self._give_back(tenant, token, nodes, error)
+            return
+        # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, and titled.
+        if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
+            for alone in self._put_titles(tenant, titled):
+                self._put_titles(tenant, [alone])
+        # What was paid for is stored; nodes that were locked are saved one by one.
+        for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls, lease):
+            self._save_free(tenant, token, artifact.node.forest_id, [artifact], (), lease)
+        self._telemetry.called(tenant, calls)
+        for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
+            self._telemetry.reached("summaries", tenant, seconds)
+
+    @repeated
+    def _put_titles(
+        self, tenant: TenantId, titles: Sequence[tuple[ReadyNode, Title]]
+    ) -> Sequence[tuple[ReadyNode, Title]]:
+        with self._open_rows(tenant) as rows:
+            return rows.put_titles(titles)
+
+    @repeated
+    def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
+        with self._open_rows(tenant) as rows:
+            return rows.settle(trees)
+
+    def _let_go(
+        self,
+        tenant: TenantId,
+        nodes: Sequence[ReadyNode],
+        give_back: Callable[[RefreshRows, Sequence[NodeId]], Collection[NodeId]],
+    ) -> None:
+        """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
+
+        @repeated
+        def freed(some: Sequence[NodeId]) -> Collection[NodeId]:
+            with self._open_rows(tenant) as rows:
+                return give_back(rows, some)
+
+        for node in freed([node.id for node in nodes]):
+            freed([node])
+
+    @repeated
+    def _save_free(
+        self,
+        tenant: TenantId,
+        token: LeaseToken,
+        forest: ForestId,
+        artifacts: Sequence[NodeArtifact],
+        calls: Sequence[CallRecord],
+        lease: PointLease | None,
+    ) -> Sequence[NodeArtifact]:
+        """One transaction; nodes that are locked are left out and returned. A lost connection is tried again."""
+        for left in range(SAVE_TRIES - 1, -1, -1):
+            try:
+                with self._open_rows(tenant) as rows:
+                    locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S, lease)
+                    rows.record_calls(calls, forest, None)
+                return locked
+            except StoreContended:
+                raise
+            except StoreUnavailable:
+                if not left:
+                    raise
+        return ()
+
+    def _spans(self, nodes: Sequence[ReadyNode]) -> ExitStack:
+        """One span in the trace of each session whose tree is refreshed."""
+        spans = ExitStack()
+        for tree, trace in {node.tree_id: node.trace for node in nodes if node.trace}.items():
+            spans.enter_context(self._telemetry.span(STEP, trace, tree=str(tree)))
+        return spans
+
+    def _give_back(
+        self, tenant: TenantId, token: LeaseToken, nodes: Sequence[ReadyNode], error: MemForestError | None
+    ) -> None:
+        """End a failed try; ``error`` is None when a bug ended it."""
+        most, jitter = self._settings.max_attempts, self._rng.random()
+        attempts = max(node.attempts for node in nodes)
+        if error is not None:
+            decision = decide(error, attempts=attempts, max_attempts=most, divisible=False, jitter=jitter)
+            if decision.verdict is Verdict.RETRY and not decision.counts:
+                self._telemetry.retried(STEP, tenant, error.code)
+                wait = max(1.0, decision.delay_s)
+                self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, wait))
+                return
+        code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
+        tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
+        tell(STEP, tenant, code)
+        wait = backoff(attempts, jitter)
+        self._let_go(tenant, nodes, lambda rows, some: rows.fail(token, some, most, wait, code, text))
+
+    def _key(self, children: Sequence[ChildText]) -> bytes:
+        return input_hash(self._summarizer.model, self._settings.budget_chars, [child.text for child in children])
+
+    def _shown(self, node: ReadyNode) -> Sequence[ChildText]:
+        """The children that a model reads."""
+        return node.children if self._settings.model_reads_last or not self._summarizer.paid else node.children[:-1]
+
+    def _with_last(self, node: ReadyNode, text: str) -> str:
+        """The text of the children that a model reads, and lines of the last one where it does not read that, with the
+        newest at the end."""
+        if len(self._shown(node)) == len(node.children):
+            return text
+        budget = self._settings.budget_chars // LAST_SHARE
+        return f"{text}\n{summarize([node.children[-1].text], budget, budget // NEWEST_SHARE)}".strip("\n")
+
+    def _write(
+        self,
+        nodes: Sequence[ReadyNode],
+        keys: dict[NodeId, bytes],
+        paid: dict[bytes, str],
+        calls: list[CallRecord],
+    ) -> list[Written]:
+        """Texts in the order of the nodes; only those that need a model wait for it, side by side."""
+
+        def ask(node: ReadyNode) -> Written:
+            return self._ask(node, keys[node.id], calls)
+
+        free = [self._free(node, keys[node.id], paid) for node in nodes]
+        to_call = [node for node, text in zip(nodes, free, strict=True) if text is None]
+        asked = iter(self._side_by_side(ask, to_call, self._summarizer.paid))
+        return [text if text is not None else next(asked) for text in free]
+
+    def _titled(
+        self, nodes: Sequence[ReadyNode], scenes: Mapping[ForestId, Sequence[TermCounts]], calls: list[CallRecord]
+    ) -> dict[NodeId, Title | None]:
+        """The titles of the scenes whose roots are among the nodes."""
+
+        def title(node: ReadyNode) -> Title | None:
+            return self._titles.title(node, scenes.get(node.forest_id, ()), calls)
+
+        roots = [node for node in nodes if node.titled]
+        made = self._side_by_side(title, roots, self._titles.chat is not None)
+        return {node.id: each for node, each in zip(roots, made, strict=True)}
+
+    def _side_by_side(self, make: Callable[[ReadyNode], T], nodes: Sequence[ReadyNode], waits: bool) -> list[T]:
+        """What is made of each node, in their order; at once if making it ``waits`` for a model."""
+        if len(nodes) < 2 or not waits:
+            return [make(node) for node in nodes]
+        with ThreadPoolExecutor(min(self._concurrency, len(nodes))) as threads:
+            return list(threads.map(make, nodes))
+
+    def _free(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
+        """A text that needs no model: the only child's, the children's joined, or one made before."""
+        texts = [child.text for child in node.children if child.text]
+        if len(texts) <= 1:
+            return Written(texts[0] if texts else "", SummarySource.PASSED, key)
+        joined = "\n".join(texts)
+        if len(joined) <= self._settings.budget_chars:
+            return Written(joined, SummarySource.JOINED, key)
+        if node.stored_hash == key and node.stored_text is not None and node.stored_source:
+            return Written(node.stored_text, node.stored_source, key)
+        return self._spared(node, key, paid) if self._summarizer.paid else None
+
+    def _spared(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
+        """A text for which no model has to be asked: it wrote it before, rules write it, or what it would read fits."""
+        budget, shown = self._settings.budget_chars, self._shown(node)
+        if (known := paid.get(self._key(shown))) is not None:
+            return Written(self._with_last(node, known), SummarySource.MODEL, key)
+        if sum(child.leaves for child in node.children) < self._settings.model_from_leaves:
+            return Written(self._offline.summarize(node, budget, []), SummarySource.EXTRACTIVE, key)
+        joined = "\n".join(child.text for child in shown if child.text)
+        return Written(self._with_last(node, joined), SummarySource.EXTRACTIVE, key) if len(joined) <= budget else None
+
+    def _ask(self, node: ReadyNode, key: bytes, calls: list[CallRecord]) -> Written:
+        budget, shown = self._settings.budget_chars, self._shown(node)
+        try:
+            text = self._summarizer.summarize(replace(node, children=tuple(shown)), budget, calls)
+        except (RetryableError, ContentFault, ModelRejected) as error:
+            if isinstance(error, ModelRejected) and not (error.of_input or isinstance(error, _OF_TEXT)):
+                raise
+            calls.extend(failed_call(error))
+            text = self._offline.summarize(node, budget, calls)
+            # Another key, so that this text never counts as the model's own summary.
+            return Written(text, SummarySource.DEGRADED, b"degraded:" + key)
+        if not self._summarizer.paid:
+            return Written(text, SummarySource.EXTRACTIVE, key)
+        return Written(self._with_last(node, text), SummarySource.MODEL, key, Paid(self._key(shown), text))
+
+    def _artifacts(
+        self,
+        nodes: Sequence[ReadyNode],
+        written: Sequence[Written],
+        titles: Mapping[NodeId, Title | None],
+        calls: list[CallRecord],
+    ) -> list[NodeArtifact]:
+        """Texts, vectors and term counts of nodes: a model's summary is embedded, others get their leaves' mean."""
+        summaries = self._embedded((each.text for each in written if each.source is SummarySource.MODEL), calls)
+        children = [child for node in nodes for child in node.children]
+        # Leaves whose words changed and were not indexed since.
+        leaves = self._embedded(dict.fromkeys(child.embedded for child in children if child.pooled is None), calls)
+        artifacts = []
+        for node, text in zip(nodes, written, strict=True):
+            from_model = text.source is SummarySource.MODEL
+            mean = self._mean(node, leaves)
+            artifacts.append(
+                NodeArtifact(
+                    node=node,
+                    text=text.text,
+                    source=text.source,
+                    model=self._summarizer.model,
+                    input_hash=text.key,
+                    vector=summaries.get(text.text, mean) if from_model else mean,
+                    pooled=mean,
+                    counts=add_counts(child.counts for child in node.children),
+                    paid=text.paid,
+                    title=titles.get(node.id),
+                )
+            )
+        return artifacts
+
+    def _embedded(self, texts: Iterable[str], calls: list[CallRecord]) -> dict[str, Vectors]:
+        """The vectors of texts, by text; the call that made them is added to ``calls``."""
+        known = [text for text in texts if text]
+        if not known:
+            return {}
+        embedded = self._embedder.embed(known)
+        calls.append(embedded.record)
+        return dict(zip(known, embedded.vectors, strict=True))
+
+    def _mean(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
+        """The mean of the children's pooled vectors weighted by their leaves, unit length."""
+        total = np.zeros(self._embedder.dimension, np.float32)
+        for child in node.children:
+            pooled = child.pooled if child.pooled is not None else leaves.get(child.embedded)
+            if pooled is not None:
+                total += pooled * np.float32(child.leaves)
+        length = float(np.linalg.norm(total))
+        return total / np.float32(length) if length else total

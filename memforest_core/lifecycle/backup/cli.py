@@ -1,0 +1,177 @@
+"""``memforest backup`` and ``memforest restore``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory, quiet_logs
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import print_json, report_progress
+from memforest_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memforest_core.client.api import MemForest
+    from memforest_core.lifecycle.backup.files import Manifest
+    from memforest_core.lifecycle.erase.asked import AskedErasure
+    from memforest_core.lifecycle.verify.records import Report
+    from memforest_core.settings import DatabaseSettings
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's directory.", show_default=False)]
+
+
+def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Write all that the database keeps to DIR, as it is at one moment, while work goes on.
+
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the owner's address. DIR must be new or empty; it holds what was
+    said, for this user alone to read. A backup that was interrupted has no manifest.json and is never restored.
+    """
+    from memforest_core.lifecycle.backup.service import back_up
+
+    quiet_logs()
+    if data is not None and not data.is_dir():
+        raise InvalidInput(f"There is no data directory {data}.", code="no_data_directory")
+    with _database(data, running=True) as database:
+        manifest = back_up(database, directory)
+    if as_json:
+        print_json(_told(manifest))
+    else:
+        size = sum(table.bytes for table in manifest.tables) / 2**20
+        print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are in {directory} ({size:.1f} MiB).")
+
+
+def export_erasures(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The list; one that is there is replaced.")],
+    data: DataOption = None,
+) -> None:
+    """Write the deletions that were requested to FILE, as ids and digests, for a later restore to repeat.
+
+    Connects as memforest backup does. MEMFOREST_DATABASE__ERASURES_KEY signs the list.
+    """
+    from memforest_core.lifecycle.backup.erasures import write_list
+    from memforest_core.lifecycle.backup.service import asked_erasures
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    with _database(data, running=True) as database:
+        asked = asked_erasures(database)
+    write_list(file, asked, load_settings().database.erasures_key)
+    print(f"{len(asked)} deletions are in {file}.")
+
+
+def restore(
+    directory: Directory,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+    erasures: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Repeat the deletions of this list.", show_default=False)
+    ] = None,
+) -> None:
+    """Load the backup in DIR into an empty database, build the index anew without any model, and verify all promises.
+
+    The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Until its end
+    nothing serves from the database. Exit code 1 when a promise is broken.
+    """
+    from memforest_core.lifecycle.backup.erasures import read_list
+    from memforest_core.lifecycle.backup.service import done, load
+    from memforest_core.lifecycle.verify.cli import exit_code
+    from memforest_core.settings import load_settings
+    from memforest_core.store.schema import restoring
+
+    quiet_logs()
+    asked = None if erasures is None else read_list(erasures, load_settings().database.erasures_key)
+    with _database(data, running=False) as database:
+        manifest = load(database, directory, report_progress, repeats=asked is not None)
+    with restoring(), opened_memory(data) as memory:
+        found = _reindex(memory, asked or ())
+        report_progress("verifying")
+        report = _verified(memory)
+        done(memory.settings.database)
+    if as_json:
+        print_json(_told(manifest) | {"repeated": found, "violations": report.violations, "complete": report.complete})
+    else:
+        print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are restored.")
+        if asked is not None:
+            print(f"{found} of {len(asked)} deletions were repeated; the others concern nothing that is here.")
+        print(f"{report.violations} violations in {report.forests} forests (memforest verify shows them).")
+    if exit_code(report):
+        raise typer.Exit(exit_code(report))
+
+
+@contextmanager
+def _database(data: Path | None, *, running: bool) -> Iterator[DatabaseSettings]:
+    """The database with its owner's address: that of the settings, or of a node, which may be ``running``."""
+    from memforest_core.client.embedded.cluster import SUPERUSER
+    from memforest_core.client.embedded.directory import DataDirectoryInUse, running_node
+    from memforest_core.client.embedded.node import embedded_settings
+    from memforest_core.client.embedded.servers import EmbeddedServers
+    from memforest_core.settings import load_settings
+    from memforest_core.store.schema import owners_address
+
+    if data is None:
+        yield load_settings().database
+        return
+    try:
+        servers = EmbeddedServers.start(data)
+    except DataDirectoryInUse:
+        published = running_node(data) if running else None
+        if published is None:
+            raise
+        yield owners_address(load_settings(**published).database, SUPERUSER)
+        return
+    try:
+        yield embedded_settings(load_settings(), servers).database
+    finally:
+        servers.close()
+
+
+def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:
+    """Build the index and repeat deletions; how many of them concern what is here."""
+    from memforest_core.index.opening import open_maintenance
+    from memforest_core.lifecycle.backup.service import Reindexing
+
+    services = memory.services
+    own = open_maintenance(services.engine, services.index, services.producer.wakeups, services.settings)
+    others = (services.indexer, own.upkeep, own.generations, services.lifecycle.erasure, services.reconciler)
+    reindexing = Reindexing(services.jobs, own.tasks, *others)
+    reindexing.run(report_progress)
+    if not asked:
+        return 0
+    # A deletion may have to wait for any other operation.
+    return replace(reindexing, tasks=services.maintenance.tasks).repeat(asked, report_progress)
+
+
+def _verified(memory: MemForest) -> Report:
+    from memforest_core.lifecycle.verify.service import open_verification
+
+    services = memory.services
+    return open_verification(services.engine, services.index, services.settings).run_all()
+
+
+def _rows(manifest: Manifest) -> int:
+    return sum(table.rows for table in manifest.tables)
+
+
+def _told(manifest: Manifest) -> dict[str, object]:
+    return {
+        "id": str(manifest.id),
+        "made_at": manifest.made_at.isoformat(),
+        "revision": manifest.revision,
+        "rows": {table.name: table.rows for table in manifest.tables},
+        "bytes": sum(table.bytes for table in manifest.tables),
+    }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (backup, restore):
+        app.command()(command)
+    erasures = typer.Typer(help="The deletions that a restore repeats.", no_args_is_help=True)
+    erasures.callback()(lambda: None)
+    erasures.command("export")(export_erasures)
+    app.add_typer(erasures, name="erasures")

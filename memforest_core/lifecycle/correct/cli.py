@@ -1,0 +1,124 @@
+"""``memforest correct``, ``pin``, ``unpin`` and ``pins``: what a fact says, and what no policy may forget."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    actor_named,
+    follow,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
+
+FactArgument = Annotated[str, typer.Argument(metavar="FACT", help="A fact's id, as memforest recall --json gives it.")]
+
+
+def correct(
+    fact: FactArgument,
+    owner: OwnerOption,
+    text: Annotated[str | None, typer.Option("--text", help="What it should say.", show_default=False)] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", help="The value of the state it tells of.", show_default=False)
+    ] = None,
+    start: Annotated[str | None, typer.Option("--start", help="When it began or happened.", show_default=False)] = None,
+    end: Annotated[str | None, typer.Option("--end", help="When it ended.", show_default=False)] = None,
+    erase: Annotated[bool, typer.Option("--erase", help="Delete the old fact instead of keeping its history.")] = False,
+    dry_run: DryRunOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a fact another text or time. The old one is superseded: recall as of an earlier day still finds it."""
+    with opened_memory(data) as memory:
+        operation = memory.lifecycle.correct(
+            owner,
+            fact,
+            text=text,
+            value=value,
+            start=start,
+            end=end,
+            erase=erase,
+            actor=actor_named(actor),
+            dry_run=dry_run,
+        )
+        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="correcting")
+
+
+PinnedFact = Annotated[str | None, typer.Argument(metavar="FACT", help="A fact's id.", show_default=False)]
+PinnedSession = Annotated[
+    str | None, typer.Option("--session", "-s", help="A session's id, instead of a fact.", show_default=False)
+]
+PinnedTurn = Annotated[
+    str | None, typer.Option("--turn", help="The id of one turn of the session.", show_default=False)
+]
+
+
+def pin(
+    owner: OwnerOption,
+    fact: PinnedFact = None,
+    session: PinnedSession = None,
+    turn: PinnedTurn = None,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep a fact, a session or a turn whatever a policy says."""
+    with opened_memory(data) as memory:
+        operation = memory.lifecycle.pin(owner, fact, session=session, turn=turn, actor=actor_named(actor))
+        follow(operation, wait=True, timeout_s=TIMEOUT_S, as_json=as_json, title="pinning")
+
+
+def unpin(
+    owner: OwnerOption,
+    fact: PinnedFact = None,
+    session: PinnedSession = None,
+    turn: PinnedTurn = None,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let policies forget a fact, a session or a turn again."""
+    with opened_memory(data) as memory:
+        operation = memory.lifecycle.unpin(owner, fact, session=session, turn=turn, actor=actor_named(actor))
+        follow(operation, wait=True, timeout_s=TIMEOUT_S, as_json=as_json, title="unpinning")
+
+
+def pins(
+    owner: OwnerOption,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many of each kind.")] = 1_000,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what is pinned: sessions, turns and facts."""
+    with opened_memory(data) as memory:
+        found = memory.lifecycle.pins(owner, limit=limit)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    table = plain_table("pinned", "id", "session")
+    for session in found.sessions:
+        table.add_row("session", printable(session), "")
+    for turn in found.turns:
+        table.add_row("turn", printable(turn.turn_id), printable(turn.session_id))
+    for fact in found.facts:
+        table.add_row("fact", str(fact), "")
+    console().print(table if table.row_count else "Nothing is pinned.")
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands."""
+    program.command("correct")(correct)
+    program.command("pin")(pin)
+    program.command("unpin")(unpin)
+    program.command("pins")(pins)

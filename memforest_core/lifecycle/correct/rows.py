@@ -1,0 +1,241 @@
+"""Corrections in Postgres: the old fact, the new candidates, the task and the audit in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
+from memforest_core.lifecycle.correct.records import PinnedTurn, Pins, Source, StoredFact, Successor, Words
+from memforest_core.models.calls import CallRecord
+from memforest_core.store import tables as m
+from memforest_core.store.calls import record_calls
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.store.owners import ForestRef, find_forest, lock_forests
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.statements import from_document, to_document
+from memforest_core.store.vectors import VectorRows, text_hash
+from memforest_core.work.rows.operations import OperationRows
+
+# The cells are locked by whoever holds the forest; a reader needs no lock, and waits for none.
+_SOURCES = """
+    SELECT o.cell_id, o.turn_ordinals, k.quote, c.state FROM memforest.occurrence o
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+     WHERE o.tenant_id = :t AND o.fact_id = :fact AND o.item >= 0
+     ORDER BY o.cell_id, o.item
+    """
+
+_READ_SOURCES = sa.text(_SOURCES)
+_LOCK_SOURCES = sa.text(f"{_SOURCES} FOR NO KEY UPDATE OF c")
+
+_TOUCHED = sa.text("""
+    WITH RECURSIVE path AS (
+        SELECT node_id, tree_id, parent_id FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact
+        UNION
+        SELECT n.node_id, n.tree_id, n.parent_id FROM path CROSS JOIN LATERAL (
+            SELECT node_id, tree_id, parent_id FROM memforest.node
+             WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
+    SELECT (SELECT count(*) FROM memforest.occurrence WHERE tenant_id = :t AND fact_id = :fact) AS occurrences,
+           (SELECT count(DISTINCT cell_id) FROM memforest.occurrence
+             WHERE tenant_id = :t AND fact_id = :fact) AS cells,
+           count(DISTINCT tree_id) AS trees,
+           count(*) - (SELECT count(*) FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact) AS nodes
+      FROM path
+""")
+
+_FREE_ITEMS = sa.text("""
+    SELECT cell_id, max(item) + 1 AS item FROM memforest.candidate
+     WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[])) AND item >= :first GROUP BY cell_id
+""")
+
+# A window is extracted as a whole: if one of its cells were extracted again, that would contradict the correction.
+_STOP_RETRIES = sa.text("""
+    UPDATE memforest.cell c SET again_at = NULL
+      FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell
+             WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))) w
+     WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
+       AND c.again_at IS NOT NULL
+""")
+
+_SUPERSEDE = sa.text("""
+    UPDATE memforest.fact SET superseded_by = CASE WHEN fact_id = :old THEN CAST(:new AS uuid) END,
+           superseded_at = CASE WHEN fact_id = :old THEN clock_timestamp() END
+     WHERE tenant_id = :t AND fact_id IN (:old, :new)
+""")
+
+_WAITING = sa.text("""
+    SELECT count(*) AS candidates, coalesce(bool_or(c.state = 'dead'), false) AS dead
+      FROM (SELECT DISTINCT cell_id FROM memforest.occurrence
+             WHERE tenant_id = :t AND fact_id = ANY(CAST(:facts AS uuid[]))) s
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = s.cell_id AND k.item >= :first
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = s.cell_id
+     WHERE NOT EXISTS (SELECT 1 FROM memforest.occurrence o
+                        WHERE o.tenant_id = :t AND o.cell_id = k.cell_id AND o.item = k.item)
+""")
+
+_PIN_NEW = sa.text("""
+    UPDATE memforest.fact n SET pinned = true FROM memforest.fact o
+     WHERE n.tenant_id = :t AND n.fact_id = :new AND o.tenant_id = :t AND o.fact_id = :old AND o.pinned
+""")
+_UNPIN_OLD = sa.text("""
+    UPDATE memforest.fact o SET pinned = false
+     WHERE o.tenant_id = :t AND o.fact_id = :old AND o.pinned
+       AND EXISTS (SELECT 1 FROM memforest.fact n WHERE n.tenant_id = :t AND n.fact_id = :new)
+""")
+
+
+class CorrectionRows:
+    """Rows of one transaction."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        self._db = connection
+        self._tenant = tenant
+        self._locked = False
+        self.tasks = OperationRows(connection, tenant)
+        self.vectors = VectorRows(connection, tenant)
+
+    def find_forest(self, owner: str) -> ForestRef | None:
+        """The owner's forest, if it exists."""
+        return find_forest(self._db, self._tenant, owner)
+
+    def owner_of(self, forest: ForestId) -> str | None:
+        """Whose forest it is; None when it is gone."""
+        owner: str | None = self._db.scalar(
+            sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        )
+        return owner
+
+    def lock_forest(self, forest: ForestId) -> str | None:
+        """Become the forest's only writer; its state, None when it is gone.
+
+        Raises StoreUnavailable past the time-out of locks.
+        """
+        self._locked = True
+        return lock_forests(self._db, self._tenant, [forest]).get(forest)
+
+    def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
+        """One fact of a forest. Once the forest is locked, the fact's cells are locked too."""
+        row = self._db.execute(
+            sa.select(m.FactRow.statement, m.FactRow.superseded_by).where(
+                m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
+            )
+        ).first()
+        if row is None:
+            return None
+        statement = _LOCK_SOURCES if self._locked else _READ_SOURCES
+        sources = self._db.execute(statement, {"t": self._tenant, "fact": fact}).all()
+        return StoredFact(
+            id=fact,
+            statement=from_document(row.statement),
+            sources=tuple(Source(CellId(each.cell_id), tuple(each.turn_ordinals), each.quote) for each in sources),
+            superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
+            busy=any(each.state != "done" for each in sources),
+        )
+
+    def touched_by(self, fact: FactId) -> Mapping[str, int]:
+        """How much a correction touches: rows that rest on the fact, and nodes to summarize again."""
+        return {**self._db.execute(_TOUCHED, {"t": self._tenant, "fact": fact}).mappings().one()}
+
+    def record_call(self, call: CallRecord, forest: ForestId) -> None:
+        """Account for a model call."""
+        record_calls(self._db, self._tenant, [call], forest, None)
+
+    def supersede(self, fact: FactId, by: Successor, sources: Sequence[Source]) -> None:
+        """Put the successor beside each source for the reducer to place, and supersede the fact from now on.
+
+        Summaries above it are to be made again, and what is kept word by word of these cells is not extracted again. A
+        successor that was itself superseded before is so no longer. The caller has locked the forest.
+        """
+        cells: dict[str, Any] = {"t": self._tenant, "cells": list(dict.fromkeys(source.cell_id for source in sources))}
+        free: dict[UUID, int] = dict.fromkeys(cells["cells"], CORRECTED_ITEM)
+        free |= {row.cell_id: row.item for row in self._db.execute(_FREE_ITEMS, cells | {"first": CORRECTED_ITEM})}
+        added = []
+        for source in sources:
+            added.append(
+                {
+                    "tenant_id": self._tenant,
+                    "cell_id": source.cell_id,
+                    "item": free[source.cell_id],
+                    "turn_ordinals": list(source.turn_ordinals),
+                    "quote": source.quote,
+                    "statement": to_document(by.statement),
+                    "text_hash": text_hash(by.statement.text),
+                    "routing_hash": text_hash(by.statement.routing_text),
+                }
+            )
+            free[source.cell_id] += 1
+        self._db.execute(sa.insert(m.CandidateRow), added)
+        own = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells["cells"]))
+        self._db.execute(own.values(placed=False))
+        self._db.execute(_STOP_RETRIES, cells)
+        self._db.execute(_SUPERSEDE, {"t": self._tenant, "old": fact, "new": by.id})
+        RemovalRows(self._db, self._tenant).mark_payloads([fact, by.id])
+
+    def set_pinned(self, fact: FactId, pinned: bool) -> None:
+        """Pin or unpin a fact."""
+        self._db.execute(
+            sa.update(m.FactRow)
+            .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact)
+            .values(pinned=pinned)
+        )
+
+    def words(self, forest: ForestId, session: str, turn: str | None) -> Words | None:
+        """A session by the caller's id, or a turn of it with words; None when the forest does not have it."""
+        s, t = m.Session, m.TurnRow
+        own = (s.tenant_id == self._tenant, s.forest_id == forest, s.external_id == session)
+        if turn is None:
+            found = self._db.scalar(sa.select(s.session_id).where(*own))
+            return None if found is None else Words(SessionId(found), None)
+        same = sa.and_(t.tenant_id == s.tenant_id, t.session_id == s.session_id, t.external_id == turn, ~t.erased)
+        row = self._db.execute(sa.select(t.session_id, t.ordinal).join(s, same).where(*own)).first()
+        return None if row is None else Words(SessionId(row.session_id), row.ordinal)
+
+    def set_words_pinned(self, words: Words, pinned: bool) -> None:
+        """Pin or unpin a session or a turn. The caller holds the forest."""
+        table: type[m.Session] | type[m.TurnRow] = m.Session if words.ordinal is None else m.TurnRow
+        own = [table.tenant_id == self._tenant, table.session_id == words.session]
+        if words.ordinal is not None:
+            own.append(m.TurnRow.ordinal == words.ordinal)
+        self._db.execute(sa.update(table).where(*own).values(pinned=pinned))
+
+    def pins(self, forest: ForestId, limit: int) -> Pins:
+        """What is pinned in a forest: sessions and turns by the caller's ids, facts by age; at most so many of each."""
+        s, t, x = m.Session, m.TurnRow, m.FactRow
+        sessions = sa.select(s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest, s.pinned)
+        same = sa.and_(s.tenant_id == t.tenant_id, s.session_id == t.session_id)
+        turns = (
+            sa.select(s.external_id.label("session"), t.external_id.label("turn"))
+            .join(s, same)
+            .where(t.tenant_id == self._tenant, t.pinned, s.forest_id == forest)
+            .order_by(s.external_id, t.ordinal)
+        )
+        facts = sa.select(x.fact_id).where(x.tenant_id == self._tenant, x.forest_id == forest, x.pinned)
+        return Pins(
+            tuple(self._db.scalars(sessions.order_by(s.external_id).limit(limit))),
+            tuple(PinnedTurn(row.session, row.turn) for row in self._db.execute(turns.limit(limit))),
+            tuple(FactId(fact) for fact in self._db.scalars(facts.order_by(x.seq).limit(limit))),
+        )
+
+    def waiting(self, facts: Sequence[FactId]) -> tuple[int, bool]:
+        """How many candidates in the cells that say these facts have no fact yet, and whether such a cell is dead."""
+        values = {"t": self._tenant, "facts": list(facts), "first": CORRECTED_ITEM}
+        row = self._db.execute(_WAITING, values).one()
+        return row.candidates, row.dead
+
+    def move_pin(self, fact: FactId, to: FactId) -> None:
+        """Pin the new fact instead of the old one, if the old one was pinned and the new one exists."""
+        for statement in (_PIN_NEW, _UNPIN_OLD):
+            self._db.execute(statement, {"t": self._tenant, "old": fact, "new": to})
+
+
+@contextmanager
+def correcting(engine: sa.Engine, tenant: TenantId) -> Iterator[CorrectionRows]:
+    """One transaction of a tenant. Raises StoreUnavailable."""
+    with tenant_transaction(engine, tenant) as connection:
+        yield CorrectionRows(connection, tenant)

@@ -1,0 +1,108 @@
+"""``memforest forget``: delete what was said, with a receipt that says what went and that nothing is left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    YesOption,
+    actor_named,
+    confirm,
+    follow,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
+
+if TYPE_CHECKING:
+    from memforest_core.lifecycle.erase.receipt import Receipt
+
+
+def forget(
+    owner: OwnerOption,
+    session: Annotated[str | None, typer.Option("--session", help="A whole session.", show_default=False)] = None,
+    turns: Annotated[
+        list[str] | None, typer.Option("--turn", help="A turn of --session, by its id; repeatable.", show_default=False)
+    ] = None,
+    fact: Annotated[str | None, typer.Option("--fact", help="A fact; what was said stays.", show_default=False)] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="What was said from this moment on.", show_default=False)
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="What was said before this moment.", show_default=False)
+    ] = None,
+    speaker: Annotated[
+        str | None, typer.Option("--speaker", help="All words of a speaker, by id.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", help="The owner's whole memory.")] = False,
+    receipt: Annotated[
+        bool, typer.Option("--receipt", help="Print what was removed from where, and what a search for it found.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete turns, a fact, a session, a time range, a speaker's words, or everything. It can't be undone.
+
+    Recall knows nothing of it from the moment the rows are gone; summaries that quoted it are masked until they are
+    made anew. The exit code is 1 when a reference was left.
+    """
+    if not dry_run:
+        confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
+    with opened_memory(data) as memory:
+        operation = memory.lifecycle.forget(
+            owner,
+            session=session,
+            turns=turns or (),
+            fact=fact,
+            since=since,
+            until=until,
+            speaker=speaker,
+            everything=everything,
+            actor=actor_named(actor),
+            dry_run=dry_run,
+        )
+        if not receipt or dry_run or no_wait:
+            follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="deleting")
+            return
+        operation.wait(timeout)
+        shown = memory.lifecycle.receipt(operation.id)
+    if as_json:
+        print_json({"receipt": shown})
+    else:
+        _print_receipt(shown)
+    if not shown.clean:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _print_receipt(receipt: Receipt) -> None:
+    from rich.table import Table
+
+    out = console()
+    out.print(f"Receipt of operation {receipt.task}, asked for by {printable(receipt.actor)}.")
+    for title, counts in (("removed", receipt.removed), ("left", receipt.left)):
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column(title)
+        table.add_column("", justify="right")
+        for name, count in counts.items():
+            table.add_row(printable(name.replace("_", " ")), str(count))
+        out.print(table)
+    out.print("Nothing of it is left." if receipt.clean else "References are left: ask for it again.")
+    if receipt.finished_at is not None and not receipt.vacuumed:
+        out.print("The pages that it stood in are vacuumed within minutes; memforest db vacuum does it now.")
+
+
+def register(program: typer.Typer) -> None:
+    """Add the command."""
+    program.command("forget")(forget)

@@ -1,0 +1,221 @@
+"""A deletion as an operation: its task's progress, the forests that it is about, and giving forests up."""
+
+# ruff: noqa: S608 - statements are made of constants of this module
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId
+from memforest_core.lifecycle.erase.rows.batch import IDS, BatchRows
+from memforest_core.store import tables as m
+from memforest_core.store.owners import lock_forests, set_forest_state
+from memforest_core.work.records import Numbers, TaskId
+from memforest_core.work.rows.operations import OperationRows
+
+STEPS = "steps"
+"""How many steps a task has committed: of two progresses the one with more steps is newer."""
+
+# An owner's forest first, then what imports and merges fill for the owner, then copies of rebuilds.
+_FORESTS_OF_OWNER = sa.text("""
+    SELECT forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND owner = :owner AND state <> 'gone'
+     ORDER BY state = 'hidden', rules ? 'held', forest_id
+""")
+
+_REPEATS = sa.text("""
+    SELECT task_id FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = 'erase' AND (task_id = :task OR arguments ->> 'repeats' = CAST(:task AS text))
+     ORDER BY asked
+""")
+
+_NAMED = sa.text("""
+    SELECT owner, forest_id FROM memforest.forest
+     WHERE tenant_id = :t AND state <> 'gone' AND (forest_id = :f
+           OR encode(sha256(convert_to(tenant_id || chr(31) || owner, 'UTF8')), 'hex') = CAST(:hash AS text))
+     ORDER BY state = 'hidden', rules ? 'held', forest_id
+""")
+
+_IMPORTS_INTO = sa.text(f"""
+    SELECT task_id FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = 'import' AND state = 'held' AND forest_id = {IDS} ORDER BY task_id
+""")
+
+_EXPORTS_OF = sa.text("""
+    SELECT task_id, actor FROM memforest.maintenance
+     WHERE tenant_id = :t AND kind = 'export' AND state = 'held' AND forest_id = :f ORDER BY task_id
+""")
+
+_MERGED_BEFORE = sa.text("""
+    SELECT EXISTS (
+        SELECT 1 FROM memforest.maintenance k
+          JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
+          JOIN memforest.maintenance_forest theirs
+            ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.role LIKE 'merge%'
+          JOIN memforest.maintenance o
+            ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state IN ('ready', 'running')
+           AND o.asked < k.asked
+         WHERE k.tenant_id = :t AND k.task_id = :task)
+""")
+
+_FORESTS_TO_GIVE_UP = sa.text("""
+    SELECT f.forest_id FROM memforest.maintenance_forest x
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state <> 'gone'
+     WHERE x.tenant_id = :t AND x.task_id = :task ORDER BY f.forest_id
+""")
+
+_GOING = sa.text("""
+    SELECT f.forest_id FROM memforest.maintenance k
+      JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'gone'
+     WHERE k.tenant_id = :t AND k.task_id = :task AND f.forest_id IS DISTINCT FROM CAST(:kept AS uuid)
+     ORDER BY f.forest_id = k.forest_id, f.forest_id LIMIT 1
+""")
+
+_COPY = "(f.state = 'gone' OR (f.state = 'hidden' AND f.rules ? 'held'))"
+
+_COPIES_OF = sa.text(f"""
+    SELECT f.forest_id FROM memforest.forest o
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.owner = o.owner AND f.forest_id <> o.forest_id AND {_COPY}
+     WHERE o.tenant_id = :t AND o.forest_id = :f
+""")
+
+# Copies that a rebuild makes, or made and that are being deleted, hold the same words.
+_TOUCH_COPIES = sa.text(f"""
+    INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
+    SELECT DISTINCT CAST(:t AS text), CAST(:task AS uuid), f.forest_id, 'erase'
+      FROM memforest.maintenance_forest x
+      JOIN memforest.forest o ON o.tenant_id = :t AND o.forest_id = x.forest_id
+      JOIN memforest.forest f ON f.tenant_id = :t AND f.owner = o.owner AND {_COPY}
+     WHERE x.tenant_id = :t AND x.task_id = :task
+    ON CONFLICT DO NOTHING
+""")
+
+_ALL_ASKED_FOR = sa.text("""
+    SELECT EXISTS (SELECT 1 FROM memforest.maintenance
+                    WHERE tenant_id = :t AND forest_id = :f AND kind = 'erase' AND arguments ->> 'target' = 'owner'
+                      AND NOT arguments ? 'dry_run' AND cancelled_by IS NULL)
+""")
+
+# The unfinished work of a forest that is given up is postponed for 100 years: no worker finds it. An indexer that is
+# writing points of it keeps its lease, so that clearing can wait for it.
+_PUT_OFF_CELLS = sa.text("""
+    UPDATE memforest.cell SET state = CASE WHEN state = 'running' THEN 'ready' ELSE state END, again_at = NULL,
+           lease_token = NULL, lease_until = NULL, worker_id = NULL,
+           available_at = clock_timestamp() + interval '100 years'
+     WHERE tenant_id = :t AND forest_id = :f AND (state IN ('ready', 'held', 'running') OR again_at IS NOT NULL)
+""")
+_PUT_OFF_POINTS = sa.text(f"""
+    UPDATE memforest.index_row SET available_at = clock_timestamp() + interval '100 years'
+     WHERE tenant_id = :t AND point_id IN (
+           SELECT point_id FROM memforest.index_row
+            WHERE tenant_id = :t AND forest_id = :f AND {m.BEHIND} AND state = 'ready' ORDER BY point_id FOR UPDATE)
+""")
+_PUT_OFF_TREES = sa.text("""
+    UPDATE memforest.tree SET due_at = NULL, first_mark_at = NULL, marks = marks + 1
+     WHERE tenant_id = :t AND tree_id IN (
+           SELECT tree_id FROM memforest.tree
+            WHERE tenant_id = :t AND forest_id = :f AND due_at IS NOT NULL ORDER BY tree_id FOR NO KEY UPDATE)
+""")
+_PUT_OFF_REDUCING = sa.text("""
+    UPDATE memforest.forest SET reduce_available_at = clock_timestamp() + interval '100 years'
+     WHERE tenant_id = :t AND forest_id = :f
+""")
+
+
+class DeletionRows(BatchRows):
+    """The rows of a deletion's task, and the states of the forests that it deletes."""
+
+    @property
+    def tasks(self) -> OperationRows:
+        """Task rows of the same transaction."""
+        return OperationRows(self._db, self._tenant)
+
+    def further(self, task: TaskId, progress: Numbers) -> Numbers:
+        """The progress that a step of this task has committed with its rows, if it is further than ``progress``."""
+        own = sa.select(m.OperationRow.progress).where(
+            m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task
+        )
+        stored: Mapping[str, Any] = self._db.scalar(own) or {}
+        return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
+
+    def keep(self, task: TaskId, progress: Numbers) -> None:
+        """Commit progress together with what this transaction removes."""
+        self._db.execute(
+            sa.update(m.OperationRow)
+            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
+            .values(progress=dict(progress))
+        )
+
+    def forests_of(self, owner: str) -> list[ForestId]:
+        """An owner's forest, and those that are hidden."""
+        return [ForestId(forest) for forest in self._run(_FORESTS_OF_OWNER, owner=owner).scalars()]
+
+    def repeats(self, task: UUID) -> list[TaskId]:
+        """The task of this id, or the tasks that repeat it."""
+        return [TaskId(found) for found in self._run(_REPEATS, task=task).scalars()]
+
+    def named(self, forest: UUID, owner_hash: str | None) -> tuple[str | None, list[ForestId]]:
+        """The owner of a forest, by its id or the audit's hash of its name, and the owner's forests, the live first."""
+        rows = self._run(_NAMED, f=forest, hash=owner_hash).all()
+        return (rows[0].owner if rows else None), [ForestId(row.forest_id) for row in rows]
+
+    def cancel_imports(self, forests: Sequence[ForestId], actor: str) -> None:
+        """Have the imports undone that fill these forests."""
+        for task in self._ids(_IMPORTS_INTO, forests).scalars().all():
+            self.tasks.cancel(TaskId(task), actor)
+
+    def cancel_exports(self, forest: ForestId) -> None:
+        """Cancel the exports of a forest that is gone: a process that was killed at one can't go on with it."""
+        for task, actor in self._run(_EXPORTS_OF, f=forest).all():
+            self.tasks.cancel(TaskId(task), actor)
+
+    def whole_forest_asked_for(self, forest: ForestId) -> bool:
+        """Whether the deletion of the whole forest was asked for."""
+        return bool(self._run(_ALL_ASKED_FOR, f=forest).scalar())
+
+    def touched(self, task: TaskId) -> list[ForestId]:
+        """The forests of a deletion: those that were meant, and copies of them."""
+        touched = m.OperationForestRow
+        statement = sa.select(touched.forest_id).where(touched.tenant_id == self._tenant, touched.task_id == task)
+        return [ForestId(found) for found in self._db.scalars(statement.order_by(touched.forest_id))]
+
+    def next_to_clear(self, task: TaskId, kept: ForestId | None = None) -> ForestId | None:
+        """The next forest of a deletion to clear: copies first, all but the one that is ``kept``."""
+        found = self._run(_GOING, task=task, kept=kept).scalar()
+        return ForestId(found) if found is not None else None
+
+    def give_up_copies(self, task: TaskId, forest: ForestId) -> None:
+        """Give up the copies that are being built of a forest; this deletion clears them, and what older ones left."""
+        copies = self._run(_COPIES_OF, f=forest).scalars().all()
+        for each in sorted({forest, *copies}):
+            # A rebuild looks for deletions with its source locked.
+            if each == forest:
+                lock_forests(self._db, self._tenant, [forest])
+            else:
+                self.give_up(ForestId(each))
+        self._run(_TOUCH_COPIES, task=task)
+
+    def give_up_forests(self, task: TaskId) -> None:
+        """Give up the forests of a deletion, and copies that are being built of them.
+
+        Does nothing while a merge that was asked for before works on one of them.
+        """
+        if self._run(_MERGED_BEFORE, task=task).scalar():
+            return
+        self._run(_TOUCH_COPIES, task=task)
+        for forest in self._run(_FORESTS_TO_GIVE_UP, task=task).scalars().all():
+            self.give_up(ForestId(forest))
+
+    def give_up(self, forest: ForestId) -> None:
+        """Take a forest from its owner and stop its work; it has to be cleared. Does nothing if it was given up."""
+        state = sa.select(m.Forest.state).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        if self._db.scalar(state) in (None, "gone"):
+            return
+        set_forest_state(self._db, self._tenant, forest, "gone")
+        for statement in (_PUT_OFF_CELLS, _PUT_OFF_POINTS, _PUT_OFF_TREES, _PUT_OFF_REDUCING):
+            self._run(statement, f=forest)

@@ -1,0 +1,277 @@
+"""What a deletion removes: the turns that a target names, then the cells, candidates and nodes that rest on them."""
+
+# ruff: noqa: S608 - statements are made of constants of this package
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.cells import MAX_WINDOW_TURNS
+from memforest_core.domain.facts import Statement
+from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
+from memforest_core.lifecycle.erase.records import HeldCell, ItemKey, Path, Scope, Target, TurnKey
+from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
+from memforest_core.store import tables as m
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import FIRST, among
+from memforest_core.store.statements import from_document
+
+CELL_CHARS = 6_000
+"""About how many characters of a long turn a cell holds."""
+
+# The digest is salted with the forest: the same speaker has another digest in another forest.
+_DIGEST = (
+    "encode(sha256(convert_to(CAST(CAST(:f AS uuid) AS text) || chr(31) || t.speaker_id, 'UTF8')), 'hex') = :speaker"
+)
+_WITHIN = (
+    "(CAST(:since AS timestamptz) IS NULL OR t.occurred_at >= CAST(:since AS timestamptz))"
+    " AND (CAST(:until AS timestamptz) IS NULL OR t.occurred_at < CAST(:until AS timestamptz))"
+)
+_NAMED = """SELECT t.session_id, t.ordinal, t.content FROM memforest.turn t
+             WHERE t.tenant_id = :t AND t.session_id = :session AND t.ordinal = ANY(CAST(:ordinals AS int[]))
+               AND NOT t.erased ORDER BY t.ordinal LIMIT :most"""
+
+
+def _said(condition: str) -> str:
+    return f"""SELECT t.* FROM (SELECT session_id FROM memforest.session
+                                 WHERE tenant_id = :t AND forest_id = :f AND session_id >= :after
+                                 ORDER BY session_id) s
+      CROSS JOIN LATERAL (SELECT t.session_id, t.ordinal, t.content FROM memforest.turn t
+                           WHERE t.tenant_id = :t AND t.session_id = s.session_id AND NOT t.erased AND {condition}
+                           ORDER BY t.ordinal LIMIT :most) t
+      ORDER BY t.session_id, t.ordinal LIMIT :most"""
+
+
+def _bounded(picked: str) -> sa.TextClause:
+    """The first of these turns that together make no more than ``:most`` cells, and at least one."""
+    return sa.text(f"""
+        SELECT session_id, ordinal FROM (
+            SELECT session_id, ordinal, row_number() OVER w AS place,
+                   sum(1 + 2 * (length(content) / {CELL_CHARS})) OVER w AS cost
+              FROM ({picked}) p WINDOW w AS (ORDER BY session_id, ordinal)) q
+         WHERE cost <= :most OR place = 1 ORDER BY session_id, ordinal
+    """)
+
+
+_NAMED_TURNS = {
+    Target.TURNS: _bounded(_NAMED),
+    Target.RANGE: _bounded(_said(_WITHIN)),
+    Target.SPEAKER: _bounded(_said(_DIGEST)),
+}
+
+# From the lowest turn of its last cells on, so that no turn is cut apart.
+_LAST_TURNS = sa.text("""
+    SELECT s.session_id, t.ordinal FROM memforest.session s
+      LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND t.ordinal >= coalesce((
+            SELECT min(c.first_turn) FROM (
+                SELECT first_turn FROM memforest.cell WHERE tenant_id = :t AND session_id = :session
+                 ORDER BY ordinal DESC LIMIT :most) c), 0)
+     WHERE s.tenant_id = :t AND s.session_id = :session ORDER BY t.ordinal
+""")
+
+_TURNS_OF_CELLS = sa.text(f"""
+    SELECT DISTINCT t.session_id, t.ordinal FROM memforest.cell c
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
+           AND t.ordinal BETWEEN c.first_turn AND c.last_turn
+     WHERE c.tenant_id = :t AND c.cell_id = {IDS} AND NOT t.erased ORDER BY 1, 2
+""")
+
+_LOCK_SESSIONS = sa.text("""
+    SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = ANY(CAST(:held AS uuid[]))
+     ORDER BY session_id FOR NO KEY UPDATE
+""")
+
+# All cells that this transaction changes, in one ordered statement: the end of an extraction locks its whole window.
+_LOCK_WINDOWS = sa.text(f"""
+    SELECT c.cell_id FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+       AND (c.state = 'running' OR (c.session_id, c.window_ordinal) IN (
+            SELECT w.session_id, w.window_ordinal FROM memforest.cell w
+             WHERE w.tenant_id = :t AND w.session_id = ANY(CAST(:held AS uuid[]))
+               AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = w.session_id
+                              AND u.ordinal BETWEEN w.first_turn AND w.last_turn)))
+     ORDER BY c.cell_id FOR UPDATE OF c
+""")
+
+_LOCK_CELLS = sa.text(f"""
+    SELECT c.cell_id FROM memforest.cell c
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+       AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
+                      AND u.ordinal BETWEEN c.first_turn AND c.last_turn)
+     ORDER BY c.cell_id FOR UPDATE
+""")
+
+_KEPT_TURNS = sa.text(f"""
+    SELECT c.cell_id, t.ordinal, t.name, t.content FROM memforest.cell c
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
+           AND t.ordinal BETWEEN c.first_turn AND c.last_turn
+     WHERE c.tenant_id = :t AND c.cell_id = {IDS} AND NOT t.erased
+       AND NOT EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = t.session_id AND u.ordinal = t.ordinal)
+     ORDER BY c.cell_id, t.ordinal
+""")
+
+_ITEMS_OF_TURNS = sa.text(f"""
+    SELECT k.cell_id, k.item FROM memforest.cell c
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+       AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
+                      AND u.ordinal BETWEEN c.first_turn AND c.last_turn + {MAX_WINDOW_TURNS})
+       AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id AND u.ordinal = ANY(k.turn_ordinals))
+     UNION
+    SELECT k.cell_id, k.item FROM memforest.candidate k WHERE k.tenant_id = :t AND k.cell_id = {IDS}
+""")
+
+_HASHES_OF_ITEMS = sa.text(f"""
+    SELECT h.hash FROM {ITEMS} JOIN memforest.candidate k
+        ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
+     CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS h(hash)
+""")
+
+_SPEAKS = sa.text("""
+    SELECT EXISTS (SELECT 1 FROM memforest.session s JOIN memforest.turn t
+                       ON t.tenant_id = :t AND t.session_id = s.session_id
+                    WHERE s.tenant_id = :t AND s.forest_id = :f AND t.speaker_id = :speaker)
+""")
+
+
+class TargetRows(BatchRows):
+    """Finds what a deletion removes, and locks the sessions and cells of it."""
+
+    def session(self, forest: ForestId, external_id: str) -> SessionId | None:
+        """A session by the caller's id."""
+        found = self._db.scalar(
+            sa.select(m.Session.session_id).where(
+                m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
+            )
+        )
+        return SessionId(found) if found is not None else None
+
+    def ordinals(self, session: SessionId, turn_ids: Sequence[str]) -> Mapping[str, int]:
+        """The ordinals of turns by the caller's ids."""
+        turn = m.TurnRow
+        statement = sa.select(turn.external_id, turn.ordinal).where(
+            turn.tenant_id == self._tenant, turn.session_id == session, among(turn.external_id, turn_ids)
+        )
+        return {row.external_id: row.ordinal for row in self._db.execute(statement)}
+
+    def has_speaker(self, forest: ForestId, speaker_id: str) -> bool:
+        """Whether a forest has words of a speaker."""
+        return bool(self._run(_SPEAKS, f=forest, speaker=speaker_id).scalar())
+
+    def has_fact(self, forest: ForestId, fact: FactId) -> bool:
+        """Whether a fact is in a forest."""
+        statement = sa.select(m.FactRow.fact_id).where(
+            m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact
+        )
+        return self._db.scalar(statement) is not None
+
+    def sessions(self, forest: ForestId) -> list[tuple[SessionId, str]]:
+        """The sessions of a forest with the caller's ids."""
+        s = m.Session
+        own = sa.select(s.session_id, s.external_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        return [(SessionId(row.session_id), row.external_id) for row in self._db.execute(own)]
+
+    def statements(self, forest: ForestId) -> list[tuple[FactId, Statement]]:
+        """The facts of a forest."""
+        x = m.FactRow
+        own = sa.select(x.fact_id, x.statement).where(x.tenant_id == self._tenant, x.forest_id == forest)
+        return [(FactId(row.fact_id), from_document(row.statement)) for row in self._db.execute(own)]
+
+    def speakers(self, forest: ForestId) -> list[str]:
+        """The ids of all speakers of a forest's turns."""
+        t, s = m.TurnRow, m.Session
+        said_in = sa.select(s.session_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
+        own = (t.tenant_id == self._tenant, t.session_id.in_(said_in))
+        return list(self._db.scalars(sa.select(t.speaker_id).where(*own).distinct()))
+
+    def next_turns(self, scope: Scope, after: SessionId | None, cells: int) -> list[TurnKey]:
+        """The next turns of a target that still have words, in order, about ``cells`` cells of them.
+
+        Starts at the session ``after``; targets that are no set of turns have none.
+        """
+        if scope.target not in _NAMED_TURNS:
+            return []
+        rows = self._run(
+            _NAMED_TURNS[scope.target],
+            most=2 * cells,
+            f=scope.forest,
+            after=after or FIRST,
+            session=scope.session,
+            ordinals=list(scope.ordinals),
+            since=scope.since,
+            until=scope.until,
+            speaker=scope.speaker,
+        )
+        return [TurnKey(SessionId(row.session_id), row.ordinal) for row in rows]
+
+    def lock_session(self, session: SessionId) -> bool:
+        """Wait until nothing is being added to a session, and let nothing be added; whether it exists."""
+        return self._turns(_LOCK_SESSIONS, [TurnKey(session, 0)]).first() is not None
+
+    def last_turns(self, session: SessionId, cells: int) -> list[TurnKey] | None:
+        """The turns of the last ``cells`` cells of a session; None when the session does not exist."""
+        rows = self._run(_LAST_TURNS, session=session, most=cells).all()
+        if not rows:
+            return None
+        return [TurnKey(session, row.ordinal) for row in rows if row.ordinal is not None]
+
+    def turns_of(self, cells: Sequence[CellId]) -> list[TurnKey]:
+        """The turns of these cells that have words."""
+        return [TurnKey(SessionId(row.session_id), row.ordinal) for row in self._ids(_TURNS_OF_CELLS, cells)]
+
+    def lock_cells(self, turns: Sequence[TurnKey]) -> list[HeldCell]:
+        """Lock the sessions of these turns, then all cells that hold any of them."""
+        self._turns(_LOCK_SESSIONS, turns)
+        self._turns(_LOCK_WINDOWS, turns)
+        cells = self._turns(_LOCK_CELLS, turns).scalars().all()
+        kept: dict[UUID, list[tuple[int, str, str]]] = defaultdict(list)
+        for row in self._turns(_KEPT_TURNS, turns, ids=list(cells)):
+            kept[row.cell_id].append((row.ordinal, row.name, row.content))
+        return [HeldCell(CellId(cell), tuple(kept[cell])) for cell in cells]
+
+    def items_of_turns(self, turns: Sequence[TurnKey], gone: Sequence[CellId] = ()) -> list[ItemKey]:
+        """Candidates that rest on any of these turns, and all candidates of the cells ``gone``."""
+        found = self._turns(_ITEMS_OF_TURNS, turns, ids=list(gone))
+        return [ItemKey(CellId(row.cell_id), row.item) for row in found]
+
+    def items_of_facts(self, facts: Sequence[FactId]) -> list[ItemKey]:
+        """The candidates that these facts rest on."""
+        occurrence = m.OccurrenceRow
+        statement = sa.select(occurrence.cell_id, occurrence.item).where(
+            occurrence.tenant_id == self._tenant, among(occurrence.fact_id, facts)
+        )
+        return [ItemKey(CellId(row.cell_id), row.item) for row in self._db.execute(statement)]
+
+    def hashes_of(self, cells: Sequence[CellId], items: Sequence[ItemKey], facts: Sequence[FactId]) -> frozenset[bytes]:
+        """The hashes under which the vectors of these rows' texts are stored."""
+        of_cells = sa.select(m.Cell.text_hash).where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
+        of_facts = sa.select(m.FactRow.text_hash).where(
+            m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts)
+        )
+        of_items = self._items(_HASHES_OF_ITEMS, items).scalars()
+        found = [*self._db.scalars(of_cells), *of_items, *self._db.scalars(of_facts)]
+        return frozenset(bytes(each) for each in found)
+
+    def path_above(self, payloads: Sequence[UUID]) -> Path:
+        """All internal nodes above the leaves of these cells and facts, and the trees that hold them."""
+        nodes, _ = RemovalRows(self._db, self._tenant).nodes_above(payloads)
+        trees = self._db.scalars(
+            sa.select(m.Placement.tree_id)
+            .distinct()
+            .where(m.Placement.tenant_id == self._tenant, among(m.Placement.payload_id, payloads))
+        )
+        return Path(tuple(nodes), tuple(TreeId(tree) for tree in trees))
+
+    def sessions_of(self, cells: Sequence[CellId]) -> list[SessionId]:
+        """The sessions of these cells."""
+        own = sa.select(m.Cell.session_id).where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
+        return [SessionId(found) for found in self._db.scalars(own.distinct())]
+
+    def owner_of(self, forest: ForestId) -> str:
+        """Whose forest it is."""
+        named = sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
+        return str(self._db.scalar(named))

@@ -1,0 +1,317 @@
+"""Taking turns, cells and candidates out, and what facts refer to: the persistent half of a deletion."""
+
+# ruff: noqa: S608 - statements are made of constants of this package
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId
+from memforest_core.domain.people import entity_key
+from memforest_core.domain.rendering import speech
+from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.ingest.extract.records import CONTEXT_TURNS
+from memforest_core.lifecycle.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
+from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
+from memforest_core.store import tables as m
+from memforest_core.store.copying import blanks, change_rows, columns_of, delete_given, given
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.rows import among
+from memforest_core.store.trees import bury_points
+from memforest_core.store.vectors import cell_hash
+
+# Among the lost candidates first the one that most likely worded the fact: by it the fact went to its scenes.
+_LOSING = sa.text(f"""
+    SELECT o.fact_id, k.routing_hash FROM {ITEMS}
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = u.cell AND o.item = u.item
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
+      JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = o.fact_id
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+     ORDER BY o.fact_id, k.text_hash <> x.text_hash, c.session_id, c.ordinal, o.item DESC
+""")
+
+# Moments are compared as such: a candidate keeps them as they were said, a fact in UTC.
+_TOUCHED = sa.text(f"""
+    SELECT x.fact_id, x.pinned, x.superseded_by, x.superseded_at, x.created_at,
+           EXISTS (SELECT 1 FROM memforest.occurrence o
+                     JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+                    WHERE o.tenant_id = :t AND o.fact_id = x.fact_id
+                      AND k.statement - '{{start,end,mentioned_at}}'::text[]
+                          = x.statement - '{{start,end,mentioned_at}}'::text[]
+                      AND CAST(k.statement->>'mentioned_at' AS timestamptz) = x.mentioned_at
+                      AND CAST(k.statement->>'start' AS timestamptz) IS NOT DISTINCT FROM x.time_start
+                      AND CAST(k.statement->>'end' AS timestamptz) IS NOT DISTINCT FROM x.time_end) AS stated
+      FROM memforest.fact x WHERE x.tenant_id = :t AND x.fact_id = {IDS}
+""")
+
+_END_EXTRACTIONS = sa.text(f"""
+    UPDATE memforest.cell SET state = 'ready', attempts = greatest(attempts - 1, 0), available_at = clock_timestamp(),
+           lease_token = NULL, lease_until = NULL, worker_id = NULL
+     WHERE tenant_id = :t AND session_id = ANY(CAST(:held AS uuid[])) AND state = 'running'
+       AND (session_id, window_ordinal) IN (
+            SELECT c.session_id, c.window_ordinal FROM memforest.cell c
+             WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[])) AND c.state = 'running'
+               AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
+                              AND u.ordinal BETWEEN c.first_turn - {CONTEXT_TURNS} AND c.last_turn))
+""")
+
+# A window is claimed by its first cell. One that lost it gets another; what waits beside a first cell that does not
+# wait is a window of its own.
+_WINDOWS_WITHOUT_FIRST_CELL = sa.text(f"""
+    UPDATE memforest.cell c SET window_ordinal = w.head
+      FROM (SELECT session_id, window_ordinal, min(ordinal) AS head FROM memforest.cell
+             WHERE tenant_id = :t AND session_id = {IDS} GROUP BY 1, 2) w
+     WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
+       AND w.head <> w.window_ordinal
+""")
+_WINDOWS_OF_WAITING_CELLS = sa.text(f"""
+    UPDATE memforest.cell c SET window_ordinal = w.head
+      FROM (SELECT session_id, window_ordinal, min(ordinal) AS head FROM memforest.cell
+             WHERE tenant_id = :t AND session_id = {IDS} AND state = 'ready' GROUP BY 1, 2) w
+     WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
+       AND c.state = 'ready' AND w.head <> w.window_ordinal
+       AND NOT EXISTS (SELECT 1 FROM memforest.cell h WHERE h.tenant_id = :t AND h.session_id = w.session_id
+                          AND h.ordinal = w.window_ordinal AND h.state = 'running')
+""")
+
+_SPEAKERS = sa.text(f"""
+    SELECT DISTINCT t.speaker_id, t.name FROM {TURNS}
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
+     WHERE t.role = 'user' AND NOT t.erased
+""")
+
+_COUNT_SESSIONS = sa.text(f"""
+    UPDATE memforest.session s SET updated_at = clock_timestamp(),
+           turn_count = (SELECT coalesce(max(t.ordinal) + 1, 0) FROM memforest.turn t
+                          WHERE t.tenant_id = :t AND t.session_id = s.session_id),
+           cell_count = (SELECT coalesce(max(c.ordinal) + 1, 0) FROM memforest.cell c
+                          WHERE c.tenant_id = :t AND c.session_id = s.session_id)
+     WHERE s.tenant_id = :t AND s.session_id = {IDS}
+""")
+
+# Asked one by one, so that a speaker who speaks in most sessions is found in the first.
+_DROP_SPEAKERS = sa.text("""
+    DELETE FROM memforest.speaker p
+     USING unnest(CAST(:speakers AS text[]), CAST(:names AS text[])) AS u(speaker, name)
+     WHERE p.tenant_id = :t AND p.forest_id = :f AND p.speaker_id = u.speaker AND p.name = u.name
+       AND (SELECT 1 FROM memforest.session s
+             CROSS JOIN LATERAL (SELECT 1 FROM memforest.turn t
+                WHERE t.tenant_id = :t AND t.session_id = s.session_id AND t.role = 'user'
+                  AND t.speaker_id = p.speaker_id AND t.name = p.name LIMIT 1) t
+             WHERE s.tenant_id = :t AND s.forest_id = :f LIMIT 1) IS NULL
+    RETURNING p.speaker_id, p.name
+""")
+
+# A tree is called by its speaker's newest name. One under that name itself keeps it: others have said it.
+_RENAME_TREES = sa.text("""
+    UPDATE memforest.tree r
+       SET label = coalesce((SELECT p.name FROM memforest.speaker p
+                              WHERE p.tenant_id = :t AND p.forest_id = :f AND p.speaker_id = u.speaker
+                              ORDER BY p.since DESC NULLS LAST, p.name LIMIT 1), u.speaker)
+      FROM unnest(CAST(:speakers AS text[]), CAST(:names AS text[]), CAST(:keys AS text[])) AS u(speaker, name, key)
+     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.kind = 'entity' AND r.label = u.name AND r.scope_key <> u.key
+""")
+
+_DROP_DELIVERIES = sa.text("""
+    DELETE FROM memforest.webhook_delivery d USING memforest.session s
+     WHERE s.tenant_id = :t AND s.session_id = :session AND d.tenant_id = :t AND d.forest_id = s.forest_id
+       AND d.data ->> 'session_id' = s.external_id
+""")
+
+_DROP_SESSION = sa.text("""
+    DELETE FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = :session
+       AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = s.session_id)
+""")
+
+_SUCCESSORS = sa.text("""
+    SELECT DISTINCT ON (u.old) u.old, o.fact_id
+      FROM unnest(CAST(:olds AS uuid[]), CAST(:cells AS uuid[]), CAST(:items AS smallint[])) AS u(old, cell, item)
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = u.cell AND o.item = u.item
+     ORDER BY u.old, o.cell_id, o.item
+""")
+
+_CARRY_OVER = sa.text("""
+    UPDATE memforest.fact x SET pinned = x.pinned OR u.pinned, created_at = least(x.created_at, u.made),
+           superseded_by = CASE WHEN u.by <> x.fact_id THEN coalesce(x.superseded_by, u.by) ELSE x.superseded_by END,
+           superseded_at = CASE WHEN u.by <> x.fact_id THEN coalesce(x.superseded_at, u.at) ELSE x.superseded_at END
+      FROM unnest(CAST(:news AS uuid[]), CAST(:pins AS boolean[]), CAST(:bys AS uuid[]), CAST(:ats AS timestamptz[]),
+                  CAST(:mades AS timestamptz[])) AS u(new, pinned, by, at, made)
+     WHERE x.tenant_id = :t AND x.fact_id = u.new
+""")
+
+
+class WordRows(BatchRows):
+    """Removes what was said and the candidates made of it, and keeps sessions, windows and facts consistent."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self._lost: list[tuple[str, str]] = []
+
+    def detach(self, items: Sequence[ItemKey]) -> tuple[int, list[TouchedFact]]:
+        """Drop the occurrences of these candidates; how many, and the facts that lost them."""
+        routing: dict[UUID, bytes] = {}
+        for row in self._items(_LOSING, items):
+            routing.setdefault(row.fact_id, bytes(row.routing_hash))
+        lost = self._db.execute(delete_given("occurrence", self._tenant, columns_of(items, "cell_id", "item"))).rowcount
+        touched = self._ids(_TOUCHED, list(routing)).all()
+        others: dict[UUID, list[ItemKey]] = defaultdict(list)
+        occurrence = m.OccurrenceRow
+        statement = (
+            sa.select(occurrence.fact_id, occurrence.cell_id, occurrence.item)
+            .where(
+                occurrence.tenant_id == self._tenant,
+                among(occurrence.fact_id, [row.fact_id for row in touched if not row.stated]),
+            )
+            .order_by(occurrence.fact_id, occurrence.cell_id, occurrence.item)
+        )
+        for row in self._db.execute(statement):
+            others[row.fact_id].append(ItemKey(CellId(row.cell_id), row.item))
+        return lost, [
+            TouchedFact(
+                id=FactId(row.fact_id),
+                routing_hash=routing[row.fact_id],
+                stated=row.stated,
+                others=tuple(others[row.fact_id]),
+                pinned=row.pinned,
+                superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
+                superseded_at=row.superseded_at,
+                created_at=row.created_at,
+            )
+            for row in touched
+        ]
+
+    def detach_facts(self, facts: Sequence[FactId]) -> None:
+        """Drop all occurrences of these facts: their candidates are to be attached again."""
+        self._delete(m.OccurrenceRow.fact_id, facts)
+
+    def drop_items(self, items: Sequence[ItemKey]) -> int:
+        """Drop candidates; how many. A reducer that has read them finds that their cells say something else now."""
+        return self._db.execute(delete_given("candidate", self._tenant, columns_of(items, "cell_id", "item"))).rowcount
+
+    def stop_retries(self, cells: Sequence[CellId]) -> None:
+        """Cells that were kept word by word are not extracted again by themselves."""
+        # A change of a cell's candidates needs the lock of its row.
+        own = [m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells)]
+        lock = sa.select(m.Cell.cell_id).where(*own).order_by(m.Cell.cell_id)
+        self._db.execute(lock.with_for_update(key_share=True)).all()
+        self._db.execute(sa.update(m.Cell).where(*own, m.Cell.again_at.is_not(None)).values(again_at=None))
+
+    def drop_cells(self, cells: Sequence[CellId]) -> dict[TreeId, list[NodeId]]:
+        """Drop cells, their placements and points; the leaves they leave behind, by tree."""
+        leaves, _ = RemovalRows(self._db, self._tenant).unplace(cells)
+        self._delete(m.Cell.cell_id, cells)
+        bury_points(self._db, self._tenant, cells)
+        return leaves
+
+    def rewrite_cells(self, forest: ForestId, cells: Sequence[HeldCell]) -> None:
+        """Store what cells say now, from the first turn they keep to the last, without a summary.
+
+        Their points are written again; a tail that waits for a turn is closed.
+        """
+        ids = [cell.id for cell in cells]
+        texts = ["\n".join(speech(name, content) for _, name, content in cell.kept) for cell in cells]
+        own = sa.select(m.Cell.cell_id, m.Cell.time_start).where(
+            m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
+        )
+        starts = {row.cell_id: row.time_start for row in self._db.execute(own)}
+        new: dict[str, list[Any]] = {
+            "text": texts,
+            "text_hash": [cell_hash(text, starts[cell.id]) for cell, text in zip(cells, texts, strict=True)],
+            "first_turn": [cell.kept[0][0] for cell in cells],
+            "last_turn": [cell.kept[-1][0] for cell in cells],
+        }
+        closed = {
+            "state": sa.case((m.Cell.state == "held", "ready"), else_=m.Cell.state),
+            "available_at": sa.case((m.Cell.state == "held", sa.func.clock_timestamp()), else_=m.Cell.available_at),
+        }
+        self._db.execute(change_rows("cell", self._tenant, {"cell_id": ids}, new, **blanks("cell", but=new), **closed))
+        # Its leaf's key is its first turn: between the old key and the new one lies no other.
+        moved = change_rows("node", self._tenant, {"payload_id": ids}, {"key_ordinal": new["first_turn"]})
+        self._db.execute(moved.where(m.NodeRow.key_ordinal != given("key_ordinal")))
+        # The point of a cell that says less now holds its words until the new one is written.
+        point = m.IndexRow
+        self._db.execute(
+            sa.update(point)
+            .where(point.tenant_id == self._tenant, among(point.point_id, ids))
+            .values(erased_version=point.version)
+        )
+        want_indexed(self._db, self._tenant, forest, "cell", ids)
+
+    def end_extractions(self, turns: Sequence[TurnKey]) -> int:
+        """End the leases of extractions that read any of these turns; how many cells they held."""
+        return self._turns(_END_EXTRACTIONS, turns).rowcount
+
+    def repair_windows(self, sessions: Sequence[SessionId]) -> None:
+        """See that every window of these sessions has a first cell that it can be claimed by."""
+        self._ids(_WINDOWS_WITHOUT_FIRST_CELL, sessions)
+        self._ids(_WINDOWS_OF_WAITING_CELLS, sessions)
+
+    def blank_turns(self, forest: ForestId, turns: Sequence[TurnKey]) -> int:
+        """Empty turns, and drop speakers who have no turn any more; how many turns had words."""
+        speakers = self._turns(_SPEAKERS, turns).all()
+        by = columns_of(turns, "session_id", "ordinal")
+        blank = change_rows("turn", self._tenant, by, {}, **blanks("turn"), erased=True, pinned=False)
+        blanked = self._db.execute(blank.where(~m.TurnRow.erased)).rowcount
+        self._drop_speakers(forest, speakers)
+        return blanked
+
+    def drop_turns(self, forest: ForestId, turns: Sequence[TurnKey]) -> int:
+        """Drop the last turns of a session, count it again, and drop speakers as ``blank_turns``; how many turns."""
+        speakers = self._turns(_SPEAKERS, turns).all()
+        by = columns_of(turns, "session_id", "ordinal")
+        dropped = self._db.execute(delete_given("turn", self._tenant, by)).rowcount
+        self._ids(_COUNT_SESSIONS, sessions_of(turns))
+        self._drop_speakers(forest, speakers)
+        return dropped
+
+    def _drop_speakers(self, forest: ForestId, speakers: Sequence[sa.Row[Any]]) -> None:
+        if speakers:
+            ids, names = [row.speaker_id for row in speakers], [row.name for row in speakers]
+            dropped = self._run(_DROP_SPEAKERS, f=forest, speakers=ids, names=names)
+            self._lost += [(row.speaker_id, row.name) for row in dropped]
+
+    def rename_trees(self, forest: ForestId) -> None:
+        """No tree is called any more by a name that its speaker has lost in this transaction."""
+        if self._lost:
+            speakers, names = (list(column) for column in zip(*self._lost, strict=True))
+            keys = [entity_key(name) for name in names]
+            self._run(_RENAME_TREES, f=forest, speakers=speakers, names=names, keys=keys)
+
+    def drop_session(self, session: SessionId) -> int:
+        """Drop a session that has no turn left, and deliveries that name it; whether it had none."""
+        self._run(_DROP_DELIVERIES, session=session)
+        return self._run(_DROP_SESSION, session=session).rowcount
+
+    def carry_over(self, forest: ForestId, facts: Sequence[TouchedFact]) -> None:
+        """Pins, supersessions and ages of facts that were worded again go to those that have their candidates now."""
+        links = [(fact.id, item) for fact in facts for item in fact.others]
+        if not links:
+            return
+        arrays = item_arrays([item for _, item in links])
+        found = {row.old: row.fact_id for row in self._run(_SUCCESSORS, olds=[old for old, _ in links], **arrays)}
+        carried = [fact for fact in facts if fact.id in found]
+        self._run(
+            _CARRY_OVER,
+            news=[found[fact.id] for fact in carried],
+            pins=[fact.pinned for fact in carried],
+            bys=[fact.superseded_by for fact in carried],
+            ats=[fact.superseded_at for fact in carried],
+            mades=[fact.created_at for fact in carried],
+        )
+        by, new = {"superseded_by": found}, {"superseded_by": found.values()}
+        changed = change_rows("fact", self._tenant, by, new)
+        self._db.execute(changed.where(m.FactRow.forest_id == forest, m.FactRow.fact_id != given("superseded_by")))
+
+    def clear_superseded_by(self, forest: ForestId, facts: Sequence[FactId]) -> None:
+        """Facts that were superseded by these, which are gone, are not superseded any more."""
+        fact = m.FactRow
+        self._db.execute(
+            sa.update(fact)
+            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.superseded_by, facts))
+            .values(superseded_by=None, superseded_at=None)
+        )

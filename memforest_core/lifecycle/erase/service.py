@@ -1,0 +1,192 @@
+"""Asking for something to be deleted, and the receipt of what was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.ids import FactId, ForestId, TenantId
+from memforest_core.domain.operations import OperationKind, Role
+from memforest_core.domain.turns import checked_name, parse_timestamp
+from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.lifecycle.erase.arguments import arguments_of
+from memforest_core.lifecycle.erase.asked import AskedErasure, repeat, speaker_digest
+from memforest_core.lifecycle.erase.receipt import Receipt, receipt_of
+from memforest_core.lifecycle.erase.records import Scope, Target
+from memforest_core.lifecycle.erase.rows.erasing import erasing
+from memforest_core.lifecycle.erase.rows.targets import TargetRows
+from memforest_core.lifecycle.erase.rows.vacuuming import vacuumed_since
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import ForestRef
+from memforest_core.store.repeating import repeated
+from memforest_core.work.operations import Operations, request
+from memforest_core.work.records import TaskId
+
+_ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
+
+
+class Erasure:
+    """Resolves what is to be deleted and asks for it. Thread-safe."""
+
+    def __init__(self, engine: Engine, operations: Operations) -> None:
+        self._engine = engine
+        self._operations = operations
+
+    def ask(
+        self,
+        tenant: TenantId,
+        owner: str,
+        *,
+        session: str | None = None,
+        turns: Sequence[str] = (),
+        fact: UUID | str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        speaker: str | None = None,
+        everything: bool = False,
+        actor: str,
+        dry_run: bool = False,
+        part_of: TaskId | None = None,
+    ) -> TaskId:
+        """Ask for exactly one target to be deleted: turns of a session by the caller's ids, a whole session, a fact,
+        what was said in [since, until), a speaker's words, or everything.
+
+        Times are aware, or read in the forest's zone; either end may be open. An owner has no memory from the
+        moment this returns, unless it is being merged: then once that is done. What is being built or imported for the
+        owner goes with it. ``part_of`` is the operation that this deletion is a part of. Raises InvalidInput, NotFound,
+        ForestFrozen, StoreUnavailable.
+        """
+        owner = checked_name(owner, "owner")
+        given = (session is not None, fact is not None, since is not None or until is not None, speaker is not None)
+        if sum(given) + bool(everything) != 1:
+            raise InvalidInput(_ONE, code="one_target")
+        if turns and session is None:
+            raise InvalidInput("Name the session that the turns are of.", code="one_target")
+        if everything:
+            return self._ask_everything(tenant, owner, actor=actor, dry_run=dry_run)
+        with erasing(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
+            if forest is None:
+                raise _nothing(owner)
+            if forest.frozen:
+                raise ForestFrozen(
+                    f"Owner {owner!r:.80} is being merged into another: ask for it again in some seconds."
+                )
+            if session is not None:
+                scope = _of_session(rows.targets, forest.id, session, turns)
+            elif fact is not None:
+                scope = _of_fact(rows.targets, forest.id, fact)
+            elif speaker is not None:
+                scope = _of_speaker(rows.targets, forest.id, speaker)
+            else:
+                scope = _of_range(forest, since, until)
+        return self._operations.ask(
+            tenant,
+            OperationKind.ERASE,
+            forest.id,
+            arguments_of(scope),
+            actor=actor,
+            owner=owner,
+            dry_run=dry_run,
+            part_of=part_of,
+        )
+
+    def _ask_everything(self, tenant: TenantId, owner: str, *, actor: str, dry_run: bool) -> TaskId:
+        """Ask for all forests of an owner: the one that is seen, and those that imports and merges are filling."""
+        task = self._stored(tenant, owner, actor, dry_run)
+        self._operations.wake(tenant, task)
+        if not dry_run:
+            # If this process ends before it does, the task's first step does it.
+            self._give_up_forests(tenant, task)
+        return task
+
+    @repeated
+    def _give_up_forests(self, tenant: TenantId, task: TaskId) -> None:
+        with erasing(self._engine, tenant) as rows:
+            rows.deletion.give_up_forests(task)
+
+    @repeated
+    def _stored(self, tenant: TenantId, owner: str, actor: str, dry_run: bool) -> TaskId:
+        with erasing(self._engine, tenant) as rows:
+            forests = rows.deletion.forests_of(owner)
+            if not forests:
+                raise _nothing(owner)
+            forest = forests[0]
+            arguments = arguments_of(Scope(Target.OWNER, forest))
+            task = request(
+                rows.deletion.tasks,
+                OperationKind.ERASE,
+                forest,
+                arguments,
+                actor=actor,
+                owner=owner,
+                dry_run=dry_run,
+                touches=dict.fromkeys(forests, Role.ERASE),
+            )
+            if not dry_run:
+                rows.deletion.cancel_imports(forests, actor)
+        return task
+
+    def repeat(self, asked: AskedErasure) -> list[TaskId]:
+        """Request here what another database was asked for, as ``asked.repeat``."""
+        return repeat(self._engine, asked)
+
+    def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
+        """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
+        with erasing(self._engine, tenant) as rows:
+            found = rows.deletion.tasks.get(task)
+        if found is None or found.kind != OperationKind.ERASE:
+            raise NotFound(f"There is no deletion {task}.")
+        receipt = receipt_of(found)
+        if receipt.finished_at is None or receipt.planned:
+            return receipt
+        return replace(receipt, vacuumed=vacuumed_since(self._engine, tenant, receipt.finished_at))
+
+
+def _of_session(rows: TargetRows, forest: ForestId, name: str, turns: Sequence[str]) -> Scope:
+    name = checked_name(name, "session")
+    if isinstance(turns, str):
+        raise InvalidInput("Give turns as a list of turn ids.", code="invalid_turns")
+    session = rows.session(forest, name)
+    if session is None:
+        raise NotFound(f"There is no session {name!r:.80} of this owner.")
+    if not turns:
+        return Scope(Target.SESSION, forest, session=session)
+    wanted = [checked_name(turn, "turn") for turn in turns]
+    found = rows.ordinals(session, wanted)
+    unknown = next((turn for turn in wanted if turn not in found), None)
+    if unknown is not None:
+        raise NotFound(f"There is no turn {unknown!r:.80} in session {name!r:.80}.")
+    return Scope(Target.TURNS, forest, session=session, ordinals=tuple(sorted(set(found.values()))))
+
+
+def _of_fact(rows: TargetRows, forest: ForestId, fact: UUID | str) -> Scope:
+    try:
+        id_ = FactId(fact if isinstance(fact, UUID) else UUID(fact))
+    except (ValueError, AttributeError, TypeError):
+        raise InvalidInput("Give a fact by its id, a UUID as evidence has it.", code="invalid_fact") from None
+    if not rows.has_fact(forest, id_):
+        raise NotFound(f"There is no fact {id_} of this owner.")
+    return Scope(Target.FACT, forest, fact=id_)
+
+
+def _of_speaker(rows: TargetRows, forest: ForestId, speaker: str) -> Scope:
+    speaker = checked_name(speaker, "speaker")
+    if not rows.has_speaker(forest, speaker):
+        raise NotFound(f"Nothing was said by a speaker with the id {speaker!r:.80}.")
+    return Scope(Target.SPEAKER, forest, speaker=speaker_digest(forest, speaker))
+
+
+def _nothing(owner: str) -> NotFound:
+    return NotFound(f"Owner {owner!r:.80} has no memory: there is nothing to delete.")
+
+
+def _of_range(forest: ForestRef, since: object | None, until: object | None) -> Scope:
+    zone = ZoneInfo(forest.time_zone)
+    first = parse_timestamp(since, zone, "since") if since is not None else None
+    last = parse_timestamp(until, zone, "until") if until is not None else None
+    if first is not None and last is not None and first >= last:
+        raise InvalidInput("Give a time range whose end comes after its start.", code="invalid_range")
+    return Scope(Target.RANGE, forest.id, since=first, until=last)

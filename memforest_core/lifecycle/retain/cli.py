@@ -1,0 +1,147 @@
+"""``memforest policy``: how old and how large a memory may get, and what is forgotten when it is more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    actor_named,
+    follow,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, plain_table, print_json, printable
+from memforest_core.lifecycle.retain.records import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memforest_core.lifecycle.retain.records import Policy
+
+app = typer.Typer(help="Bound how much is remembered, and see what that would forget.", no_args_is_help=True)
+
+OwnerFilter = Annotated[
+    str | None,
+    typer.Option("--owner", "-o", help="One owner's; without it what holds for all others.", show_default=False),
+]
+
+
+@app.command("set")
+def set_(
+    owner: OwnerFilter = None,
+    max_age_days: Annotated[
+        float | None,
+        typer.Option(help="Forget turns that are older, with what rests on them alone.", show_default=False),
+    ] = None,
+    max_facts: Annotated[int | None, typer.Option(help="Facts a forest may hold.", show_default=False)] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Bytes of text a forest may hold.", show_default=False)] = None,
+    fraction: Annotated[float, typer.Option(help="Share of the facts that one run forgets at most.")] = 0.1,
+    facts_max_age_days: Annotated[
+        float | None, typer.Option(help="Forget facts that nobody said since; words stay.", show_default=False)
+    ] = None,
+    digests_max_age_days: Annotated[
+        float | None, typer.Option(help="Drop digests of days and weeks that ended before.", show_default=False)
+    ] = None,
+    window_max_age_days: Annotated[
+        float | None, typer.Option(help="Drop what windows hold for longer.", show_default=False)
+    ] = None,
+    order: Annotated[
+        Order, typer.Option(help="What goes first: what is least important, or what was not visited for longest.")
+    ] = Order.AGE,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Set a policy; workers apply it from then on. See before with memforest policy apply --dry-run."""
+    with opened_memory(data) as memory:
+        memory.lifecycle.set_policy(
+            owner,
+            max_age_days=max_age_days,
+            max_facts=max_facts,
+            max_bytes=max_bytes,
+            fraction=fraction,
+            facts_max_age_days=facts_max_age_days,
+            digests_max_age_days=digests_max_age_days,
+            window_max_age_days=window_max_age_days,
+            order=order,
+            actor=actor_named(actor),
+        )
+        found = memory.lifecycle.policies()
+    _print(found, as_json=as_json)
+
+
+@app.command()
+def show(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Print all policies."""
+    with opened_memory(data) as memory:
+        found = memory.lifecycle.policies()
+    _print(found, as_json=as_json)
+
+
+@app.command()
+def clear(
+    owner: OwnerFilter = None, actor: ActorOption = None, data: DataOption = None, as_json: JsonOption = False
+) -> None:
+    """Remove a policy."""
+    with opened_memory(data) as memory:
+        memory.lifecycle.clear_policy(owner, actor=actor_named(actor))
+        found = memory.lifecycle.policies()
+    _print(found, as_json=as_json)
+
+
+@app.command()
+def apply(
+    owner: OwnerFilter = None,
+    dry_run: DryRunOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Apply policies now: to one owner, or to all that are under one."""
+    with opened_memory(data) as memory:
+        asked = memory.lifecycle.apply_policy(owner, actor=actor_named(actor), dry_run=dry_run)
+        for operation in asked:
+            follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="forgetting")
+    if not asked and not as_json:
+        console().print("No forest is under a policy: see memforest policy set.")
+
+
+def _print(found: Sequence[Policy], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"policies": found})
+        return
+    if not found:
+        console().print("There is no policy: everything is kept.")
+        return
+    table = plain_table("owner", "turns", "facts", "digests", "windows", "max facts", "max bytes", "a run", "order")
+    for policy in found:
+        table.add_row(
+            printable(policy.owner) if policy.owner is not None else "(all others)",
+            _days(policy.max_age_days),
+            _days(policy.facts_max_age_days),
+            _days(policy.digests_max_age_days),
+            _days(policy.window_max_age_days),
+            str(policy.max_facts or ""),
+            str(policy.max_bytes or ""),
+            f"{policy.fraction:.0%}",
+            policy.order.value,
+        )
+    console().print(table)
+
+
+def _days(age: float | None) -> str:
+    return "" if age is None else f"{age:g} days"
+
+
+def register(program: typer.Typer) -> None:
+    """Add the group of commands."""
+    program.add_typer(app, name="policy")

@@ -1,0 +1,103 @@
+"""``memforest export`` and ``memforest import``: a forest as one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.operating import ActorOption, DryRunOption, actor_named, print_numbers
+from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
+from memforest_core.cli.toolkit.output import console, plain, print_json
+from memforest_core.work.records import Numbers
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE.memforest", help="The bundle, a SQLite file.")]
+
+
+def export(
+    file: FileArgument,
+    owner: OwnerOption,
+    vectors: Annotated[bool, typer.Option("--vectors/--no-vectors", help="With the vectors of its texts.")] = True,
+    summaries: Annotated[bool, typer.Option("--summaries/--no-summaries", help="With its summaries.")] = True,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="In the place of a file of that name.")] = False,
+    dry_run: DryRunOption = False,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write an owner's forest to one file, as it is at this moment; nothing waits for it.
+
+    What is left out is made again after the import: vectors by embedding, summaries by refresh.
+    """
+    with opened_memory(data) as memory, bar("exporting", as_json=as_json) as watch:
+        numbers = memory.lifecycle.export(
+            owner,
+            file,
+            vectors=vectors,
+            summaries=summaries,
+            overwrite=overwrite,
+            actor=actor_named(actor),
+            dry_run=dry_run,
+            watch=watch,
+        )
+    _print(file, numbers, as_json)
+
+
+def import_(
+    file: FileArgument,
+    owner: Annotated[
+        str | None,
+        typer.Option("--owner", "-o", help="Whose memory it becomes; by default whose it was.", show_default=False),
+    ] = None,
+    vectors: Annotated[
+        bool, typer.Option("--vectors/--no-vectors", help="Take its vectors, or embed its texts again.")
+    ] = True,
+    dry_run: DryRunOption = False,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read a forest from a bundle, for an owner who has none yet; everything is checked before it is written.
+
+    After an interruption run it again: it continues; once it is done, it does nothing more.
+    """
+    with opened_memory(data, create=True) as memory, bar("importing", as_json=as_json) as watch:
+        numbers = memory.lifecycle.import_(
+            file, owner, vectors=vectors, actor=actor_named(actor), dry_run=dry_run, watch=watch
+        )
+    _print(file, numbers, as_json)
+
+
+def _print(file: Path, numbers: Numbers, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": file, "numbers": numbers})
+    else:
+        print_numbers(plain(numbers))
+
+
+@contextmanager
+def bar(title: str, *, as_json: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar; what it yields takes the rows done and all rows."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        disable=as_json,
+        transient=True,
+    ) as shown:
+        task = shown.add_task(title, total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands."""
+    program.command("export")(export)
+    program.command("import")(import_)

@@ -1,0 +1,228 @@
+"""What merging forests needs from the store: a source as rows of ids and structure, copies made in sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memforest_core.domain.facts import Statement
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
+from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.ingest.reduce.records import Rules
+from memforest_core.memtree import Key, TreeHead
+from memforest_core.models.calls import Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class MergeForest:
+    """A forest that takes part: its owner, its state, its own rules, and how many facts it has."""
+
+    id: ForestId
+    owner: str
+    state: str
+    rules: Rules = field(default_factory=dict)
+    facts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session of a source."""
+
+    id: SessionId
+    external_id: str
+    turns: int
+
+
+class Meeting(StrEnum):
+    """How a source's session meets what the target has."""
+
+    NEW = "new"
+    SAME = "same"
+    """The target has all of its turns."""
+    LONGER = "longer"
+    """The target has its first turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """What a session becomes, and the caller's id that it gets in the target.
+
+    Turns from ``first_turn`` on are copied, into cells from ``first_cell`` on.
+    """
+
+    source: StoredSession
+    target: SessionId
+    name: str
+    meeting: Meeting = Meeting.NEW
+    first_turn: int = 0
+    first_cell: int = 0
+
+    @property
+    def renamed(self) -> bool:
+        """The target has another session of its id."""
+        return self.name != self.source.external_id
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A session that the target has already, under the id that a source's session would get."""
+
+    turns: int
+    """How many the target has."""
+    cells: int
+    differs: bool
+    """Some turn that both have is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCell:
+    """A cell as merging sees it; the lowest free numbers for what was extracted from it, and for corrections."""
+
+    id: CellId
+    session_id: SessionId
+    ordinal: int
+    window: int
+    first_turn: int
+    last_turn: int
+    char_start: int
+    start: int
+    end: int
+    """Times in microseconds."""
+    settled: bool
+    """Extracted and placed: what is attached to it stays attached."""
+    next_item: int
+    next_correction: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellCopy:
+    """What a cell becomes in the target. ``cut``: the target has its first turns already, in a cell of its own."""
+
+    source: StoredCell
+    cell_id: CellId
+    session_id: SessionId
+    ordinal: int
+    window_ordinal: int
+    first_turn: int
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """What is left of a cell that was cut; times in microseconds."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A candidate and the fact it is attached to; what it says, when it is a correction that has no fact yet."""
+
+    cell_id: CellId
+    item: int
+    turns: tuple[int, ...]
+    fact_id: FactId | None
+    pending: Statement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemCopy:
+    """What a candidate becomes in the target; ``fact_id`` is the target's."""
+
+    cell_id: CellId
+    item: int
+    new_cell: CellId
+    new_item: int
+    session_id: SessionId
+    fact_id: FactId | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFact:
+    """A fact: what it says, the key and the interval of its leaves (microseconds), and what became of it."""
+
+    id: FactId
+    statement: Statement
+    text_hash: bytes
+    key: Key
+    start: int
+    end: int
+    pinned: bool
+    superseded: bool
+    superseded_by: FactId | None
+
+
+@dataclass(frozen=True, slots=True)
+class FactCopy:
+    """A fact of the source, the target's, and the target's successor of it if it was corrected."""
+
+    source: FactId
+    target: FactId
+    superseded_by: FactId | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredScope:
+    """A scope; ``total`` is the vector sum of a scene, times are microseconds."""
+
+    id: TreeId
+    kind: TreeKind
+    key: str
+    state: ScopeState
+    k: int
+    head: TreeHead | None
+    domain: str
+    total: Vectors | None
+    start: int | None
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCopy:
+    """A scope that the target lacks: made after the source's; without a head it is a candidate."""
+
+    source: TreeId
+    tree_id: TreeId
+    scope_key: str
+    label: str | None
+    """None: the source's."""
+    session_id: SessionId | None
+    head: TreeHead | None
+    dirty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SceneSum:
+    """A united scene's vector sum and the time it spans (microseconds)."""
+
+    tree_id: TreeId
+    total: Vectors
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCopy:
+    """A payload that a scope of the target gets; its leaf, where that is known."""
+
+    tree_id: TreeId
+    payload_id: PayloadId
+    session_id: SessionId
+    leaf_id: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueConflict:
+    """Two facts about one attribute of one subject that give it different values for the same time (microseconds)."""
+
+    subject: str
+    attribute: str
+    source_fact: FactId
+    source_text: str
+    source_value: str
+    target_fact: FactId
+    target_text: str
+    target_value: str
+    since: int

@@ -1,0 +1,138 @@
+"""``memforest rematerialize``: rebuilds facts, trees and summaries from the sessions, beside the live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory, quiet_logs
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    YesOption,
+    actor_named,
+    confirm,
+    follow,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, plain, print_json, printable
+from memforest_core.errors import InvalidInput
+
+
+def rematerialize(
+    owner: Annotated[str | None, typer.Option("--owner", "-o", help="Whose memory.", show_default=False)] = None,
+    rules: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="RULE=N", help="session_k=4, scene_assign=0.65 and so on; repeatable."),
+    ] = None,
+    extract: Annotated[
+        bool, typer.Option("--extract", help="Extract all facts again, with the current prompt and model.")
+    ] = False,
+    summaries: Annotated[
+        bool, typer.Option("--summaries", help="Write all summaries again, with the current prompt and model.")
+    ] = False,
+    embedding: Annotated[
+        bool, typer.Option("--embedding", help="Give the whole database the settings' embedding model.")
+    ] = False,
+    abandon: Annotated[
+        bool, typer.Option("--abandon", help="Remove what a rebuild of --owner that was given up has left.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what it will cost, then rebuild an owner's forest beside the live one, and switch at the end.
+
+    No session is replayed: without --extract the facts are placed again from what was extracted before. --embedding is
+    for all owners, with the workers stopped: texts are embedded, and a new collection takes the place of the old one.
+    """
+    if embedding and owner is None:
+        _reembed(data, dry_run=dry_run, yes=yes, as_json=as_json)
+        return
+    if embedding or owner is None:
+        raise InvalidInput("Give either --owner or --embedding.", code="nothing_named")
+    wanted = parsed_rules(rules or [])
+    with opened_memory(data) as memory:
+        if abandon:
+            _print_abandoned(memory.lifecycle.rematerialize_abandon(owner), as_json=as_json)
+            return
+        plan = memory.lifecycle.rematerialize_plan(owner, rules=wanted, extract=extract, summaries=summaries)
+        if dry_run or not as_json:
+            _print_plan(plain(plan), as_json=as_json)
+        if dry_run:
+            return
+        confirm(f"Rebuild the forest of {printable(owner)}?", yes=yes, as_json=as_json)
+        operation = memory.lifecycle.rematerialize(
+            owner, rules=wanted, extract=extract, summaries=summaries, actor=actor_named(actor)
+        )
+        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="rebuilding")
+
+
+def _reembed(data: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+    from memforest_core.client.services.lifecycle import open_reembedding
+    from memforest_core.settings import load_settings
+
+    if data is not None:
+        raise InvalidInput(
+            "An embedded node keeps its embedding model: export its forests, and import them with --no-vectors.",
+            code="embedded_model",
+        )
+    quiet_logs()
+    with open_reembedding(load_settings()) as reembedding:
+        plan = reembedding.plan()
+        if dry_run or not as_json:
+            _print_plan(plain(plan), as_json=as_json)
+        if dry_run:
+            return
+        confirm(f"Embed everything with {printable(plan.model)}?", yes=yes, as_json=as_json)
+        with console(stderr=True).status("embedding") as shown:
+            reembedding.run(lambda what, done: shown.update(f"{what}: {done}"))
+    if as_json:
+        print_json({"embedding": plan})
+    else:
+        console().print(f"The live collection is {printable(plan.collection)}: start the workers.")
+
+
+def parsed_rules(given: list[str]) -> dict[str, float]:
+    """Rules as they are typed. Raises InvalidInput."""
+    rules: dict[str, float] = {}
+    for one in given:
+        name, _, value = one.partition("=")
+        try:
+            rules[name.strip()] = float(value)
+        except ValueError:
+            raise InvalidInput(
+                f"Give --set a rule and a number, such as session_k=4, not {one!r:.60}.", code="invalid_rule"
+            ) from None
+    return rules
+
+
+def _print_plan(plan: Mapping[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"plan": plan})
+        return
+    out = console()
+    for name, value in plan.items():
+        out.print(f"{name.replace('_', ' ')}: {'unknown' if value is None else printable(str(value))}")
+
+
+def _print_abandoned(forests: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"abandoned": forests})
+    else:
+        console().print(f"{forests} hidden forest{'' if forests == 1 else 's'} removed.")
+
+
+def register(program: typer.Typer) -> None:
+    """Add the command."""
+    program.command("rematerialize")(rematerialize)

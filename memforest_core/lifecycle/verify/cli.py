@@ -1,0 +1,120 @@
+"""``memforest verify``: checks every promise about stored memory, and repairs what is derived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import Exit, console, plain, print_json
+from memforest_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from memforest_core.lifecycle.verify.records import CheckResult, Report
+
+
+def verify(
+    owner: Annotated[
+        str | None, typer.Option("--owner", "-o", help="Only this owner's memory.", show_default=False)
+    ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Repair summaries, counters, index and leases; finish cut deletions."),
+    ] = False,
+    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Check every tenant of the database.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare the contents of all points, not only of some.")] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every promise about stored memory and print what was checked and what was found.
+
+    Safe while workers run: each forest is checked in one snapshot. Exit code 1 when a promise is broken, 75 when
+    none is but the vector index was away and could not be compared.
+    """
+    from memforest_core.lifecycle.verify.service import open_verification
+
+    if all_tenants and owner is not None:
+        raise InvalidInput("Give --owner or --all-tenants, not both.", code="owner_of_all_tenants")
+    with opened_memory(data) as memory:
+        services = memory.services
+        verification = open_verification(services.engine, services.index, services.settings, deep=deep)
+        report = verification.run_all(repair) if all_tenants else verification.run(None, owner, repair)
+    if as_json:
+        print_json(document(report))
+    else:
+        _print(report, repair=repair)
+    if exit_code(report) is not Exit.DONE:
+        raise typer.Exit(exit_code(report))
+
+
+def exit_code(report: Report) -> Exit:
+    """How the command ends: violations that are left weigh more than what could not be looked at."""
+    if report.violations:
+        return Exit.FAILED
+    return Exit.DONE if report.complete else Exit.LATER
+
+
+def document(report: Report) -> dict[str, object]:
+    """The report as one JSON object."""
+    return {
+        "violations": report.violations,
+        "repaired": report.repaired,
+        "complete": report.complete,
+        "forests": report.forests,
+        "dead": dict(report.dead),
+        "checks": [
+            plain(result) | {"violations": result.violations, "promise": result.promise} for result in report.checks
+        ],
+    }
+
+
+def _print(report: Report, *, repair: bool) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("check", "checked", "broken", *(("repaired",) if repair else ())):
+        table.add_column(name, justify="left" if name == "check" else "right")
+    table.add_column("what should hold", style="dim")
+    for result in report.checks:
+        repaired = (str(result.repaired or ""),) if repair else ()
+        table.add_row(
+            result.check.value,
+            str(result.checked) if result.not_checked is None else "not",
+            str(result.violations or ""),
+            *repaired,
+            result.promise if result.not_checked is None else f"not checked: {result.not_checked}",
+            style="red" if result.violations else ("yellow" if result.not_checked else ""),
+        )
+    out = console()
+    out.print(table)
+    for result in report.checks:
+        _print_examples(result)
+    dead = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in report.dead.items() if count)
+    if dead:
+        out.print(f"dead, to be looked at by somebody: {dead}", style="yellow")
+    out.print(_verdict(report, repair=repair), style="red" if report.violations else "")
+
+
+def _print_examples(result: CheckResult) -> None:
+    if not result.violations:
+        return
+    kinds = ", ".join(f"{count} {what}" for what, count in sorted(result.kinds.items()))
+    console().print(f"  {result.check.value}: {kinds}", style="red")
+    for found in result.examples:
+        console().print(f"    {found.what} {found.id}", style="red")
+
+
+def _verdict(report: Report, *, repair: bool) -> str:
+    mended = f" {report.repaired} rows and points were repaired." if report.repaired else ""
+    if report.violations:
+        advice = " What is left is persistent state." if repair else " Derived artifacts can be mended: --repair."
+        return f"{report.violations} violations in {report.forests} forests.{mended}{advice}"
+    rest = "" if report.complete else " Not everything could be compared."
+    return f"No violation in {report.forests} forests.{mended}{rest}"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("verify")(verify)

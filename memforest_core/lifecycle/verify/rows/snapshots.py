@@ -1,0 +1,167 @@
+"""Reads forests in one read-only snapshot each, streamed through cursors of the server."""
+
+# ruff: noqa: S608 - statements are made of constants of this package
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import ForestId, NodeId, TenantId
+from memforest_core.domain.operations import OperationKind
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.ingest.refresh.records import SummarySource
+from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS
+from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
+from memforest_core.lifecycle.verify.rows import session_checks, tree_checks, work_checks
+from memforest_core.lifecycle.verify.rows.queries import CELLS, COUNT_NODES, NODES_OF_TREES, TREES, F
+from memforest_core.lifecycle.verify.rows.repairs import REPAIRER, RepairRows
+from memforest_core.store import tables as m
+from memforest_core.store.engine import tenant_transaction, unhurried
+from memforest_core.store.owners import visible
+
+FETCHED = 500
+"""Rows that a cursor brings at once."""
+
+_FIRST = UUID(int=0)
+
+# Whole forests are looked at, and between two pages the reader may be busy with the page before. Every cursor is read
+# to its end, and what has just been imported has no statistics: a nested loop over all of a tenant would never end.
+_SNAPSHOT_SETTINGS = (
+    "cursor_tuple_fraction = 1",
+    "enable_material = off",
+)
+
+_CLEAN = "n.level > 0 AND n.version = n.clean_version AND NOT n.dead"
+
+_VIOLATIONS = session_checks.VIOLATIONS | tree_checks.VIOLATIONS | work_checks.VIOLATIONS
+_COUNTS = session_checks.COUNTS | tree_checks.COUNTS | work_checks.COUNTS
+_COUNTS[Check.SUMMARIES] = f"{COUNT_NODES} AND {_CLEAN}"
+
+_DEAD = sa.text(f"""
+    SELECT 'cells' AS kind, count(*) AS items FROM memforest.cell c WHERE {CELLS} AND c.state = 'dead'
+    UNION ALL
+    SELECT 'nodes', count(*) FROM {NODES_OF_TREES} WHERE {TREES} AND n.dead
+    UNION ALL
+    SELECT 'index_rows', count(*) FROM memforest.index_row i
+     WHERE i.tenant_id = :t AND i.{F} AND i.state = 'dead'
+""")
+
+# Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out, and
+# so is what was corrected.
+_SUMMARIES = sa.text(f"""
+    SELECT n.node_id, n.version, s.version AS stored_version, s.source, s.model, s.input_hash,
+           CASE WHEN s.source IN ('joined', 'passed') THEN s.text END AS stored_text,
+           kids.texts, kids.in_flight
+      FROM {NODES_OF_TREES}
+      LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
+     CROSS JOIN LATERAL (
+        SELECT array_agg(kid.text ORDER BY kid.key_time, kid.key_ordinal, kid.key_item, kid.key_id)
+                   FILTER (WHERE kid.text IS NOT NULL) AS texts,
+               coalesce(bool_or(kid.unplaced), false) AS in_flight
+          FROM (SELECT k.key_time, k.key_ordinal, k.key_item, k.key_id,
+                       CASE WHEN k.payload_id IS NULL THEN ks.text
+                            ELSE left(coalesce(nullif(c.summary, ''), c.text, x.text), {MAX_CHILD_CHARS}) END AS text,
+                       NOT c.placed AS unplaced
+                  FROM memforest.node k
+                  LEFT JOIN memforest.node_summary ks ON ks.tenant_id = :t AND ks.node_id = k.node_id
+                  LEFT JOIN memforest.cell c ON r.kind = 'session' AND c.tenant_id = :t AND c.cell_id = k.payload_id
+                  LEFT JOIN memforest.fact x ON r.kind <> 'session' AND x.tenant_id = :t AND x.fact_id = k.payload_id
+                       AND x.superseded_at IS NULL
+                 WHERE k.tenant_id = :t AND k.parent_id = n.node_id) kid) kids
+     WHERE {TREES} AND {_CLEAN}
+""")
+
+
+class SnapshotRows:
+    """Rows of one forest or several, all as they were at one moment. Everything streams."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId, forests: Sequence[ForestId]) -> None:
+        self._db = connection
+        self._values = {"t": tenant, "f": list(forests)}
+
+    def checked(self, check: Check) -> int:
+        """How many items a check looks at."""
+        return int(self._db.scalar(sa.text(_COUNTS[check]), self._values) or 0)
+
+    def violations(self, check: Check) -> Iterator[Found]:
+        """The violations of a check that rows alone decide; an item may break a promise in several ways."""
+        for page in self._streamed(sa.text(_VIOLATIONS[check]), FETCHED):
+            for row in page:
+                yield Found(row.id, row.what)
+
+    def summaries(self, page: int) -> Iterator[Sequence[SummaryState]]:
+        """The clean internal nodes, ``page`` at a time."""
+        for rows in self._streamed(_SUMMARIES, page):
+            yield [
+                SummaryState(
+                    node_id=NodeId(row.node_id),
+                    version=row.version,
+                    stored_version=row.stored_version,
+                    stored_source=SummarySource(row.source) if row.source is not None else None,
+                    stored_model=row.model,
+                    stored_hash=bytes(row.input_hash) if row.input_hash is not None else None,
+                    stored_text=row.stored_text,
+                    children=tuple(row.texts or ()),
+                    in_flight=row.in_flight,
+                )
+                for row in rows
+            ]
+
+    def dead(self) -> Mapping[str, int]:
+        """How many cells, nodes and index rows were given up."""
+        return {row.kind: row.items for row in self._db.execute(_DEAD, self._values)}
+
+    def _streamed(self, statement: sa.TextClause, page: int) -> Iterator[Sequence[sa.Row[*tuple[object, ...]]]]:
+        streaming = {"stream_results": True, "max_row_buffer": page}
+        with self._db.execute(statement, self._values, execution_options=streaming) as rows:
+            yield from rows.partitions(page)
+
+
+class VerifyStore:
+    """Opens snapshots and repairs."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def tenants(self) -> Sequence[TenantId]:
+        """All tenants, in order."""
+        return CollectionStore(self._engine).tenants()
+
+    def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
+        """The next forests in the order of ids."""
+        with tenant_transaction(self._engine, tenant) as connection:
+            found = connection.scalars(
+                sa.select(m.Forest.forest_id)
+                .where(m.Forest.tenant_id == tenant, m.Forest.forest_id > (after or _FIRST), visible())
+                .order_by(m.Forest.forest_id)
+                .limit(limit)
+            )
+            return [ForestId(row) for row in found]
+
+    @contextmanager
+    def snapshot(self, tenant: TenantId, forests: Sequence[ForestId]) -> Iterator[SnapshotRows]:
+        """One read-only view of these forests, at one moment; without forests, of what belongs to none."""
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with tenant_transaction(self._engine, tenant, **options) as connection:
+            unhurried(connection)
+            for setting in _SNAPSHOT_SETTINGS:
+                connection.execute(sa.text(f"SET LOCAL {setting}"))
+            yield SnapshotRows(connection, tenant, forests)
+
+    def completing(self, tenant: TenantId) -> bool:
+        """Whether deletions that a repair completes are under way."""
+        task = m.OperationRow
+        own = (task.tenant_id == tenant, task.kind == OperationKind.ERASE.value, task.actor == REPAIRER)
+        with tenant_transaction(self._engine, tenant) as connection:
+            going = sa.exists().where(*own, task.state.in_(("ready", "running")))
+            return bool(connection.scalar(sa.select(going)))
+
+    @contextmanager
+    def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:
+        """One repairing transaction."""
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield RepairRows(connection, tenant)

@@ -1,0 +1,203 @@
+"""Checks one forest after the other, each in one snapshot; on request it repairs what is derived and checks again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import IndexUnavailable
+from memforest_core.index.rows import IndexStore
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.lifecycle.verify.points import PointsCheck, Stray
+from memforest_core.lifecycle.verify.records import Check, Found, Report, can_be_repaired
+from memforest_core.lifecycle.verify.rows.snapshots import SnapshotRows, VerifyStore
+from memforest_core.lifecycle.verify.summaries import stale
+from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import known
+from memforest_core.store.repeating import repeated
+
+FORESTS_AT_ONCE = 20
+"""Forests that share a snapshot: small ones are many, and a long snapshot keeps Postgres from cleaning up."""
+
+SUMMARIES_AT_ONCE = 500
+KEPT = 2_000
+"""Violations of a check that are kept for repair in one round; the rest is found again in the next."""
+
+REPAIR_BATCH = 500
+FRUITLESS_ROUNDS = 3
+"""Rounds of repair after which no fewer violations are left: one repair may uncover the next, but not for ever."""
+
+DELETIONS_S = 20.0
+POLL_S = 0.2
+
+AWAY = "the index is away"
+_NO_MEMORY = "There is no memory of {!r:.80}: nothing was ever enqueued for this owner."
+
+_OF_INDEX = (Check.INDEX_POINTS, Check.ORPHAN_POINTS)
+_OF_TENANTS = (Check.TASKS, Check.FORESTS)
+_OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, *_OF_TENANTS))
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One look at some forests: what was checked and what was found, at most ``KEPT`` kept of each check."""
+
+    checked: dict[Check, int] = field(default_factory=dict)
+    kinds: dict[Check, Counter[str]] = field(default_factory=dict)
+    kept: dict[Check, list[Found]] = field(default_factory=dict)
+
+    def take(self, check: Check, found: Iterable[Found]) -> None:
+        kept, kinds = self.kept.setdefault(check, []), self.kinds.setdefault(check, Counter())
+        for each in found:
+            kinds[each.what] += 1
+            if len(kept) < KEPT:
+                kept.append(each)
+
+    def repairable(self) -> dict[Check, list[Found]]:
+        chosen = {check: [each for each in found if can_be_repaired(check, each)] for check, found in self.kept.items()}
+        return {check: found for check, found in chosen.items() if found}
+
+    @property
+    def violations(self) -> int:
+        return sum(kinds.total() for kinds in self.kinds.values())
+
+
+class Verification:
+    """Checks what tenants have stored. Safe to run while everything else does."""
+
+    def __init__(
+        self,
+        store: VerifyStore,
+        rows: IndexStore,
+        index: VectorIndex,
+        budget_chars: int,
+        tenant: TenantId,
+        *,
+        deep: bool = False,
+    ) -> None:
+        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named; ``deep`` compares the
+        contents of all points, not only of some."""
+        self._store = store
+        self._rows = rows
+        self._points = PointsCheck(rows, index, deep)
+        self._budget = budget_chars
+        self._tenant = tenant
+
+    def run(self, tenant: TenantId | None = None, owner: str | None = None, repair: bool = False) -> Report:
+        """Check all forests of a tenant, or one owner's. Raises NotFound, StoreUnavailable.
+
+        With ``repair`` the violations reported are those that are left. An index that is away is no error: its checks
+        say so.
+        """
+        report = Report()
+        self._run(report, tenant or self._tenant, owner, repair)
+        return report
+
+    def run_all(self, repair: bool = False) -> Report:
+        """Check all tenants, one after the other. Raises StoreUnavailable."""
+        report = Report()
+        for tenant in self._store.tenants():
+            self._run(report, tenant, None, repair)
+        return report
+
+    def _run(self, report: Report, tenant: TenantId, owner: str | None, repair: bool) -> None:
+        only: ForestId | None = None
+        if owner is not None:
+            with self._rows.indexing(tenant) as rows:
+                only = known(rows.find_forest(owner), owner, _NO_MEMORY)
+        for forests in [[only]] if only is not None else self._groups(tenant):
+            report.forests += len(forests)
+            self._checks(report, tenant, forests, _OF_FORESTS, repair)
+            with self._store.snapshot(tenant, forests) as snapshot:
+                report.dead.update(snapshot.dead())
+        if only is None:
+            self._checks(report, tenant, (), _OF_TENANTS, repair)
+        for check in _OF_INDEX:
+            try:
+                self._index(report, tenant, only, check, repair)
+            except IndexUnavailable:
+                report.results[check].not_checked = AWAY
+
+    def _groups(self, tenant: TenantId) -> Iterator[Sequence[ForestId]]:
+        after: ForestId | None = None
+        while forests := self._store.forests(tenant, after, FORESTS_AT_ONCE):
+            yield forests
+            after = forests[-1]
+
+    def _checks(
+        self, report: Report, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check], repair: bool
+    ) -> None:
+        seen = self._look(tenant, forests, checks)
+        fruitless = 0
+        while repair and fruitless < FRUITLESS_ROUNDS and (todo := seen.repairable()):
+            before = seen.violations
+            for check, found in todo.items():
+                report.results[check].repaired += self._repair(tenant, check, found)
+            if Check.TURNS in todo:
+                self._await_deletions(tenant)
+            seen = self._look(tenant, forests, checks)
+            fruitless = 0 if seen.violations < before else fruitless + 1
+        for check in checks:
+            report.results[check].checked += seen.checked[check]
+            report.results[check].add_violations(seen.kinds[check], seen.kept[check])
+
+    def _look(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
+        seen = _Pass()
+        with self._store.snapshot(tenant, forests) as rows:
+            for check in checks:
+                seen.checked[check] = rows.checked(check)
+                seen.take(check, self._stale(rows) if check is Check.SUMMARIES else rows.violations(check))
+        return seen
+
+    def _stale(self, rows: SnapshotRows) -> Iterator[Found]:
+        for page in rows.summaries(SUMMARIES_AT_ONCE):
+            for node in page:
+                found = stale(node, self._budget)
+                if found is not None:
+                    yield found
+
+    def _repair(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+        repaired = 0
+        for at in range(0, len(found), REPAIR_BATCH):
+            repaired += self._repair_batch(tenant, check, found[at : at + REPAIR_BATCH])
+        return repaired
+
+    def _await_deletions(self, tenant: TenantId) -> None:
+        """Give workers time to complete the deletions that were asked for; without workers they stay violations."""
+        until = time.monotonic() + DELETIONS_S
+        while self._store.completing(tenant) and time.monotonic() < until:
+            time.sleep(POLL_S)
+
+    @repeated
+    def _repair_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
+        with self._store.repairing(tenant) as rows:
+            return rows.repair(check, found)
+
+    def _index(self, report: Report, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
+        """Repair while checking: what was repaired is not counted as a violation, and is not checked again."""
+        result = report.results[check]
+        for looked, found in self._pages(tenant, forest, check):
+            result.checked += looked
+            if repair and found:
+                mend = self._points.mark_missing if check is Check.INDEX_POINTS else self._points.remove_strays
+                result.repaired += mend(tenant, found)
+            else:
+                result.add_violations(Counter(each.what for each in found), found)
+
+    def _pages(self, tenant: TenantId, forest: ForestId | None, check: Check) -> Iterator[tuple[int, list[Stray]]]:
+        if check is Check.INDEX_POINTS:
+            return self._points.missing(tenant, forest)
+        # Points are scanned by tenant: for one forest that is only worth it when it has more points than rows.
+        if forest is not None and not self._points.surplus(tenant, forest):
+            return iter(())
+        return self._points.strays(tenant)
+
+
+def open_verification(engine: Engine, index: VectorIndex, settings: Settings, *, deep: bool = False) -> Verification:
+    """Verification over a connection pool and an index, which stay the caller's to close."""
+    store, rows, tenant = VerifyStore(engine), IndexStore(engine), TenantId(settings.tenant)
+    return Verification(store, rows, index, settings.refresh.budget_chars, tenant, deep=deep)

@@ -1,0 +1,221 @@
+"""Reading what is stored: sessions, turns, facts, trees and nodes. No models, no index; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.ids import NodeId, SessionId, TenantId
+from memforest_core.domain.pages import (
+    Page,
+    checked_id,
+    checked_limit,
+    from_cursor,
+    moment_in,
+    ordinal_in,
+    page_of,
+    to_cursor,
+)
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.state_names import spellings
+from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
+from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredOwner, StoredSession, StoredTree
+from memforest_core.observe.reading.rows import FactFilter, ReadingRows, fact_of, node_of, place_of, session_of, tree_of
+from memforest_core.recall.timeline.chains import Speakers
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import ForestRef
+
+
+class ReadingService:
+    """Reads pages, each in one transaction and with a fixed number of statements. Thread-safe."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def owners(
+        self, tenant: TenantId, *, prefix: str = "", limit: int = 100, cursor: str | None = None
+    ) -> Page[StoredOwner]:
+        """Owners who have a memory and whose ids begin with ``prefix``, in the order of their ids.
+
+        ``limit`` and ``cursor`` as in ``sessions``. Raises InvalidInput, StoreUnavailable.
+        """
+        limit = checked_limit(limit)
+        after = None if cursor is None else str(from_cursor(cursor, str)[0])
+        with ReadingRows.opened(self._engine, tenant) as rows:
+            found = rows.owners(prefix, after, limit + 1)
+        return page_of(found, limit, lambda owner: owner, lambda owner: [owner.owner])
+
+    def sessions(
+        self, tenant: TenantId, owner: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[StoredSession]:
+        """An owner's sessions, the newest first.
+
+        ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
+        memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        """
+        limit, after = checked_limit(limit), None
+        if cursor is not None:
+            started, session = from_cursor(cursor, str, str)
+            after = moment_in(str(started)), checked_id(str(session), "cursor")
+        with self._reading(tenant, owner) as (rows, forest):
+            if forest is None:
+                return Page((), owner_known=False)
+            found = rows.sessions(forest.id, after, limit + 1)
+        return page_of(found, limit, session_of, lambda row: [row.started_at.isoformat(), str(row.session_id)])
+
+    def turns(
+        self,
+        tenant: TenantId,
+        owner: str,
+        session_id: str,
+        *,
+        last: int | None = None,
+        before: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Turn]:
+        """A session's turns in order, page by page from the first one; or its ``last`` so many turns.
+
+        ``before`` is a turn's id: only those before it. ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound
+        for a session or a turn that the owner does not have, InvalidInput, StoreUnavailable.
+        """
+        if last is not None and cursor is not None:
+            raise InvalidInput("Give last or cursor, not both.", code="invalid_cursor")
+        limit = checked_limit(limit) if last is None else checked_limit(last, name="last")
+        after = -1
+        if cursor is not None:
+            after = ordinal_in(from_cursor(cursor, int)[0])
+        with self._reading(tenant, owner) as (rows, forest):
+            if forest is None:
+                return Page((), owner_known=False)
+            session = _session(rows, forest, session_id)
+            end = None if before is None else rows.ordinal(session, checked_name(before, "before"))
+            if before is not None and end is None:
+                raise NotFound(f"Session {session_id!r:.80} has no turn {before!r:.80}.")
+            if last is not None:
+                return Page(tuple(rows.turns(session, limit, before=end, newest=True)))
+            found = rows.turns(session, limit + 1, after=after, before=end)
+        more = len(found) > limit
+        return Page(tuple(found[:limit]), to_cursor([found[limit - 1].ordinal]) if more else None)
+
+    def facts(
+        self,
+        tenant: TenantId,
+        owner: str,
+        *,
+        session_id: str | None = None,
+        about: str | None = None,
+        attribute: str | None = None,
+        since: object | None = None,
+        until: object | None = None,
+        pinned: bool | None = None,
+        superseded: bool | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[StoredFact]:
+        """An owner's facts with the turns that say them, the one that was learned last first.
+
+        ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
+        ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
+        from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
+        (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
+        owner does not have, InvalidInput, StoreUnavailable.
+        """
+        limit = checked_limit(limit)
+        after = None if cursor is None else int(str(from_cursor(cursor, int)[0]))
+        about = None if about is None else checked_name(about, "about")
+        attributes = None if attribute is None else spellings(checked_name(attribute, "attribute"))
+        with self._reading(tenant, owner) as (rows, forest):
+            if forest is None:
+                return Page((), owner_known=False)
+            zone = ZoneInfo(forest.time_zone)
+            subjects = None
+            if about is not None:
+                speakers = Speakers(owner, rows.speakers(forest.id))
+                subjects = speakers.owner_keys if about == owner else speakers.keys(about)
+            wanted = FactFilter(
+                session=None if session_id is None else _session(rows, forest, session_id),
+                subjects=subjects,
+                attributes=attributes,
+                since=None if since is None else parse_timestamp(since, zone, "since"),
+                until=None if until is None else parse_timestamp(until, zone, "until"),
+                pinned=pinned,
+                superseded=superseded,
+            )
+            found = rows.facts(forest.id, wanted, after, limit + 1)
+            sources = rows.sources([row.fact_id for row in found[:limit]])
+        return page_of(found, limit, lambda row: fact_of(row, sources), lambda row: [row.seq])
+
+    def fact(self, tenant: TenantId, owner: str, fact: UUID | str) -> StoredFact:
+        """One fact of an owner with the turns that say it. Raises NotFound, InvalidInput, StoreUnavailable."""
+        wanted = checked_id(str(fact), "fact")
+        with self._reading(tenant, owner) as (rows, forest):
+            found = None if forest is None else rows.fact(forest.id, wanted)
+            if found is None:
+                raise NotFound(f"Owner {owner!r:.80} has no fact {wanted}.")
+            return fact_of(found, rows.sources([wanted]))
+
+    def trees(
+        self, tenant: TenantId, owner: str, *, kind: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page[StoredTree]:
+        """An owner's trees with the summaries of their roots, in the order of kind and scope.
+
+        ``kind`` is "session", "entity" or "scene"; all unless given. ``limit`` and ``cursor`` as in ``sessions``.
+        Raises InvalidInput, StoreUnavailable.
+        """
+        limit = checked_limit(limit)
+        if kind is not None and kind not in list(TreeKind):
+            raise InvalidInput(f"Set kind to {', '.join(TreeKind)}, not {kind!r:.40}.", code="invalid_kind")
+        after = None
+        if cursor is not None:
+            first, second = from_cursor(cursor, str, str)
+            after = str(first), str(second)
+        with self._reading(tenant, owner) as (rows, forest):
+            if forest is None:
+                return Page((), owner_known=False)
+            found = rows.trees(forest.id, None if kind is None else TreeKind(kind), after, limit + 1)
+        return page_of(found, limit, tree_of, lambda row: [row.kind, row.scope_key])
+
+    def node(self, tenant: TenantId, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
+        """A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+
+        ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable.
+        """
+        limit = checked_limit(limit)
+        after = None if cursor is None else from_cursor(cursor, int, int, int, str)
+        wanted = NodeId(checked_id(str(node_id), "node_id"))
+        with ReadingRows.opened(self._engine, tenant) as rows:
+            tree = rows.tree_of(wanted)
+            if tree is None:
+                raise NotFound(f"There is no node {wanted}: memforest tree lists an owner's trees.")
+            own = rows.node(wanted)
+            parent = None if own.parent_id is None else rows.node(NodeId(own.parent_id))
+            before, later = (rows.beside(own, later=which) for which in (False, True))
+            children = rows.children(wanted, after, limit + 1)
+        return StoredNode(
+            node=node_of(own),
+            tree_id=tree.tree_id,
+            kind=TreeKind(tree.kind),
+            label=tree.label,
+            parent=None if parent is None else node_of(parent),
+            predecessor=None if before is None else node_of(before),
+            successor=None if later is None else node_of(later),
+            children=page_of(children, limit, node_of, place_of),
+        )
+
+    @contextmanager
+    def _reading(self, tenant: TenantId, owner: str) -> Iterator[tuple[ReadingRows, ForestRef | None]]:
+        """The rows, and the owner's forest if there is one."""
+        owner = checked_name(owner, "owner")
+        with ReadingRows.opened(self._engine, tenant) as rows:
+            yield rows, rows.forest(owner)
+
+
+def _session(rows: ReadingRows, forest: ForestRef, session_id: str) -> SessionId:
+    found = rows.session(forest.id, checked_name(session_id, "session_id"))
+    if found is None:
+        raise NotFound(f"Owner {forest.owner!r:.80} has no session {session_id!r:.80}.")
+    return found

@@ -1,0 +1,155 @@
+"""``memforest webhooks``: which programs are told of events, and what was delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, minute, plain_table, print_json, printable
+
+if TYPE_CHECKING:
+    from memforest_core.observe.webhooks.records import NewEndpoint
+    from memforest_core.observe.webhooks.service import Webhooks
+
+app = typer.Typer(help="Have other programs told of events over HTTP, signed.", no_args_is_help=True)
+
+EndpointArgument = Annotated[str, typer.Argument(help="The endpoint's id, as memforest webhooks list shows it.")]
+
+
+@app.command()
+def create(
+    url: Annotated[str, typer.Argument(help="Where events are posted to, such as https://example.com/hook.")],
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="session.facts_ready, session.ready, operation.finished or work.dead; all unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make an endpoint and print its secret, which is shown this once."""
+    with _webhooks(data) as webhooks:
+        _print_secret(webhooks.create(url, event, description=description), as_json=as_json)
+
+
+@app.command("list")
+def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List endpoints, the newest first."""
+    with _webhooks(data) as webhooks:
+        found = webhooks.list()
+    if as_json:
+        print_json({"endpoints": found})
+        return
+    table = plain_table("endpoint", "url", "events", "description", "enabled", "made", whole=("endpoint",))
+    for each in found:
+        shown = (printable(each.url), ", ".join(each.events), printable(each.description))
+        table.add_row(str(each.id), *shown, "yes" if each.enabled else "no", minute(each.created_at))
+    console().print(table)
+
+
+@app.command()
+def delete(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Delete an endpoint with its deliveries."""
+    with _webhooks(data) as webhooks:
+        webhooks.delete(endpoint)
+    if as_json:
+        print_json({"deleted": endpoint})
+    else:
+        console().print(f"Endpoint {printable(endpoint)} is deleted.")
+
+
+@app.command()
+def enable(
+    endpoint: EndpointArgument,
+    off: Annotated[bool, typer.Option("--off", help="Disable it instead.")] = False,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Enable an endpoint again; one that answered 410 is disabled."""
+    with _webhooks(data) as webhooks:
+        found = webhooks.enable(endpoint, not off)
+    if as_json:
+        print_json(found)
+    else:
+        console().print(f"Endpoint {found.id} is {'enabled' if found.enabled else 'disabled'}.")
+
+
+@app.command()
+def rotate(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Give an endpoint another secret and print it; the one before signs beside it for a day."""
+    with _webhooks(data) as webhooks:
+        _print_secret(webhooks.rotate(endpoint), as_json=as_json)
+
+
+@app.command()
+def deliveries(
+    endpoint: Annotated[str | None, typer.Option(help="Only those of this endpoint.", show_default=False)] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only those that are held, ready, running, done or dead.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many at most.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.", show_default=False)] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List deliveries, the newest first."""
+    with _webhooks(data) as webhooks:
+        page = webhooks.deliveries(endpoint, state=state, limit=limit, cursor=cursor)
+    if as_json:
+        print_json({"deliveries": page.items, "cursor": page.cursor})
+        return
+    titles = ("delivery", "event", "about", "state", "tries", "made", "next", "error")
+    table = plain_table(*titles, right=("tries",), whole=("delivery",))
+    for each in page.items:
+        about = " ".join(f"{name}={value}" for name, value in each.data.items())
+        error = "" if each.error_code is None else f"{each.error_text} [{each.error_code}]"
+        moments = (minute(each.created_at), minute(each.next_at))
+        row = (str(each.id), each.event, printable(about), each.state, str(each.attempts), *moments, printable(error))
+        table.add_row(*row)
+    console().print(table)
+    if page.cursor is not None:
+        console().print(f"More: --cursor {page.cursor}", style="dim", soft_wrap=True)
+
+
+@app.command()
+def replay(
+    delivery: Annotated[str, typer.Argument(help="The delivery's id, as memforest webhooks deliveries shows it.")],
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Deliver again what was delivered or given up, under the same webhook-id."""
+    with _webhooks(data) as webhooks:
+        found = webhooks.replay(delivery)
+    if as_json:
+        print_json(found)
+    else:
+        console().print(f"Delivery {found.id} is {found.state}.")
+
+
+def _print_secret(made: NewEndpoint, *, as_json: bool) -> None:
+    if as_json:
+        print_json(made)
+        return
+    out = console()
+    out.print(f"Endpoint {made.endpoint.id}. Its secret, shown this once:\n")
+    out.print(made.secret, soft_wrap=True)
+
+
+@contextmanager
+def _webhooks(data: Path | None) -> Iterator[Webhooks]:
+    with opened_store(data) as store:
+        yield store.client.webhooks
+
+
+def register(program: typer.Typer) -> None:
+    """Add the group of commands."""
+    program.add_typer(app, name="webhooks")

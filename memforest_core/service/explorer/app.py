@@ -1,0 +1,273 @@
+"""The pages' routes: who visits, what they see, and how it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TypeAlias
+from urllib.parse import parse_qsl
+
+import structlog
+from starlette.middleware import Middleware
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from memforest_core.client.api import MemForest
+from memforest_core.client.async_calls import Threads
+from memforest_core.errors import InvalidInput, MemForestError, place_of
+from memforest_core.service.explorer import (
+    asking,
+    costs,
+    dead,
+    facts,
+    operations,
+    overview,
+    owner,
+    policies,
+    session,
+    trees,
+)
+from memforest_core.service.explorer.login import (
+    HEADERS,
+    Logins,
+    cookie_of,
+    forget,
+    host_of,
+    next_page,
+    own_form,
+    remember,
+)
+from memforest_core.service.explorer.rendering import rendered
+from memforest_core.service.explorer.visits import Moved, Outcome, Page, Shown, Visit, href
+from memforest_core.service.http.problems import Problem, Refused, problem_of
+from memforest_core.service.http.rates import Rates
+from memforest_core.service.keys.records import Caller
+from memforest_core.service.keys.service import Callers, hashed
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+log = structlog.get_logger(__name__)
+
+MAX_FORM_BYTES = 65_536
+MAX_FIELDS = 100
+MAX_SECRET_CHARS = 256
+STATIC = {
+    "explorer.css": "text/css; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+PAGES: dict[str, Page] = {
+    "/": overview.overview,
+    "/owners": overview.owners,
+    "/owner": owner.sessions,
+    "/states": owner.states,
+    "/facts": facts.facts,
+    "/topics": owner.topics,
+    "/days": owner.days,
+    "/trees": trees.trees,
+    "/tree": trees.tree,
+    "/node": trees.node,
+    "/session": session.session,
+    "/fact": facts.fact,
+    "/forget": facts.forget_page,
+    "/ask": asking.ask,
+    "/context": asking.context,
+    "/operations": operations.operations,
+    "/operation": operations.operation,
+    "/audit": operations.audit,
+    "/policies": policies.policies,
+    "/dead": dead.letters,
+    "/costs": costs.costs,
+}
+"""What is looked at."""
+FORMS: dict[str, Page] = {
+    "/forget": facts.forget,
+    "/correct": facts.correct,
+    "/pin": facts.pin,
+    "/dead/retry": dead.retry,
+    "/dead/discard": dead.discard,
+    "/operation/cancel": operations.cancel,
+    "/policies": policies.set_policy,
+    "/policies/clear": policies.clear,
+}
+"""What is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explorer:
+    """Answers the requests of browsers."""
+
+    memory: MemForest
+    threads: Threads
+    callers: Callers
+    rates: Rates
+    logins: Logins
+    requests_per_minute: int
+
+    @property
+    def routes(self) -> Sequence[BaseRoute]:
+        """All pages, forms and files."""
+        found = [
+            ("GET", "/static/{name}", _static),
+            ("GET", "/login", self._login_page),
+            ("POST", "/login", self._log_in),
+            ("POST", "/logout", self._log_out),
+            *(("GET", path, self._looked(page)) for path, page in PAGES.items()),
+            *(("POST", path, self._done(page)) for path, page in FORMS.items()),
+        ]
+        caught = [Middleware(ServerErrorMiddleware, handler=_unexpected)]
+        return [Route(path, called, methods=[verb], middleware=caught) for verb, path, called in found]
+
+    def _looked(self, page: Page) -> Endpoint:
+        async def called(request: Request) -> Response:
+            return await self._answered(request, page, {})
+
+        return called
+
+    def _done(self, page: Page) -> Endpoint:
+        async def called(request: Request) -> Response:
+            form = await _form(request)
+            if isinstance(form, Refused):
+                return _failed(form.problem, None)
+            return await self._answered(request, page, form)
+
+        return called
+
+    async def _answered(self, request: Request, page: Page, form: dict[str, str]) -> Response:
+        """The response of a page, or why there is none."""
+        caller: Caller | None = None
+        try:
+            caller = await self._caller(request)
+            if caller is None:
+                return _to_login(request)
+            return await self.threads.run(self._made, caller, request, page, form)
+        except (Refused, MemForestError) as error:
+            return _failed(problem_of(error), caller)
+
+    def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:
+        """A page for a key that holds. Blocks. Raises Refused, MemForestError."""
+        if any("\x00" in value for value in (*request.query_params.values(), *form.values())):
+            raise InvalidInput("Remove the NUL characters.", code="nul_character")
+        visit = Visit(caller, self.memory.for_tenant(caller.tenant), dict(request.query_params), form)
+        return _sent(page(visit), visit)
+
+    async def _caller(self, request: Request) -> Caller | None:
+        """With whose key the browser is logged in; None without a valid one. Raises Refused, StoreUnavailable."""
+        token = request.cookies.get(cookie_of(request), "")
+        key_hash = await self.logins.key_hash(token, host_of(request)) if token else None
+        caller = await self.threads.run(self.callers.find_hashed, key_hash) if key_hash else None
+        if caller is None:
+            return None
+        wait_s = await self.rates.admit(caller.key_id, caller.requests_per_minute or self.requests_per_minute)
+        if wait_s > 0:
+            sentence = "This key has sent its requests of this minute: wait a moment."
+            raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "rate_limited", sentence, retry_after=wait_s)
+        return caller
+
+    async def _login_page(self, request: Request) -> Response:
+        return _login(request.query_params.get("next", "/"))
+
+    async def _log_in(self, request: Request) -> Response:
+        form = await _form(request)
+        if isinstance(form, Refused):
+            return _failed(form.problem, None)
+        secret, wanted = form.get("key", "").strip(), form.get("next", "/")
+        try:
+            found = await self.threads.run(self.callers.find, secret) if len(secret) <= MAX_SECRET_CHARS else None
+            if found is None:
+                return _login(wanted, "No key that holds is written so. A revoked key does not hold either.")
+            token = await self.logins.begin(hashed(secret), host_of(request))
+        except MemForestError as error:
+            return _failed(problem_of(error), None)
+        response = _moved(next_page(wanted))
+        remember(response, request, token)
+        return response
+
+    async def _log_out(self, request: Request) -> Response:
+        form = await _form(request)
+        if isinstance(form, Refused):
+            return _failed(form.problem, None)
+        try:
+            await self.logins.end(request.cookies.get(cookie_of(request), ""))
+        except MemForestError as error:
+            return _failed(problem_of(error), None)
+        response = _moved("/login")
+        forget(response, request)
+        return response
+
+
+async def _form(request: Request) -> dict[str, str] | Refused:
+    """The fields of a form that one of our own pages has sent, or why it is refused."""
+    if not own_form(request):
+        sentence = "This form was not sent by a page of this server: open the page here and try again."
+        return Refused(HTTPStatus.FORBIDDEN, "foreign_form", sentence)
+    body = bytearray()
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM_BYTES:
+                sentence = f"Send at most {MAX_FORM_BYTES:,} bytes in one form."
+                return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_long", sentence)
+    except Refused as error:  # it came too slowly
+        return error
+    try:
+        fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        return Refused(HTTPStatus.BAD_REQUEST, "invalid_form", "Send the fields of the form as its page does.")
+    return dict(fields)
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in STATIC:
+        return _failed(Refused(HTTPStatus.NOT_FOUND, "not_found", "There is no such file.").problem, None)
+    body = (files("memforest_core.service.explorer") / "static" / name).read_bytes()
+    return Response(body, media_type=STATIC[name], headers={**HEADERS, "Cache-Control": "public, max-age=86400"})
+
+
+def _sent(outcome: Outcome, visit: Visit) -> Response:
+    if isinstance(outcome, Moved):
+        return _moved(outcome.to)
+    return _page(outcome, visit.caller, visit)
+
+
+def _page(shown: Shown, caller: Caller | None, visit: Visit | None) -> Response:
+    values = {"caller": caller, "visit": visit, **shown.values}
+    return Response(rendered(shown.template, values), shown.status, HEADERS, "text/html; charset=utf-8")
+
+
+def _login(wanted: str, refused: str = "") -> Response:
+    status = HTTPStatus.UNAUTHORIZED if refused else HTTPStatus.OK
+    return _page(Shown("login.html", {"next": next_page(wanted), "refused": refused}, status), None, None)
+
+
+def _failed(problem: Problem, caller: Caller | None) -> Response:
+    response = _page(Shown("problem.html", {"problem": problem}, HTTPStatus(problem.status)), caller, None)
+    if problem.retry_after is not None:
+        response.headers["Retry-After"] = str(max(1, round(problem.retry_after)))
+    return response
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    # The message may quote what was said: only the place is logged.
+    log.error("page_failed", path=request.url.path, **place_of(error))
+    sentence = "Something went wrong here; the server's log says where."
+    return _failed(Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", sentence).problem, None)
+
+
+def _to_login(request: Request) -> Response:
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    to = href("/login", next=wanted if request.method == "GET" and wanted != "/" else None)
+    if "hx-request" in request.headers:
+        # htmx would put the form into the middle of the page.
+        return Response(headers={**HEADERS, "HX-Redirect": to})
+    return _moved(to)
+
+
+def _moved(to: str) -> Response:
+    return RedirectResponse(to, HTTPStatus.SEE_OTHER, HEADERS)

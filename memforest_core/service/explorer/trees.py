@@ -1,0 +1,162 @@
+"""Trees: listed, and one drawn over time, a row for each level, with what a node says and where that comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memforest_core.domain.ids import NodeId, TreeId
+from memforest_core.domain.pages import checked_id
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.errors import NotFound
+from memforest_core.ingest.refresh.records import SummarySource
+from memforest_core.observe.records import TreeOverview
+from memforest_core.service.explorer.drawing import Axis, Bar
+from memforest_core.service.explorer.provenance import sentences
+from memforest_core.service.explorer.rows import DrawnNode, ExplorerRows
+from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known
+
+MOST = 400
+"""Nodes of one level that are drawn; of more, the level is there once one zooms in."""
+LEAVES = 300
+"""Leaves below a node in which its sentences are looked for."""
+CHILDREN = 200
+TREES = 100
+"""Trees on one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnBar:
+    """A node and where it lies."""
+
+    node: DrawnNode
+    bar: Bar
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One row of the drawing."""
+
+    number: int
+    bars: tuple[DrawnBar, ...]
+
+
+def trees(visit: Visit) -> Outcome:
+    """An owner's trees of one kind."""
+    owner, kind, cursor = visit.owner("trees"), visit.asked("kind") or TreeKind.ENTITY, visit.asked("cursor")
+    found = known(owner, visit.memory.trees(owner, kind=kind, limit=TREES, cursor=cursor))
+    more = href("/trees", owner=owner, kind=kind, cursor=found.cursor) if found.cursor else None
+    return Shown("trees.html", {"owner": owner, "tab": "/trees", "kind": kind, "trees": found, "more": more})
+
+
+def tree(visit: Visit) -> Outcome:
+    """One tree, drawn below the node that was zoomed to, and the chosen node."""
+    owner, wanted = visit.owner("trees"), checked_id(visit.needed("tree"), "tree")
+    tenant, memory = visit.caller.tenant, visit.memory
+    overview = memory.services.inspection.tree_overview(tenant, owner, TreeId(wanted))
+    zoom, chosen = visit.asked("zoom"), visit.asked("node")
+    with ExplorerRows.opened(memory.services.engine, tenant) as rows:
+        root = rows.root(overview.id)
+        top = root if zoom is None else _node(rows, overview, zoom)
+        node = top if chosen is None else _node(rows, overview, chosen)
+        levels, complete = _levels(rows, overview, top)
+        leaves = rows.leaves(overview.id, node.id, LEAVES)
+    axis = _axis(top, visit.asked("axis"))
+    detail = memory.services.reading.node(tenant, node.id, limit=CHILDREN, cursor=visit.asked("cursor"))
+    lower = detail.node.level == 0
+    values = {
+        "owner": owner,
+        "tree": overview,
+        "root": root,
+        "top": top,
+        "node": node,
+        "detail": detail,
+        "axis": axis,
+        "levels": _drawn(top, levels, axis),
+        "complete": complete,
+        "sentences": [] if lower else sentences(detail.node.text, leaves),
+        "leaf": leaves[0] if lower and leaves else None,
+        "source": _source(detail.node.source),
+        "zoom": zoom,
+    }
+    return Shown("tree.html", values)
+
+
+def node(visit: Visit) -> Outcome:
+    """The page of the tree that a node is in."""
+    owner, wanted = visit.owner("trees"), visit.needed("node")
+    found = visit.memory.services.reading.node(visit.caller.tenant, wanted, limit=1)
+    visit.memory.services.inspection.tree_overview(visit.caller.tenant, owner, found.tree_id)
+    return Moved(href("/tree", owner=owner, tree=found.tree_id, node=wanted))
+
+
+def _node(rows: ExplorerRows, tree: TreeOverview, node: str) -> DrawnNode:
+    found = rows.node(tree.id, NodeId(checked_id(node, "node")))
+    if found is None:
+        raise NotFound("This tree has no such node any more: it has changed since.")
+    return found
+
+
+def _levels(rows: ExplorerRows, tree: TreeOverview, top: DrawnNode) -> tuple[list[Sequence[DrawnNode]], bool]:
+    """The levels from a node down, and whether the leaves are among them."""
+    levels: list[Sequence[DrawnNode]] = [[top]]
+    while levels[-1][0].level > 0:
+        below = rows.below(tree.id, levels[-1], MOST + 1)
+        if not below or len(below) > MOST:
+            return levels, False
+        levels.append(below)
+    return levels, True
+
+
+def _axis(top: DrawnNode, wanted: str | None) -> Axis | None:
+    """The axis of time; None: leaves side by side, all equally wide, as without known times."""
+    if wanted == "order" or top.start is None or top.end is None or top.start == top.end:
+        return None
+    return Axis.over([top.start, top.end])
+
+
+def _drawn(top: DrawnNode, levels: list[Sequence[DrawnNode]], axis: Axis | None) -> list[Level]:
+    if axis is not None:
+        return [Level(each[0].level, tuple(_over_time(each, axis))) for each in levels]
+    lefts = {top.id: 0}
+    drawn = []
+    for nodes in levels:
+        bars = []
+        for node in nodes:
+            left = lefts[node.id] if node.parent_id not in lefts or node is top else lefts[node.parent_id]
+            if node is not top and node.parent_id is not None:
+                lefts[node.parent_id] += node.leaves
+            lefts[node.id] = left
+            bars.append(DrawnBar(node, _share(left, node.leaves, top.leaves)))
+        drawn.append(Level(nodes[0].level, tuple(bars)))
+    return drawn
+
+
+def _over_time(nodes: Sequence[DrawnNode], axis: Axis) -> list[DrawnBar]:
+    bars = []
+    for node in nodes:
+        if node.start is not None:
+            end: datetime = node.end or node.start
+            bars.append(DrawnBar(node, axis.bar(node.start, end)))
+    # Of bars that overlap the narrow ones lie on top.
+    return sorted(bars, key=lambda drawn: -drawn.bar.width)
+
+
+def _share(left: int, width: int, of: int) -> Bar:
+    whole = max(1, of)
+    return Bar(round(100.0 * left / whole, 3), round(100.0 * width / whole, 3))
+
+
+def _source(source: str) -> str:
+    """How a node's text was made, in a sentence."""
+    return {
+        "": "It has no summary yet.",
+        "fact": "A leaf: one fact.",
+        "cell": "A leaf: consecutive turns.",
+        SummarySource.MODEL: "A model wrote this summary from the node's children.",
+        SummarySource.JOINED: "The texts of the node's children fit: they stand here as they are.",
+        SummarySource.PASSED: "The text of the only child.",
+        SummarySource.EXTRACTIVE: "Rules picked these sentences from the node's children.",
+        SummarySource.DEGRADED: "Rules picked these sentences since the model was away; it writes them again later.",
+    }.get(source, f"Made as: {source}.")

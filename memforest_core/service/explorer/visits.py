@@ -1,0 +1,103 @@
+"""One visit of a page: who looks, what they ask for, and what they get back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+
+from memforest_core.client.api import MemForest
+from memforest_core.client.remote.routes import ROUTES
+from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.service.http.endpoints import check_owners, check_scope
+from memforest_core.service.http.problems import Refused
+from memforest_core.service.keys.records import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request with a key that holds; ``memory`` is that of the key's tenant."""
+
+    caller: Caller
+    memory: MemForest
+    query: Mapping[str, str]
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    def asked(self, name: str) -> str | None:
+        """An argument of the query; None for one that is missing or empty."""
+        return self.query.get(name) or None
+
+    def sent(self, name: str) -> str:
+        """A field of a form. Raises InvalidInput for one that is missing or empty."""
+        return _needed(self.form, name)
+
+    def needed(self, name: str) -> str:
+        """An argument of the query that a page can't do without. Raises InvalidInput."""
+        return _needed(self.query, name)
+
+    def check(self, operation: str, **arguments: Any) -> None:
+        """Raise Refused unless this key may do an operation of the API (its route's name) with these arguments."""
+        route = ROUTES[operation]
+        check_scope(self.caller, route)
+        check_owners(self.caller, route, arguments)
+
+    def may(self, operation: str, **arguments: Any) -> bool:
+        """Whether this key may do an operation of the API."""
+        try:
+            self.check(operation, **arguments)
+        except Refused:
+            return False
+        return True
+
+    def owner(self, operation: str = "sessions") -> str:
+        """The owner that the query names. Raises Refused when the key does not reach it, InvalidInput."""
+        owner = self.needed("owner")
+        self.check(operation, owner=owner)
+        return owner
+
+    @property
+    def actor(self) -> str:
+        """Who acts, for the audit."""
+        return f"{self.caller.name}: explorer"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A page: its template, and what that shows."""
+
+    template: str
+    values: Mapping[str, Any]
+    status: HTTPStatus = HTTPStatus.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was asked for is done: the browser goes on to another page."""
+
+    to: str
+
+
+Outcome: TypeAlias = Shown | Moved
+Page: TypeAlias = Callable[[Visit], Outcome]
+
+
+def href(path: str, **arguments: object) -> str:
+    """The address of a page; arguments that are None or empty are left out."""
+    given = {name: str(value) for name, value in arguments.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def known(owner: str, found: Any) -> Any:
+    """A result of the library about an owner. Raises NotFound when the owner has no memory."""
+    if not found.owner_known:
+        raise NotFound(f"Owner {owner!r:.80} has no memory yet.")
+    return found
+
+
+def _needed(given: Mapping[str, str], name: str) -> str:
+    value = given.get(name)
+    if not value:
+        raise InvalidInput(f"Say which {name}.", code=f"missing_{name}")
+    return value

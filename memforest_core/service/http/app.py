@@ -1,0 +1,169 @@
+"""The app that answers requests: routes, health, and what stands before them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from prometheus_client import CollectorRegistry
+
+from memforest_core import __version__
+from memforest_core.client.api import MemForest
+from memforest_core.client.async_calls import Threads
+from memforest_core.client.remote.records import KeyAnswer
+from memforest_core.client.remote.routes import BUNDLE, FOLDERS, PREFIX
+from memforest_core.models.limits.redis_ledger import client_address
+from memforest_core.service.explorer.app import Explorer
+from memforest_core.service.explorer.login import Logins
+from memforest_core.service.http import agents, bundles, endpoints, mem0, problems, streams
+from memforest_core.service.http.counting import Counted
+from memforest_core.service.http.gate import Gate, Limits
+from memforest_core.service.http.rates import Rates
+from memforest_core.service.keys.service import Callers
+from memforest_core.store.schema import check_ready
+
+MEBIBYTE = 1 << 20
+ABOUT = (
+    "Long-term memory for LLM agents. Send a key as `Authorization: Bearer KEY`; the tenant comes from the key. "
+    "Errors are problems (RFC 9457) with a stable `code`. A session that is sent again under its id changes nothing."
+)
+_HEAD: Mapping[str, Any] = {
+    "title": "MemForest",
+    "version": __version__,
+    "description": ABOUT,
+    "openapi_url": "/openapi.json",
+    "docs_url": None,
+    "redoc_url": None,
+}
+
+
+def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> FastAPI:
+    """The service over a memory, which it does not close. Each tenant is reached with keys of its own.
+
+    Requests are counted in the ``registry``, if there is one.
+    """
+    settings = memory.settings
+    threads = Threads(settings.server.threads)
+    memories = endpoints.Memories(memory, threads)
+    tools, tool_routes = agents.make_endpoint(memories)
+    redis = client_address(settings.broker.url.get_secret_value())
+    rates, logins = Rates(redis), Logins(redis)
+
+    @asynccontextmanager
+    async def running(_app: FastAPI) -> AsyncIterator[None]:
+        async with tools.session_manager.run():
+            yield
+        await rates.close()
+        await logins.close()
+        await threads.close(lambda: None)
+
+    app = _with_operations(FastAPI(**_HEAD, lifespan=running), memories)
+    problems.register(app)
+    callers = Callers(memory.services.engine)
+    own = settings.server
+    others = {PREFIX + BUNDLE: own.max_bundle_mb * MEBIBYTE, PREFIX + streams.BULK.path: math.inf}
+    limits = Limits(int(own.max_body_mb * MEBIBYTE), own.requests_per_minute, own.streams_per_key, others)
+    app.add_middleware(
+        Gate,
+        callers=callers,
+        rates=rates,
+        limits=limits,
+        threads=threads,
+        guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
+    )
+    if registry is not None:
+        app.add_middleware(Counted, registry=registry)
+    app.router.routes.extend(tool_routes)
+
+    async def check() -> None:
+        await threads.run(check_ready, memory.services.engine)
+
+    _add_health(app, check)
+    app.router.routes.extend(Explorer(memory, threads, callers, rates, logins, limits.requests_per_minute).routes)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def openapi() -> dict[str, Any]:
+    """The OpenAPI document, as every server has it; needs no settings and opens nothing."""
+    app = _with_operations(FastAPI(**_HEAD), _NoMemories())
+    _add_health(app, _never)
+    return _document(app)
+
+
+class _NoMemories(endpoints.Memories):
+    """For an app that is described and never asked."""
+
+    def __init__(self) -> None:
+        pass
+
+
+async def _never() -> None:
+    raise NotImplementedError
+
+
+def _with_operations(app: FastAPI, memories: endpoints.Memories) -> FastAPI:
+    """Everything below /v1."""
+    _add_others(app, memories)
+    for tag, routes in FOLDERS.items():
+        router = APIRouter(prefix=PREFIX)
+        for route in routes:
+            endpoints.add(router, route, memories, tag)
+        app.include_router(router)
+    mem0.register(app, memories)  # after ours: what we serve is never taken for a path of mem0's
+    return app
+
+
+def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
+    """What is no method of the library: files, and what a key is."""
+    router = APIRouter(prefix=PREFIX)
+    bundles.register(router, memories)
+    streams.register(router, memories)
+
+    @router.get("/key", operation_id="key", summary="What the key of the request is.", responses={**problems.RESPONSES})
+    async def key(request: Request) -> KeyAnswer:
+        caller = endpoints.caller_of(request)
+        return KeyAnswer(caller.tenant, caller.name, caller.scope.value, caller.owners)
+
+    app.include_router(router, tags=["operations"])
+
+
+def _add_health(app: FastAPI, check: Callable[[], Awaitable[None]]) -> None:
+    @app.get("/health", tags=["health"], operation_id="health", summary="Whether the process answers.")
+    async def health() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    @app.get(
+        "/ready",
+        tags=["health"],
+        operation_id="ready",
+        summary="Whether requests can be served.",
+        responses={503: problems.RESPONSES[503]},
+    )
+    async def ready() -> dict[str, str]:
+        """Postgres answers and has this version's schema."""
+        await check()
+        return {"status": "ok"}
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the keys that each operation needs."""
+    if app.openapi_schema is not None:
+        return app.openapi_schema
+    document = FastAPI.openapi(app)
+    parts = document.setdefault("components", {})
+    parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "memforest keys create"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if path.startswith(PREFIX + "/"):
+                operation["security"] = [{"key": []}]
+            for status, response in operation.get("responses", {}).items():
+                # FastAPI lists a problem under application/json too.
+                if int(status) >= HTTPStatus.BAD_REQUEST:
+                    response.get("content", {}).pop(endpoints.JSON, None)
+    app.openapi_schema = document
+    return document

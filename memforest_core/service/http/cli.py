@@ -1,0 +1,129 @@
+"""``memforest serve``: the memory over HTTP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import Exit, console, exit_code, print_json
+from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError
+
+if TYPE_CHECKING:
+    import socket
+
+WATCH_S = 1.0
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on; the setting server.host.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="0 takes a free one; the setting server.port.", show_default=False),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, help="Processes that answer; one that dies is restarted.")
+    ] = 1,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="Addresses of the proxies whose X-Forwarded headers are believed; the setting server.proxy.",
+            show_default=False,
+        ),
+    ] = None,
+    data: DataOption = None,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and serve nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve the memory over HTTP until Ctrl-C or SIGTERM. Needs pip install memforest[server].
+
+    Programs send a key that memforest keys create has made. JSON log lines with ids only go to stderr.
+    """
+    import logging
+
+    from memforest_core.cli.toolkit.logs import configure_logs
+    from memforest_core.settings import load_settings
+
+    configure_logs(logging.INFO)
+    try:
+        from memforest_core.service.http.app import openapi as document
+        from memforest_core.service.http.serving import address_of, listen
+    except ModuleNotFoundError as error:
+        raise InvalidSettings(f"{error.name} is missing: pip install 'memforest[server]'.") from None
+    if openapi:
+        print_json(document())
+        return
+    if data is not None and processes > 1:
+        raise InvalidInput(
+            "An embedded node is one process: leave --processes out, or --data.", code="invalid_processes"
+        )
+    settings = load_settings()
+    own = settings.server
+    listening = listen(own.host if host is None else host, own.port if port is None else port)
+    _announce(address_of(listening), processes, as_json)
+    if processes == 1:
+        _serve(listening, data, proxy)
+    else:
+        _serve_in(processes, listening, proxy)
+
+
+def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place: int = 0) -> None:
+    """Answer in this process until it is told to stop; its metrics are ``place`` ports after the setting's."""
+    from memforest_core.cli.toolkit.opening import opened_memory
+    from memforest_core.observe.exposition import BacklogCollector, serve_metrics
+    from memforest_core.observe.prometheus import PrometheusTelemetry
+    from memforest_core.observe.rows import ObserveStore
+    from memforest_core.service.http.serving import HttpServer
+    from memforest_workers.signals import stop_requested
+
+    with opened_memory(data, create=True) as memory, stop_requested() as stop, ExitStack() as undo:
+        settings, registry = memory.settings, None
+        if (port := settings.server.metrics_port) is not None:
+            telemetry = PrometheusTelemetry()
+            backlog = BacklogCollector(ObserveStore(memory.services.engine), settings)
+            at = port + place if port else 0
+            undo.enter_context(serve_metrics(telemetry, backlog, settings.observe.metrics_host, at))
+            registry = telemetry.registry
+        server = HttpServer(memory, listening, registry, proxy)
+        server.start()
+        while server.running and not stop.wait(WATCH_S):
+            pass
+        server.stop()
+
+
+def _serve_in(processes: int, listening: socket.socket, proxy: str | None) -> None:
+    """Answer in several processes on one socket."""
+    from memforest_core.service.http.serving import STOP_S
+    from memforest_workers.supervisor import Supervisor
+
+    def child(place: int, parent: int) -> int:
+        import structlog
+
+        try:
+            _serve(listening, None, proxy, place)
+        except MemForestError as error:
+            structlog.get_logger(__name__).error("server_not_started", code=error.code, reason=error.message)
+            return exit_code(error)
+        return Exit.DONE
+
+    Supervisor(processes, child, STOP_S + 5).run()
+
+
+def _announce(address: str, processes: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"pid": os.getpid(), "address": address, "processes": processes})
+    else:
+        console().print(f"MemForest answers at {address} (process {os.getpid()}). Stop with Ctrl-C.", soft_wrap=True)
+    sys.stdout.flush()  # whoever started this may wait for this line
+
+
+def register(program: typer.Typer) -> None:
+    """Add the command."""
+    program.command()(serve)

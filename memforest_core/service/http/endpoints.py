@@ -1,0 +1,208 @@
+"""One endpoint for each route, made from the signature of the library's method."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query, Request
+from pydantic import BaseModel, TypeAdapter
+from starlette.responses import JSONResponse, Response
+
+from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.api import MemForest
+from memforest_core.client.async_calls import Threads
+from memforest_core.client.handles import Operation
+from memforest_core.client.lifecycle import Lifecycle
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.routes import Route, Verb
+from memforest_core.observe.webhooks.service import Webhooks
+from memforest_core.service.http.constraints import of_value
+from memforest_core.service.http.gate import ADMISSION, CALLER, Admission
+from memforest_core.service.http.problems import RESPONSES, OwnerUnknown, Refused
+from memforest_core.service.http.wire import ACTOR, body_model, parameters, returned, told
+from memforest_core.service.keys.records import Caller
+from memforest_core.work.dead import DeadLetters
+
+_HOLDERS: Mapping[str, type] = {"lifecycle": Lifecycle, "dead": DeadLetters, "webhooks": Webhooks}
+"""Where the methods of names with a dot are."""
+_PART = re.compile(r"{(\w+)}")
+JSON = "application/json"
+
+
+class Memories:
+    """The memory of each tenant, over the same connections and threads."""
+
+    def __init__(self, memory: MemForest, threads: Threads) -> None:
+        self._memory = AsyncMemForest(memory, threads=threads)
+        self._faces: dict[TenantId, AsyncMemForest] = {}
+
+    def of(self, tenant: TenantId) -> AsyncMemForest:
+        """The memory of a tenant."""
+        face = self._faces.get(tenant)
+        if face is None:
+            face = self._faces[tenant] = self._memory.for_tenant(tenant)
+        return face
+
+
+def caller_of(request: Request) -> Caller:
+    """Who sends a request that passed the gate."""
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+def admission_of(request: Request) -> Admission:
+    """The admission of a request that passed the gate."""
+    admission: Admission = request.scope[ADMISSION]
+    return admission
+
+
+def method_of(route: Route) -> Callable[..., Any]:
+    """The library's method behind a route."""
+    holder, _, name = route.name.rpartition(".")
+    return getattr(_HOLDERS.get(holder, MemForest), name)  # type: ignore[no-any-return]
+
+
+def called_on(face: AsyncMemForest, route: Route) -> Callable[..., Awaitable[Any]]:
+    """The method of a tenant's memory behind a route."""
+    found: Any = face
+    for part in route.name.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Answers the requests of one route."""
+
+    route: Route
+    memories: Memories
+    named: bool
+    """Whether the method is told who asks."""
+    traced: bool
+    positional: Sequence[str]
+    """Arguments that are given one by one."""
+    writes: TypeAdapter[Any] | None
+    """None: the method returns nothing."""
+
+    async def __call__(self, request: Request, in_path: Mapping[str, Any], given: BaseModel | None) -> Response:
+        """The response to a request with these arguments."""
+        caller = caller_of(request)
+        arguments = {**in_path}
+        if given is not None:
+            arguments |= {name: getattr(given, name) for name in given.model_fields_set}
+        check_scope(caller, self.route)
+        check_owners(caller, self.route, arguments)
+        if self.named:
+            by = arguments.get(ACTOR)
+            arguments[ACTOR] = f"{caller.name}: {by}" if by else caller.name
+        if self.traced and (trace := request.headers.get("traceparent")):
+            arguments["trace"] = trace
+        face = self.memories.of(caller.tenant)
+        positional = [value for name in self.positional for value in arguments.pop(name, ())]
+        value = await called_on(face, self.route)(*positional, **arguments)
+        if _asks_again(value):
+            value = await face.threads.run(told, value)
+        else:
+            value = told(value)
+        if self.route.owners and getattr(value, "owner_known", True) is False:
+            raise OwnerUnknown(value)
+        if self.writes is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return Response(self.writes.dump_json(value), _status(self.route), media_type=JSON)
+
+
+def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
+    """Serve a route."""
+    method = method_of(route)
+    found = parameters(method)
+    answered = returned(method)
+    in_path = set(_PART.findall(route.path))
+    rest = [each for each in found if each.name not in in_path]
+    model = body_model(route.name, rest, route.example) if rest else None
+    endpoint = Endpoint(
+        route,
+        memories,
+        named=any(each.name == ACTOR for each in found),
+        traced="trace" in inspect.signature(method).parameters,
+        positional=[each.name for each in found if each.kind is inspect.Parameter.VAR_POSITIONAL],
+        writes=None if answered is None else TypeAdapter(answered),
+    )
+
+    async def called(request: Request, given: BaseModel | None = None, **path: Any) -> Response:
+        return await endpoint(request, path, given)
+
+    signature = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)]
+    signature += [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=Annotated[each.type, Path(json_schema_extra=of_value(route.name, each.name))],
+        )
+        for each in found
+        if each.name in in_path
+    ]
+    if model is not None:
+        place = Query() if route.verb is Verb.GET else Body()
+        signature.append(inspect.Parameter("given", inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[model, place]))
+    called.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    summary, _, description = inspect.cleandoc(method.__doc__ or "").partition("\n")
+    router.add_api_route(
+        route.path,
+        called,
+        methods=[route.verb.value],
+        operation_id=route.id,
+        name=route.name,
+        tags=[tag],
+        summary=summary,
+        description=f"{summary}\n{description}\n\nNeeds a key with the scope `{route.scope.value}`.",
+        status_code=HTTPStatus.NO_CONTENT if answered is None else _status(route),
+        response_model=answered,
+        responses={**RESPONSES},
+        response_class=Response if answered is None else JSONResponse,
+    )
+
+
+def check_scope(caller: Caller, route: Route) -> None:
+    """Raise Refused for a key whose scope does not allow a route."""
+    if not caller.scope.allows(route.scope):
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            "scope_too_narrow",
+            f"This key has the scope {caller.scope.value}; this needs {route.scope.value}.",
+        )
+
+
+def check_owners(caller: Caller, route: Route, arguments: Mapping[str, Any]) -> None:
+    """Raise Refused for a key that is bound to owners, unless all owners of the request are among them."""
+    if caller.owners is None:
+        return
+    named = [owner for name in route.owners for owner in _owners(arguments.get(name))]
+    if not named or not all(map(caller.may_ask_of, named)):
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            "owner_not_allowed",
+            f"This key reaches owners that match {caller.owners!r:.80}: name one of them.",
+        )
+
+
+def _owners(value: Any) -> Iterator[str]:
+    """The owners in an argument: one, several, or pairs of an owner and a question."""
+    if isinstance(value, str):
+        yield value
+    elif value is not None:
+        for each in value:
+            yield each if isinstance(each, str) else each[0]
+
+
+def _asks_again(value: Any) -> bool:
+    """Whether telling it takes a look at the database."""
+    return isinstance(value, Operation) or (isinstance(value, list | tuple) and any(map(_asks_again, value)))
+
+
+def _status(route: Route) -> HTTPStatus:
+    return HTTPStatus.ACCEPTED if route.path.startswith("/operations/") and route.verb is Verb.POST else HTTPStatus.OK

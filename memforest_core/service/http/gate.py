@@ -1,0 +1,228 @@
+"""What each request passes before anything of it is read: its key, its rate, the size and the pace of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memforest_core.client.async_calls import Threads
+from memforest_core.errors import MemForestError
+from memforest_core.service.http.problems import Problem, Refused, answer, problem_of
+from memforest_core.service.http.rates import Rates
+from memforest_core.service.keys.records import Caller
+from memforest_core.service.keys.service import Callers
+
+CALLER = "memforest.caller"
+"""Where a request's scope has the caller."""
+KINDS = ("bearer", "token")
+"""What a key is sent as; clients of mem0 send ``Token``."""
+
+
+T = TypeVar("T")
+
+ADMISSION = "memforest.admission"
+"""Where a request's scope has the admission of its key."""
+CHECK_S = 0.5
+"""What runs on for a key is ended so long after this process knows of its revocation."""
+SLACK_S = 20.0
+"""A body may fall so far behind its pace while the app waits for it."""
+BYTES_A_SECOND = 1_024
+"""The pace of a body."""
+STREAM_SLACK_S = 60.0
+"""A stream of sessions may be silent for so long; it has no pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What requests may be."""
+
+    body_bytes: int
+    requests_per_minute: int
+    streams_per_key: int
+    others: Mapping[str, float]
+    """Bytes of bodies of paths that have a limit of their own; infinite for streams."""
+
+
+class Admission:
+    """The key of one request, for as long as the request takes."""
+
+    def __init__(self, secret: str, callers: Callers, rates: Rates, limits: Limits, threads: Threads) -> None:
+        self._secret = secret
+        self._callers = callers
+        self._rates = rates
+        self._threads = threads
+        self.limits = limits
+
+    async def caller(self) -> Caller:
+        """Whose key it is. Raises Refused for a key that is not valid (any more), StoreUnavailable."""
+        caller = self._callers.known(self._secret)
+        if caller is None and self._secret:
+            caller = await self._threads.run(self._callers.find, self._secret)
+        if caller is None:
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED,
+                "unauthorized",
+                "Send a key that is not revoked as Authorization: Bearer KEY; memforest keys create makes one.",
+            )
+        return caller
+
+    async def count(self) -> Caller:
+        """Count one request of the key. Raises Refused when it has used up its rate, and as ``caller`` does."""
+        caller = await self.caller()
+        wait_s = await self._rates.admit(caller.key_id, caller.requests_per_minute or self.limits.requests_per_minute)
+        if wait_s > 0:
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "rate_limited",
+                "This key has sent its requests of this minute.",
+                retry_after=wait_s,
+            )
+        return caller
+
+    async def during(self, awaited: Awaitable[T]) -> T:
+        """A result that may take long. Cancels it and raises Refused when the key is revoked meanwhile."""
+        task = asyncio.ensure_future(awaited)
+        try:
+            while not (await asyncio.wait({task}, timeout=CHECK_S))[0]:
+                await self.caller()
+            await self.caller()
+            return await task
+        finally:
+            task.cancel()
+
+
+class Gate:
+    """ASGI middleware over all requests; those of guarded paths need a key."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        callers: Callers,
+        rates: Rates,
+        limits: Limits,
+        threads: Threads,
+        guarded: Callable[[str], bool],
+    ) -> None:
+        """``guarded`` says of a path whether it needs a key."""
+        self._app = app
+        self._parts = (callers, rates, limits, threads)
+        self._limits = limits
+        self._guarded = guarded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request pass, or answer with a problem."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, admission = Headers(scope=scope), None
+        guarded = self._guarded(scope["path"])
+        send = _headed(send, private=guarded)
+        try:
+            if guarded:
+                kind, _, secret = headers.get("authorization", "").partition(" ")
+                admission = Admission(secret.strip() if kind.lower() in KINDS else "", *self._parts)
+                scope[CALLER] = await admission.count()
+                scope[ADMISSION] = admission
+            most = self._limits.others.get(scope["path"], self._limits.body_bytes)
+            body = _Body(receive, send, headers, most, admission)
+        except (Refused, MemForestError) as error:
+            await answer(problem_of(error))(scope, receive, send)
+            return
+        with suppress(ClientDisconnect):  # no error: nobody reads the answer
+            await self._app(scope, body.receive, body.send)
+
+
+def _headed(send: Send, *, private: bool) -> Send:
+    """``send`` for answers that no cache stores, if they are ``private``, and whose redirects name no scheme and host:
+    behind a proxy these are not what the client knows."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message.setdefault("headers", []))
+            if private:
+                headers["Cache-Control"] = "no-store"
+            if (to := urlsplit(headers.get("location", ""))).netloc:
+                headers["Location"] = urlunsplit(("", "", to.path, to.query, ""))
+        await send(message)
+
+    return sent
+
+
+class _Body:
+    """The body of one request: its bytes and its pace are bounded, and it ends with its key.
+
+    A body that breaks a bound is answered, whatever reads it makes of that.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, headers: Headers, most: float, admission: Admission | None
+    ) -> None:
+        """Raises Refused at once for a length that is announced."""
+        announced = headers.get("content-length", "0")
+        if not announced.isdigit() or int(announced) > most:
+            raise _too_long(most)
+        self._receive = receive
+        self._send = send
+        self._most = most
+        self._admission = admission
+        self._got = 0
+        self._whole = False
+        self._slack_s = self._most_slack_s = STREAM_SLACK_S if most == math.inf else SLACK_S
+        self._pace = 1 if most == math.inf else BYTES_A_SECOND
+        self._refused: Problem | None = None
+        self._started = False
+
+    async def receive(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        try:
+            return await self._next()
+        except (Refused, MemForestError) as error:
+            self._refused = problem_of(error)
+            raise
+
+    async def _next(self) -> Message:
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        coming = self._receive()
+        try:
+            async with asyncio.timeout(self._slack_s):
+                message = await (coming if self._admission is None else self._admission.during(coming))
+        except TimeoutError:
+            raise Refused(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "request_too_slow",
+                f"Send at least {self._pace:,} bytes a second, and pause for less than {self._most_slack_s:.0f} s.",
+            ) from None
+        got = len(message.get("body", b""))
+        self._got += got
+        self._slack_s = min(self._most_slack_s, self._slack_s - (loop.time() - asked) + got / self._pace)
+        self._whole = not message.get("more_body", False)
+        if self._got > self._most:
+            raise _too_long(self._most)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self._refused is None or self._started:
+            self._started = True
+            await self._send(message)
+        elif message["type"] == "http.response.start":
+            await answer(self._refused)({"type": "http"}, self._receive, self._send)
+
+
+def _too_long(most: float) -> Refused:
+    return Refused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body_too_long",
+        f"Send at most {most:,.0f} bytes in one request, or split it.",
+    )

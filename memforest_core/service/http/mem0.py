@@ -1,0 +1,214 @@
+"""The paths that mem0's ``MemoryClient`` asks, so that it works with its ``host`` set to this server.
+
+Paths, fields and answers are those of mem0ai 2.2 (``mem0/client/main.py``). A memory is a fact. No part of the OpenAPI
+document: that has operations of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import uuid4
+
+from fastapi import APIRouter, Body, FastAPI, Request
+
+from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.remote.routes import ROUTES
+from memforest_core.domain.ids import FactId
+from memforest_core.errors import NotFound
+from memforest_core.service.http import endpoints
+from memforest_core.service.http.endpoints import caller_of, check_owners, check_scope
+from memforest_core.service.http.problems import Refused
+from memforest_core.service.integrations.mem0.memories import OWN_SESSION, Memories, history, shown
+from memforest_core.service.integrations.mem0.requests import ENTITIES, Place, place_of, taken, turns_of, whole
+from memforest_core.service.integrations.mem0.rows import Memory
+from memforest_core.service.keys.records import Caller
+from memforest_core.work.waiting import WaitTimeout
+
+PREFIXES = ("/v2/", "/v3/")
+"""What its paths begin with beside /v1."""
+NOT_SERVED = ("/v1/entities/", "/v1/batch/", "/v1/exports/", "/v1/summary/", "/v1/feedback/")
+"""Paths of its client under /v1 that have no meaning here; under /v2 and /v3 it is all that is not below."""
+FACTS_S = 60.0
+"""An ``add`` waits so long for its facts; then it answers that they are pending. The client itself waits 300 s."""
+DONE_S = 60.0
+"""A change is waited for so long; it goes on after that."""
+PAGE = 100
+"""Memories of a page, unless the request says how many."""
+TOP_K = 10
+
+Given = Annotated[dict[str, Any], Body()]
+
+
+def register(app: FastAPI, memories: endpoints.Memories) -> None:
+    """Serve the paths."""
+    router = APIRouter(include_in_schema=False)
+    asked = Asked(memories)
+    router.get("/v1/ping/")(asked.ping)
+    router.post("/v3/memories/add/")(asked.add)
+    router.post("/v3/memories/")(asked.get_all)
+    router.post("/v3/memories/search/")(asked.search)
+    router.delete("/v1/memories/")(asked.delete_all)
+    router.get("/v1/memories/{memory_id}/")(asked.get)
+    router.put("/v1/memories/{memory_id}/")(asked.update)
+    router.delete("/v1/memories/{memory_id}/")(asked.delete)
+    router.get("/v1/memories/{memory_id}/history/")(asked.history)
+    for prefix in (*NOT_SERVED, *PREFIXES):
+        router.api_route(prefix + "{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])(not_served)
+    app.include_router(router)
+
+
+async def not_served(request: Request) -> None:
+    """Say so, instead of leaving it at "not found"."""
+    raise Refused(
+        HTTPStatus.NOT_IMPLEMENTED,
+        "unsupported_by_memforest",
+        f"MemForest does not serve {request.url.path!r:.80} of mem0's API: docs/coming-from.md lists what it serves.",
+    )
+
+
+class Asked:
+    """Answers requests of mem0's client. Each is checked as the route of ours that does the same."""
+
+    def __init__(self, memories: endpoints.Memories) -> None:
+        self._memories = memories
+
+    async def ping(self, request: Request) -> dict[str, Any]:
+        """What the client asks when it is made: whether the key holds. It wants an organization and a project."""
+        tenant = caller_of(request).tenant
+        return {"status": "ok", "org_id": tenant, "project_id": tenant, "user_email": None}
+
+    async def add(self, request: Request, given: Given) -> dict[str, Any]:
+        """Store messages; the memories that came of them, or PENDING when that takes longer."""
+        caller = caller_of(request)
+        fields = taken(given, "messages", "metadata", "timestamp", "filters", *ENTITIES)
+        place = place_of(fields, caller.only_owner)
+        memory = self._allowed(caller, "enqueue", place.owner)
+        event = str(uuid4())
+        turns, session = turns_of(fields, place, event), place.session or f"{OWN_SESSION}{event}"
+        try:
+            if place.session is None:
+                await memory.enqueue(place.owner, session, turns, wait="facts", timeout_s=FACTS_S)
+            else:
+                *first, last = turns
+                for turn in first:
+                    await memory.append(place.owner, session, turn)
+                await memory.append(place.owner, session, last, wait="facts", timeout_s=FACTS_S)
+        except WaitTimeout:
+            told = "The messages are stored; their facts are still being extracted."
+            return {"results": [], "status": "PENDING", "event_id": event, "message": told}
+        _, found = await self._read(memory, Memories.page, Place(place.owner, session), 1, PAGE)
+        mine = [each for each in found if (each.turn or "").startswith(event)]
+        return {"results": [{**shown(each), "event": "ADD"} for each in mine], "event_id": event}
+
+    async def get_all(self, request: Request, given: Given) -> dict[str, Any]:
+        """A page of memories, the one that was learned last first."""
+        caller = caller_of(request)
+        fields = taken({**given, **request.query_params}, "filters", "page", "page_size", *ENTITIES)
+        place = place_of(fields, caller.only_owner)
+        page, size = whole(fields.get("page", 1), "page", 1_000_000), whole(fields.get("page_size", PAGE), "page_size")
+        memory = self._allowed(caller, "facts", place.owner)
+        count, found = await self._read(memory, Memories.page, place, page, size)
+        url = request.url.include_query_params(page_size=size)
+        return {
+            "count": count,
+            "next": str(url.include_query_params(page=page + 1)) if page * size < count else None,
+            "previous": str(url.include_query_params(page=page - 1)) if page > 1 else None,
+            "results": [shown(each) for each in found],
+        }
+
+    async def search(self, request: Request, given: Given) -> dict[str, Any]:
+        """The facts behind what recall finds, best first."""
+        caller = caller_of(request)
+        fields = taken(given, "query", "filters", "top_k", "reference_date", *ENTITIES)
+        place = place_of(fields, caller.only_owner)
+        k = whole(fields.get("top_k", TOP_K), "top_k", 200)
+        memory = self._allowed(caller, "recall", place.owner)
+        result = await memory.recall(
+            place.owner,
+            fields.get("query", ""),
+            k,
+            sessions=None if place.session is None else [place.session],
+            metadata=dict(place.metadata) or None,
+            asked_at=fields.get("reference_date"),
+        )
+        scores: dict[Any, float] = {}
+        for piece in result.evidence:
+            for fact in piece.fact_ids:
+                scores.setdefault(fact, piece.score)
+        found = await self._read(memory, Memories.found, list(scores))
+        told = [shown(found[fact], score=score) for fact, score in scores.items() if fact in found]
+        return {"results": told[:k]}
+
+    async def get(self, request: Request, memory_id: str) -> dict[str, Any]:
+        """One memory, as it is now."""
+        _, versions = await self._named(caller_of(request), "facts", memory_id)
+        return shown(versions[-1], versions[0])
+
+    async def history(self, request: Request, memory_id: str) -> list[dict[str, Any]]:
+        """How a memory was added and updated."""
+        _, versions = await self._named(caller_of(request), "facts", memory_id)
+        return history(versions)
+
+    async def update(self, request: Request, memory_id: str, given: Given) -> dict[str, Any]:
+        """Correct a memory's text. It gets a new id; the old one stands for it."""
+        caller = caller_of(request)
+        fields = taken(given, "text")
+        memory, versions = await self._named(caller, "lifecycle.correct", memory_id)
+        current = versions[-1]
+        operation = await memory.lifecycle.correct(
+            current.owner, current.id, text=str(fields.get("text", "")), actor=caller.name
+        )
+        await memory.lifecycle.wait(operation.id, DONE_S)
+        _, versions = await self._named(caller, "lifecycle.correct", memory_id)
+        return shown(versions[-1], versions[0])
+
+    async def delete(self, request: Request, memory_id: str) -> dict[str, str]:
+        """Delete a memory with all its versions, and the turns that say nothing else."""
+        caller = caller_of(request)
+        taken(dict(request.query_params))
+        memory, versions = await self._named(caller, "lifecycle.forget", memory_id)
+        current = versions[-1]
+        forgetter = memory.services.forgetter
+        tasks = await memory.threads.run(
+            forgetter.forget_facts, caller.tenant, current.owner, [FactId(current.id)], actor=caller.name
+        )
+        for task in tasks:
+            await memory.lifecycle.wait(task, DONE_S)
+        return {"message": "Memory deleted successfully!"}
+
+    async def delete_all(self, request: Request) -> dict[str, str]:
+        """Delete a session (``run_id``), or all that is known of an owner."""
+        caller = caller_of(request)
+        place = place_of(taken(dict(request.query_params), *ENTITIES), None)
+        if place.metadata:
+            raise Refused(
+                HTTPStatus.BAD_REQUEST, "unsupported_by_memforest", "Delete by user_id or agent_id, and run_id, only."
+            )
+        memory = self._allowed(caller, "lifecycle.forget", place.owner)
+        what: Mapping[str, Any] = {"everything": True} if place.session is None else {"session": place.session}
+        operation = await memory.lifecycle.forget(place.owner, **what, actor=caller.name)
+        await memory.lifecycle.wait(operation.id, DONE_S)
+        return {"message": "Memories deleted successfully!"}
+
+    def _allowed(self, caller: Caller, route: str, owner: str) -> AsyncMemForest:
+        """The memory of the caller's tenant. Raises Refused when the key does not allow this of the owner."""
+        check_scope(caller, ROUTES[route])
+        check_owners(caller, ROUTES[route], {"owner": owner})
+        return self._memories.of(caller.tenant)
+
+    async def _named(self, caller: Caller, route: str, memory_id: str) -> tuple[AsyncMemForest, list[Memory]]:
+        """A memory's versions by its id. Raises NotFound, also for one that the key does not reach."""
+        check_scope(caller, ROUTES[route])
+        memory = self._memories.of(caller.tenant)
+        versions = await self._read(memory, Memories.versions, memory_id)
+        if not caller.may_ask_of(versions[-1].owner):
+            raise NotFound(
+                f"There is no memory {memory_id!r:.60}: take an id from an answer of add, search or get_all."
+            )
+        return memory, versions
+
+    @staticmethod
+    async def _read(memory: AsyncMemForest, method: Any, *args: Any) -> Any:
+        return await memory.threads.run(method, Memories(memory.services.engine), memory.tenant, *args)

@@ -1,0 +1,278 @@
+"""What comes line by line: many sessions in one request, and the progress of a session or an operation as events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Send
+from starlette.types import Scope as ASGIScope
+
+from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.remote.records import Stored
+from memforest_core.client.remote.routes import MAX_WAIT_S, ROUTES
+from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
+from memforest_core.service.http.constraints import of_value
+from memforest_core.service.http.endpoints import (
+    Memories,
+    admission_of,
+    called_on,
+    caller_of,
+    check_owners,
+    check_scope,
+    method_of,
+)
+from memforest_core.service.http.gate import Admission
+from memforest_core.service.http.polling import POLL_S, Polled, SharedPoll
+from memforest_core.service.http.problems import RESPONSES, Problem, Refused, answer, invalid, problem_of
+from memforest_core.service.http.wire import body_model, parameters, told
+from memforest_core.service.keys.records import Caller
+from memforest_core.work.records import OperationTask, TaskId
+
+NDJSON = "application/x-ndjson"
+EVENTS = "text/event-stream"
+BULK = Route("sessions_stream", Verb.POST, "/sessions/stream", Scope.WRITE)
+OF_SESSION = Route("session_events", Verb.GET, "/sessions/events", Scope.READ)
+OF_OPERATION = Route("operation_events", Verb.GET, "/operations/{operation}/events", Scope.READ, owners=())
+LINE_BYTES = 16 << 20
+"""One session of a stream has at most so many bytes."""
+ALIVE_S = 15.0
+"""A comment is sent after so long without an event: proxies close silent connections."""
+ROOM_S = 60.0
+"""A stream waits so long for room in the queue, for one session."""
+
+
+Name = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
+
+
+class Line(BaseModel):
+    """What became of one line of a stream."""
+
+    line: int
+    stored: Stored | None = None
+    problem: Problem | None = None
+
+
+def register(router: APIRouter, memories: Memories) -> None:
+    """Serve all three."""
+    enqueue = ROUTES["enqueue"]
+    session = body_model("enqueue", parameters(method_of(enqueue)), {})
+    poll, open_streams = SharedPoll(), Counter[UUID]()
+
+    @router.post(
+        BULK.path,
+        operation_id=BULK.id,
+        summary="Store many sessions: one a line, each as in POST /sessions.",
+        description="Each line is answered by a line, in order, when it is stored. A line that is refused leaves the"
+        " others as they are; what was stored before an error of the service stays, and may be sent again.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {NDJSON: {"schema": {"type": "string"}}}}},
+        openapi_extra={"requestBody": {"required": True, "content": {NDJSON: {"schema": {"type": "string"}}}}},
+    )
+    async def bulk(request: Request) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, BULK)
+        memory = memories.of(caller.tenant)
+        return _Bounded(_Answers(_bulk(request, caller, memory, session)), open_streams, request)
+
+    @router.get(
+        OF_SESSION.path,
+        operation_id=OF_SESSION.id,
+        summary="The progress of a session as server-sent events, until it is ready.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+    )
+    async def session_events(
+        request: Request, owner: Name, session_id: Name, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
+    ) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, OF_SESSION)
+        check_owners(caller, OF_SESSION, {"owner": owner})
+        memory = memories.of(caller.tenant)
+        first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
+        watching = poll.watching((caller.tenant, owner, session_id), lambda: memory.status(owner, session_id), first)
+        sent = _events(watching, admission_of(request), lambda found: found.ready, timeout_s)
+        return _Bounded(sent, open_streams, request)
+
+    @router.get(
+        OF_OPERATION.path,
+        operation_id=OF_OPERATION.id,
+        summary="The progress of an operation as server-sent events, until it has ended.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+    )
+    async def operation_events(
+        request: Request, operation: UUID, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
+    ) -> Response:
+        caller = caller_of(request)
+        check_scope(caller, OF_OPERATION)
+        check_owners(caller, OF_OPERATION, {})
+        lifecycle = memories.of(caller.tenant).lifecycle
+        task = TaskId(operation)
+        first: OperationTask = await lifecycle.operation(task)
+        watching = poll.watching((caller.tenant, task), lambda: lifecycle.operation(task), first)
+        sent = _events(watching, admission_of(request), lambda found: found.finished, timeout_s)
+        return _Bounded(sent, open_streams, request)
+
+
+class _Bounded(Response):
+    """A stream, unless its key has as many open as it may."""
+
+    def __init__(self, stream: Response, open_streams: Counter[UUID], request: Request) -> None:
+        super().__init__()
+        self._stream = stream
+        self._open = open_streams
+        self._key = caller_of(request).key_id
+        self._most = admission_of(request).limits.streams_per_key
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        if self._open[self._key] >= self._most:
+            sentence = f"This key has {self._most} streams open, which is its limit: end one of them first."
+            too_many = Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many_streams", sentence, retry_after=POLL_S)
+            await answer(too_many.problem)(scope, receive, send)
+            return
+        self._open[self._key] += 1
+        try:
+            await self._stream(scope, receive, send)
+        finally:
+            self._open[self._key] -= 1
+            self._open += Counter()  # drops keys that have none
+
+
+class _Answers(Response):
+    """Lines that are sent while the request is still being read: nobody else may receive meanwhile."""
+
+    media_type = NDJSON
+
+    def __init__(self, lines: AsyncIterator[bytes]) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._lines = lines
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for line in self._lines:
+            await send({"type": "http.response.body", "body": line, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _bulk(
+    request: Request, caller: Caller, memory: AsyncMemForest, model: type[BaseModel]
+) -> AsyncIterator[bytes]:
+    """One answer a line."""
+    admission, number = admission_of(request), 0
+    try:
+        async for line in _lines(request):
+            number += 1
+            if not line.strip():
+                continue
+            answered = Line(line=number)
+            try:
+                arguments = _arguments(line, model)
+                check_owners(caller, BULK, arguments)
+            except ValidationError as error:
+                answered.problem = invalid(error.errors())
+            except Refused as error:
+                answered.problem = problem_of(error)
+            else:
+                await admission.count()
+                try:
+                    # A line waits for room: the key may be revoked meanwhile.
+                    stored = await admission.during(called_on(memory, ROUTES["enqueue"])(**arguments))
+                    answered.stored = told(stored)
+                except CallerError as error:
+                    if isinstance(error, QuotaExceeded):
+                        raise
+                    answered.problem = problem_of(error)
+            yield _line(answered)
+    except (Refused, MemForestError) as error:
+        # What follows would fail alike: the caller sends it again later.
+        yield _line(Line(line=number, problem=problem_of(error)))
+
+
+def _arguments(line: bytes, model: type[BaseModel]) -> dict[str, Any]:
+    """The arguments of a line's session. Raises Refused, ValidationError."""
+    if len(line) > LINE_BYTES:
+        raise Refused(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "line_too_long",
+            f"Send at most {LINE_BYTES} bytes a line: give this session by several requests.",
+        )
+    given = model.model_validate_json(line)
+    arguments = {name: getattr(given, name) for name in given.model_fields_set}
+    return {"backfill": True, "room_timeout_s": ROOM_S, **arguments}
+
+
+def _line(answered: Line) -> bytes:
+    return answered.model_dump_json(exclude_none=True, exclude_defaults=True).encode() + b"\n"
+
+
+async def _lines(request: Request) -> AsyncIterator[bytes]:
+    """The lines of a body as they come; one that is too long is cut, and the last."""
+    rest = bytearray()
+    async for chunk in request.stream():
+        *ended, last = chunk.split(b"\n")
+        for part in ended:
+            rest += part
+            yield bytes(rest)
+            rest.clear()
+        rest += last
+        if len(rest) > LINE_BYTES:
+            break
+    if rest:
+        yield bytes(rest)
+
+
+def _events(
+    watching: AbstractContextManager[Polled], admission: Admission, ended: Callable[[Any], bool], timeout_s: float
+) -> Response:
+    """Each change as an event ``progress``, the last one as ``end``; ``timeout`` when the time is over.
+
+    A key that is revoked ends the stream with a ``problem``.
+    """
+
+    async def events() -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        ends, spoke, shown = loop.time() + timeout_s, loop.time(), None
+        with watching as polled:
+            found = polled.latest
+            while True:
+                if ended(found):
+                    yield _event("end", _data(found))
+                    return
+                if found != shown:
+                    yield _event("progress", _data(found))
+                    shown, spoke = found, loop.time()
+                elif loop.time() - spoke > ALIVE_S:
+                    yield b": still waiting\n\n"
+                    spoke = loop.time()
+                if loop.time() >= ends:
+                    yield _event("timeout", json.dumps({}).encode())
+                    return
+                await asyncio.sleep(POLL_S)
+                try:
+                    await admission.caller()
+                    found = polled.now()
+                except (Refused, MemForestError) as error:
+                    yield _event("problem", problem_of(error).model_dump_json(exclude_none=True).encode())
+                    return
+
+    return StreamingResponse(events(), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+def _data(found: Any) -> bytes:
+    return TypeAdapter(type(found)).dump_json(found)
+
+
+def _event(name: str, data: bytes) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"

@@ -1,0 +1,127 @@
+"""LangChain: the history of a chat as a session of the memory, and a retriever over all of it.
+
+Written against langchain-core 1.7 (``langchain_core.chat_history``, ``langchain_core.retrievers``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from memforest_core.domain.rendering import block
+from memforest_core.domain.turns import Role, Turn
+from memforest_core.service.integrations.conversation import Conversation, as_turn, said
+from memforest_core.service.integrations.needed import needed
+
+with needed("langchain-core"):
+    from langchain_core.callbacks import CallbackManagerForRetrieverRun
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.documents import Document
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        messages_from_dict,
+    )
+    from langchain_core.retrievers import BaseRetriever
+
+if TYPE_CHECKING:
+    from memforest_core.domain.chat_messages import TurnInput
+    from memforest_core.domain.evidence import Evidence
+    from memforest_core.service.integrations.conversation import Memory
+
+KEPT = "langchain"
+"""The metadata under which a message is kept that its turn does not tell whole."""
+_TOLD = {"type", "content", "id", "name"}
+"""Fields of a message that a turn has."""
+_PLAIN = {"human", "ai", "system"}
+
+
+class MemForestChatMessageHistory(BaseChatMessageHistory):
+    """A session of an owner as a chat history. Any MemForest session can be read and continued so."""
+
+    def __init__(self, memory: Memory, owner: str, session_id: str) -> None:
+        """``memory`` is a MemForest or a RemoteMemForest."""
+        self._conversation = Conversation(memory, owner, session_id, KEPT)
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """All messages in order, as they were given."""
+        return [_message(turn) for turn in self._conversation.turns()]
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Store messages; a message whose id is stored already is left out when it says the same.
+
+        Raises as ``MemForest.append``.
+        """
+        self._conversation.add([_turn(message) for message in messages])
+
+    def clear(self) -> None:
+        """Delete the session from the memory for good; see ``Conversation.clear``."""
+        self._conversation.clear()
+
+
+class MemForestRetriever(BaseRetriever):
+    """Recall as a retriever: a document for each piece of evidence, best first."""
+
+    memory: Any
+    """A MemForest or a RemoteMemForest."""
+    owner: str
+    k: int | None = None
+    """Pieces at most; the memory's default unless given."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Further options of recall, such as ``since`` or ``channels`` (docs/retrieval.md)."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        found = self.memory.recall(self.owner, query, self.k, **self.options)
+        return [_document(piece) for piece in found.evidence]
+
+
+def _turn(message: BaseMessage) -> TurnInput:
+    fields = message.model_dump(mode="json", exclude_defaults=True)
+    whole = message.type in _PLAIN and fields.keys() <= _TOLD and isinstance(message.content, str)
+    kept = None if whole and message.content.strip() else {KEPT: {"type": message.type, "data": fields}}
+    return as_turn({**message.model_dump(mode="json"), "type": message.type}, kept)
+
+
+def _message(turn: Turn) -> BaseMessage:
+    kept = turn.metadata.get(KEPT)
+    if isinstance(kept, dict):
+        return messages_from_dict([kept])[0]
+    # Who has no name is called by their role, users by the owner's.
+    named = turn.named and turn.name != turn.role.value
+    own = {
+        "content": said(turn),
+        "id": None if turn.generated else turn.id,
+        "name": turn.name if named else None,
+    }
+    match turn.role:
+        case Role.USER:
+            return HumanMessage(**own)
+        case Role.ASSISTANT:
+            return AIMessage(**own)
+        case Role.SYSTEM:
+            return SystemMessage(**own)
+        case Role.TOOL:
+            return ToolMessage(tool_call_id=str(turn.metadata.get("tool_call_id", turn.id)), **own)
+
+
+def _document(piece: Evidence) -> Document:
+    return Document(
+        page_content=block(piece.text),
+        metadata={
+            "owner": piece.owner,
+            "session_id": piece.session_id,
+            "turn_ids": list(piece.turn_ids),
+            "fact_ids": [str(fact) for fact in piece.fact_ids],
+            "time": None if piece.time.start is None else piece.time.start.isoformat(),
+            "time_label": piece.time_label,
+            "speaker": piece.speaker,
+            "score": piece.score,
+            "freshness": piece.freshness.value,
+        },
+    )

@@ -1,0 +1,137 @@
+"""OpenAI Agents SDK: a session whose items are turns of the memory, and the tools that recall from all of it.
+
+Written against the protocol ``agents.memory.Session`` of openai-agents 0.20.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from memforest_core.domain.turns import Turn
+from memforest_core.errors import NotFound
+from memforest_core.service.integrations.agent_tools import agent_tools
+from memforest_core.service.integrations.conversation import as_turn, said
+from memforest_core.service.integrations.needed import needed
+
+with needed("openai-agents"):
+    from agents import FunctionTool, ModelBehaviorError, function_tool
+    from agents.memory import Session, SessionSettings
+
+if TYPE_CHECKING:
+    from agents.items import TResponseInputItem
+
+    from memforest_core.client.aio import AsyncMemForest
+    from memforest_core.client.remote.aio import AsyncRemoteMemForest
+    from memforest_core.domain.chat_messages import TurnInput
+
+KEPT = "openai"
+"""The metadata under which an item is kept that its turn does not tell whole."""
+PAGE = 100
+"""Turns of one read, from the newest back."""
+_PLAIN = {"user", "assistant", "system"}
+
+
+class MemForestSession(Session):
+    """A session of an owner for ``Runner.run(agent, input, session=...)``: any session can be continued so."""
+
+    def __init__(
+        self,
+        memory: AsyncMemForest | AsyncRemoteMemForest,
+        owner: str,
+        session_id: str,
+        session_settings: SessionSettings | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings = session_settings
+        self._memory = memory
+        self._owner = owner
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The newest ``limit`` items in order; all unless given here or in the session's settings."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        found: list[TResponseInputItem] = []
+        if limit is None or limit > 0:
+            async for turn in self._newest_first():
+                found.append(_item(turn))
+                if len(found) == limit:
+                    break
+        return found[::-1]
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Store items; each is durable when this returns. Raises as ``MemForest.append``."""
+        for item in items:
+            await self._memory.append(self._owner, self.session_id, _turn(cast("Mapping[str, Any]", item)))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Delete the newest item from the memory for good and return it; waits until that is done."""
+        async for turn in self._newest_first():
+            await self._forget([turn.id])
+            return _item(turn)
+        return None
+
+    async def clear_session(self) -> None:
+        """Delete the session for good, with the facts that were said nowhere else; waits until that is done."""
+        with suppress(NotFound):
+            await self._forget([])
+
+    async def _forget(self, turns: list[str]) -> None:
+        lifecycle = self._memory.lifecycle
+        asked = await lifecycle.forget(self._owner, session=self.session_id, turns=turns, actor=KEPT)
+        await lifecycle.wait(asked.id)
+
+    async def _newest_first(self) -> AsyncIterator[Turn]:
+        before = None
+        while True:
+            try:
+                page = await self._memory.turns(self._owner, self.session_id, last=PAGE, before=before)
+            except NotFound:
+                return
+            for turn in reversed(page.items):
+                if not turn.erased:
+                    yield turn
+            if len(page.items) < PAGE:
+                return
+            before = page.items[0].id
+
+
+def memforest_tools(memory: AsyncMemForest | AsyncRemoteMemForest, owner: str) -> list[FunctionTool]:
+    """remember, recall, context, timeline, profile, sessions and forget for one owner: ``Agent(tools=...)``.
+
+    What goes wrong is told to the model in a sentence.
+    """
+    return [function_tool(tool, strict_mode=False) for tool in agent_tools(memory, owner, ModelBehaviorError)]
+
+
+def _turn(item: Mapping[str, Any]) -> TurnInput:
+    kind = item.get("type", "message")
+    if item.get("role") and kind == "message":
+        content = item.get("content")
+        whole = item.keys() == {"role", "content"} and item["role"] in _PLAIN and isinstance(content, str)
+        whole = whole and bool(str(content).strip())
+        return as_turn({"role": item["role"], "content": content}, None if whole else {KEPT: dict(item)})
+    match kind:
+        case "function_call":
+            called = {"name": item.get("name"), "arguments": item.get("arguments")}
+            message = {"role": "assistant", "content": None, "function_call": called}
+        case "function_call_output":
+            output = item.get("output")
+            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+            message = {"role": "tool", "content": text}
+        case _:
+            message = {"role": "assistant", "content": f"[{kind}]"}
+    return as_turn(message, {KEPT: dict(item)})
+
+
+def _item(turn: Turn) -> TResponseInputItem:
+    kept = turn.metadata.get(KEPT)
+    told = dict(kept) if isinstance(kept, Mapping) else {"role": _role(turn), "content": said(turn)}
+    return cast("TResponseInputItem", told)
+
+
+def _role(turn: Turn) -> str:
+    """The API takes a tool's output with its call only: without one it is told as a developer's words."""
+    return "developer" if turn.role.value == "tool" else turn.role.value

@@ -1,0 +1,109 @@
+"""``memforest keys``: which programs reach a tenant over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, minute, plain_table, print_json, printable
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.routes import Scope
+from memforest_core.domain.turns import checked_name
+
+if TYPE_CHECKING:
+    from memforest_core.service.keys.service import Keys
+
+app = typer.Typer(help="Make and revoke the keys with which programs reach a tenant over HTTP.", no_args_is_help=True)
+
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", help="Whose keys; by default the settings' own tenant.", show_default=False)
+]
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the key is for; the audit names it.")],
+    scope: Annotated[Scope, typer.Option(help="What it may do; each includes the ones before.")] = Scope.WRITE,
+    owners: Annotated[
+        str | None, typer.Option(help="Only owners that match this pattern, such as 'user-*'.", show_default=False)
+    ] = None,
+    requests_per_minute: Annotated[
+        int | None, typer.Option(min=1, help="Its own limit instead of the server's.", show_default=False)
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="When it ends, such as 2027-01-31 (ISO 8601, UTC).", show_default=False)
+    ] = None,
+    tenant: TenantOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and print its secret, which is shown this once."""
+    with _keys(data, tenant) as (keys, own):
+        made = keys.create(
+            own, name, scope=scope, owners=owners, requests_per_minute=requests_per_minute, expires=expires
+        )
+    if as_json:
+        print_json(made)
+        return
+    out = console()
+    out.print(f"Key {made.key.id} of tenant {printable(own)}, scope {made.key.scope}. Its secret, shown this once:\n")
+    out.print(made.secret, soft_wrap=True)
+
+
+@app.command("list")
+def list_(tenant: TenantOption = None, data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List a tenant's keys, the newest first."""
+    with _keys(data, tenant) as (keys, own):
+        found = keys.list(own)
+    if as_json:
+        print_json({"tenant": own, "keys": found})
+        return
+    titles = ("key", "name", "scope", "owners", "a minute", "made", "last used", "expires", "revoked")
+    table = plain_table(*titles, whole=("key",))
+    for key in found:
+        table.add_row(
+            str(key.id),
+            printable(key.name),
+            key.scope,
+            printable(key.owners or "all"),
+            "" if key.requests_per_minute is None else str(key.requests_per_minute),
+            *map(minute, (key.created_at, key.last_used_at, key.expires_at, key.revoked_at)),
+        )
+    console().print(table)
+
+
+@app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key's id, as memforest keys list shows it.")],
+    tenant: TenantOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke a key for good; servers refuse it within 2 seconds."""
+    with _keys(data, tenant) as (keys, own):
+        revoked = keys.revoke(own, key)
+    if as_json:
+        print_json(revoked)
+    else:
+        console().print(f"Key {revoked.id} ({printable(revoked.name)}) is revoked.")
+
+
+@contextmanager
+def _keys(data: Path | None, tenant: str | None) -> Iterator[tuple[Keys, TenantId]]:
+    from memforest_core.service.keys.service import Keys
+    from memforest_core.settings import load_settings
+
+    label = load_settings().server.key_label
+    with opened_store(data) as store:
+        yield Keys(store.engine, label), store.tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
+
+
+def register(program: typer.Typer) -> None:
+    """Add the group of commands."""
+    program.add_typer(app, name="keys")

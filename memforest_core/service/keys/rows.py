@@ -1,0 +1,103 @@
+"""The table of keys: those of a tenant, and whose a secret is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.routes import Scope
+from memforest_core.service.keys.records import Caller, Key
+from memforest_core.store import tables as m
+from memforest_core.store.engine import NO_TENANT, Engine, tenant_transaction
+from memforest_core.store.rows import TenantRows
+
+_TENANT = sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES (:t) ON CONFLICT DO NOTHING")
+_CALLER = sa.text("SELECT * FROM memforest.key_caller(:hash)")
+
+
+class KeyRows(TenantRows):
+    """The keys of a tenant, in one transaction."""
+
+    def add(self, key: Key, secret_hash: bytes) -> Key:
+        """Store a new key; it comes back with the database's time."""
+        self._run(_TENANT)
+        values = {
+            "tenant_id": self._tenant,
+            "key_id": key.id,
+            "secret_hash": secret_hash,
+            "name": key.name,
+            "scope": key.scope.value,
+            "owners": key.owners,
+            "requests_per_minute": key.requests_per_minute,
+            "expires_at": key.expires_at,
+        }
+        return _key(self._db.execute(sa.insert(m.ApiKey).values(values).returning(*_SHOWN)).one())
+
+    def all(self) -> Sequence[Key]:
+        """All keys, the newest first; revoked ones too."""
+        wanted = sa.select(*_SHOWN).where(m.ApiKey.tenant_id == self._tenant)
+        return [_key(row) for row in self._db.execute(wanted.order_by(m.ApiKey.created_at.desc(), m.ApiKey.key_id))]
+
+    def revoke(self, id_: UUID) -> Key | None:
+        """Revoke a key for good; revoked again it stays as it was. None when the tenant has no such key."""
+        mine = (m.ApiKey.tenant_id == self._tenant, m.ApiKey.key_id == id_)
+        moment = sa.func.coalesce(m.ApiKey.revoked_at, sa.func.clock_timestamp())
+        found = self._db.execute(sa.update(m.ApiKey).where(*mine).values(revoked_at=moment).returning(*_SHOWN)).first()
+        return None if found is None else _key(found)
+
+    def used(self, id_: UUID) -> None:
+        """Note that a key was used."""
+        mine = (m.ApiKey.tenant_id == self._tenant, m.ApiKey.key_id == id_)
+        self._db.execute(sa.update(m.ApiKey).where(*mine).values(last_used_at=sa.func.clock_timestamp()))
+
+
+def find_caller(engine: Engine, secret_hash: bytes) -> Caller | None:
+    """Whose secret has this hash, in whichever tenant; None for an unknown or revoked one. Raises StoreUnavailable."""
+    with tenant_transaction(engine, NO_TENANT) as connection:
+        row = connection.execute(_CALLER, {"hash": secret_hash}).first()
+    if row is None:
+        return None
+    return Caller(
+        tenant=TenantId(row.tenant_id),
+        key_id=row.key_id,
+        name=row.name,
+        scope=Scope(row.scope),
+        owners=row.owners,
+        requests_per_minute=row.requests_per_minute,
+    )
+
+
+_SHOWN = (
+    m.ApiKey.key_id,
+    m.ApiKey.name,
+    m.ApiKey.scope,
+    m.ApiKey.owners,
+    m.ApiKey.requests_per_minute,
+    m.ApiKey.created_at,
+    m.ApiKey.revoked_at,
+    m.ApiKey.last_used_at,
+    m.ApiKey.expires_at,
+)
+
+
+def _key(row: sa.Row[*tuple[Any, ...]]) -> Key:
+    return Key(
+        id=row.key_id,
+        name=row.name,
+        scope=Scope(row.scope),
+        owners=row.owners,
+        requests_per_minute=row.requests_per_minute,
+        created_at=row.created_at.astimezone(UTC),
+        revoked_at=_utc(row.revoked_at),
+        last_used_at=_utc(row.last_used_at),
+        expires_at=_utc(row.expires_at),
+    )
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)

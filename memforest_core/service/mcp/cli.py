@@ -1,0 +1,75 @@
+"""``memforest mcp``: the tools over stdio, for agents on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.options import DataOption
+from memforest_core.errors import InvalidInput, InvalidSettings
+
+if TYPE_CHECKING:
+    from memforest_core.client.aio import AsyncMemForest
+
+KEY = "MEMFOREST_KEY"
+
+
+def mcp(
+    owner: Annotated[
+        str, typer.Option("--owner", "-o", help="Whose memory is meant when a tool names nobody.", show_default=False)
+    ] = "",
+    server: Annotated[
+        str | None,
+        typer.Option(help=f"The address of a MemForest server; its key in {KEY}.", show_default=False),
+    ] = None,
+    data: DataOption = None,
+) -> None:
+    """Give the memory to an agent as tools over stdio (MCP): for the configuration of the agent, not to type.
+
+    Works on the services that the settings name, on an embedded node (--data), or over HTTP (--server).
+    """
+    import asyncio
+
+    from memforest_core.cli.toolkit.opening import quiet_logs
+
+    quiet_logs()
+    if server is not None and data is not None:
+        raise InvalidInput("Give --server or --data, not both.", code="invalid_server")
+    try:
+        import mcp.server  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise InvalidSettings(f"{error.name} is missing: pip install 'memforest[server]'.") from None
+    asyncio.run(_over_http(server, owner) if server is not None else _here(data, owner))
+
+
+async def _over_http(address: str, owner: str) -> None:
+    from memforest_core.client.remote.aio import AsyncRemoteMemForest
+
+    key = os.environ.get(KEY)
+    if not key:
+        raise InvalidSettings(f"Set {KEY} to the key that memforest keys create printed.")
+    async with AsyncRemoteMemForest(address, key) as memory:
+        await _serve(memory, owner)  # type: ignore[arg-type]  # the same methods, as a test of signatures holds
+
+
+async def _here(data: Path | None, owner: str) -> None:
+    from memforest_core.cli.toolkit.opening import opened_memory
+    from memforest_core.client.aio import AsyncMemForest
+
+    with opened_memory(data, create=True) as memory:
+        await _serve(AsyncMemForest(memory), owner)
+
+
+async def _serve(memory: AsyncMemForest, owner: str) -> None:
+    from memforest_core.service.mcp.tools import Asker, make_server
+
+    asker = Asker(memory, None, owner)
+    await make_server(lambda _call: asker).run_stdio_async()
+
+
+def register(program: typer.Typer) -> None:
+    """Add the command."""
+    program.command("mcp")(mcp)

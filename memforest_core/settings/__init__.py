@@ -1,0 +1,897 @@
+"""Every setting, in one tree, read once from the environment (``MEMFOREST_<GROUP>__<FIELD>``) and a settings file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from math import log2
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+from memforest_core.errors import InvalidSettings
+from memforest_core.settings.file import read_file, read_named
+
+OFFLINE = "offline"
+"""The model name of the built-in provider that needs no network and no key."""
+
+ENGLISH_EMBEDDINGS = frozenset({"all-minilm-l6-v2-int8"})
+"""Built-in embedding models that know English alone."""
+
+PREFIX = "MEMFOREST_"
+"""Every variable of ours begins so."""
+
+CONFIG_VARIABLE = "MEMFOREST_CONFIG"
+"""Names a settings file in YAML."""
+
+_BROKER_SCHEMES = {"redis", "rediss", "redis+socket"}
+
+
+class Group(BaseModel):
+    """A group of settings: unknown names are errors, values do not change after start."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class DatabaseSettings(Group):
+    """Postgres. The service role is neither owner nor superuser; migrations use another URL."""
+
+    url: SecretStr = SecretStr("postgresql+psycopg://memforest_app@localhost/memforest")
+    migration_url: SecretStr | None = None
+    """The owner's URL, for ``memforest db upgrade``; the service URL when unset."""
+    erasures_key: SecretStr | None = None
+    """Signs the list of ``memforest erasures``, and checks it when a backup is restored: the same for both."""
+    pool_size: int = Field(default=5, ge=1)
+    """Connections that a process keeps. No call to a model or the index holds one, so its threads share a few."""
+    max_overflow: int = Field(default=5, ge=0)
+    """Further ones while many threads read or write at the same moment."""
+    statement_timeout_ms: int = Field(default=30_000, ge=100)
+    lock_timeout_ms: int = Field(default=5_000, ge=100)
+    answer_timeout_s: float = Field(default=10.0, ge=0.1)
+    """Seconds that a library call waits for an answer of Postgres, as from a server that hangs; a call that waits for a
+    stage also ends with its ``timeout_s``. A worker waits 5 s longer than ``statement_timeout_ms``."""
+    pooler: Literal["auto", "transaction"] = "auto"
+    """``transaction``: PgBouncer or another pooler stands before Postgres and gives each transaction any session of the
+    server. Statements are then not prepared, and connections not counted at start. Most poolers are noticed without."""
+
+
+class BrokerSettings(Group):
+    """The Redis-protocol broker; it carries wake-ups only."""
+
+    url: SecretStr = SecretStr("redis://localhost:6379/0")
+    publish_timeout_s: float = Field(default=3.0, gt=0)
+    """A publish to a frozen broker fails after this long; the work is already stored."""
+    max_wakeups: int = Field(default=64, ge=1)
+    """Wake-ups sent at once for one accepted session; running workers look for the rest."""
+
+    @field_validator("url")
+    @classmethod
+    def _redis_address(cls, url: SecretStr) -> SecretStr:
+        """Refused here, where it can still be mended: the first message is sent after a session was stored."""
+        scheme, separator, rest = url.get_secret_value().partition("://")
+        if separator and rest and scheme == "sentinel":
+            return url
+        parts = urlsplit(url.get_secret_value())
+        place = parts.path if scheme == "redis+socket" else parts.hostname
+        if scheme not in _BROKER_SCHEMES or not place or parts.port == 0:
+            raise ValueError("give an address such as redis://host:6379/0")
+        return url
+
+
+class IndexSettings(Group):
+    """The vector index: a Qdrant server, or the Qdrant engine inside this process."""
+
+    kind: Literal["qdrant", "qdrant_edge"] = "qdrant"
+    url: str = "http://localhost:6333"
+    api_key: SecretStr | None = None
+    path: Path | None = None
+    """Directory of the in-process engine."""
+    graph_from: int = Field(default=5_000, ge=0)
+    """Points of one kind (cells or facts) of one memory, from which on a graph beside the in-process engine finds the
+    nearest vectors; below, and from 100 on, a product with all of them does. An inverted index finds words. They take
+    some 2.3 kB of memory a point, of up to 300,000 points a process. 0 asks the engine for everything."""
+    timeout_s: float = Field(default=10.0, gt=0)
+    batch: int = Field(default=128, ge=1, le=1024)
+    mark_s: float = Field(default=3_600.0, gt=0)
+    """How often both stores get a new common mark, by which a restored one is recognized."""
+    shards: int | None = Field(default=None, ge=1)
+    """Of a collection that is made on a Qdrant server from now on; by default the server's choice."""
+    replicas: int | None = Field(default=None, ge=1)
+    """Copies of each of these shards on different servers."""
+
+
+class LimitSettings(Group):
+    """What all worker processes together may ask of one chat or embedding model; kept in Redis."""
+
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    concurrent_calls: int | None = Field(default=None, ge=1)
+    circuit_failures: int = Field(default=5, ge=1)
+    """Calls to a model that fail in a row, over all workers, until it is left alone for a while."""
+    circuit_open_s: float = Field(default=15.0, gt=0)
+    """The first pause; it doubles with each failed trial, up to the longest."""
+    circuit_longest_s: float = Field(default=300.0, gt=0)
+    retry_after_longest_s: float = Field(default=60.0, gt=0)
+    """A provider that asks for a longer pause (Retry-After) is tried again after this long."""
+
+
+_OWN_PARAMETERS = {
+    *("api_base", "api_key", "base_url", "model", "messages", "max_tokens", "temperature", "response_format"),
+    *("timeout", "max_retries", "num_retries", "stream", "drop_params"),
+}
+"""What a call is made with anyway; most have settings of their own."""
+
+
+def _others_only(parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    ours = sorted(parameters.keys() & _OWN_PARAMETERS)
+    if ours:
+        raise ValueError(f"leave {ours[0]} out: MemForest sets it itself")
+    return parameters
+
+
+Parameters = Annotated[dict[str, JsonValue], AfterValidator(_others_only)]
+
+
+class StepOverride(Group):
+    """What one step sets differently from ``llm``; unset fields inherit."""
+
+    model: str | None = None
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float | None = None
+    concurrency: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    parameters: Parameters | None = Field(default=None, repr=False)
+    """Added to ``llm.parameters``."""
+    input_usd_per_mtok: float | None = None
+    cached_input_usd_per_mtok: float | None = None
+    output_usd_per_mtok: float | None = None
+
+
+class LlmSettings(Group):
+    """Chat models, through litellm; ``offline`` needs neither network nor key."""
+
+    model: str = OFFLINE
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float = Field(default=90.0, gt=0)
+    """A hard deadline for one call, whatever the provider does. The longest answer is that of a whole window, some
+    2,000 tokens."""
+    concurrency: int = Field(default=32, ge=1)
+    """Calls under way at once, per process and step."""
+    max_tokens: int = Field(default=4096, ge=64)
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    schema_mode: Literal["auto", "json_schema", "json_object", "prompt"] = "auto"
+    parameters: Parameters = Field(default={}, repr=False)
+    """Further parameters of a call as litellm knows them, as a JSON object: {"reasoning_effort": "low"}."""
+    input_usd_per_mtok: float | None = None
+    """US dollars for a million prompt tokens, in place of litellm's price list."""
+    cached_input_usd_per_mtok: float | None = None
+    """For a million of those that the provider's cache knew; unset: as the others. Needs ``input_usd_per_mtok``."""
+    output_usd_per_mtok: float | None = None
+    extract: StepOverride = StepOverride()
+    summarize: StepOverride = StepOverride()
+    browse: StepOverride = StepOverride()
+    plan: StepOverride = StepOverride()
+    answer: StepOverride = StepOverride()
+    profile: StepOverride = StepOverride()
+    """Profiles, what to forget, and what somebody wants of the memory."""
+    judge: StepOverride = StepOverride()
+
+    @model_validator(mode="after")
+    def _cached_beside_uncached(self) -> Self:
+        """Given prices replace the list's as a whole: with this one alone all other tokens would be free."""
+        given: dict[str, LlmSettings | StepOverride] = {"llm": self}
+        given |= {f"llm.{name}": own for name, own in self if isinstance(own, StepOverride)}
+        for name, prices in given.items():
+            uncached = prices.input_usd_per_mtok is not None or self.input_usd_per_mtok is not None
+            if prices.cached_input_usd_per_mtok is not None and not uncached:
+                raise ValueError(f"set {name}.input_usd_per_mtok beside {name}.cached_input_usd_per_mtok")
+        return self
+
+
+class EmbeddingSettings(Group):
+    """The sentence embedding model; the dimension is found from the model itself."""
+
+    model: str = "all-minilm-l6-v2-int8"
+    """all-minilm-l6-v2-int8 (built in), multilingual-e5-small-4bit (``memforest[e5]``), or any litellm embedding
+    model."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    timeout_s: float = Field(default=30.0, gt=0)
+    batch: int = Field(default=64, ge=1)
+    input_usd_per_mtok: float | None = None
+
+
+Marker = Annotated[str, Field(min_length=3, max_length=60, pattern=r"^[^\x00-\x1f\s][^\x00-\x1f]*$")]
+
+
+class AcceptSettings(Group):
+    """What is accepted, and how turns are cut into cells (artifact: 2 turns, 8,000 characters, 6 h)."""
+
+    max_turns: int = Field(default=20_000, ge=1)
+    max_turn_bytes: int = Field(default=262_144, ge=1_024)
+    cell_turns: int = Field(default=2, ge=1, le=16)
+    cell_chars: int = Field(default=8_000, ge=200)
+    """Of the turns of a cell together."""
+    part_chars: int = Field(default=800, ge=200)
+    """A turn of more characters is cut into cells of its own, each a part of it that is found and delivered alone."""
+    tool_part_chars: int = Field(default=400, ge=200)
+    """The same for turns of the role tool: JSON, logs, tables."""
+    cell_gap_h: float = Field(default=6.0, gt=0)
+    topic_markers: tuple[Marker, ...] = Field(
+        default=("--- topic", "--- session", "new topic:", "switching gears"), max_length=32
+    )
+    """Beginnings of a line, as a JSON list, with which a turn starts a cell of its own (artifact); [] for none."""
+    window_tokens: int = Field(default=1_200, ge=50, le=32_000)
+    """Estimated tokens of talk that one extraction call reads; a longer cell is read alone."""
+    window_turns: int = Field(default=64, ge=1, le=64)
+    """Turns that it reads at most."""
+    quiet_s: float = Field(default=20.0, ge=0)
+    """An appended turn waits this long for the second turn of its cell."""
+    time_zone: str = "UTC"
+    """Of a new forest: where naive timestamps and relative dates are read."""
+    session_gap_h: float = Field(default=6.0, gt=0)
+    """A turn that comes without a session id this long after the one before begins a new session."""
+    max_waiting_cells: int = Field(default=200_000, ge=1)
+    """Cells of a tenant that wait for extraction; past it ``enqueue`` refuses, saying when to come back."""
+    max_turns_per_day: int | None = Field(default=None, ge=1)
+    """Turns that a tenant may store in 24 hours; without a limit when unset."""
+
+
+Category = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\x00-\x1f,]+$")]
+
+
+class ExtractSettings(Group):
+    """Extraction."""
+
+    instructions: str = Field(default="", max_length=4_000)
+    """What the model is told beyond the built-in prompt, such as what matters to this application. Changing it changes
+    the key of answers already paid for."""
+    categories: tuple[Category, ...] = Field(default=(), max_length=64)
+    """Domains that scenes are given, as a JSON list; the model's own choice when empty. Part of the same key."""
+    repairs: int = Field(default=1, ge=0, le=5)
+    """How often an answer of which less than half can be read is shown to the model with what is wrong, before the
+    fallback."""
+    lease_s: float = Field(default=300.0, gt=0)
+    max_attempts: int = Field(default=5, ge=1)
+    max_lost_leases: int = Field(default=20, ge=1)
+    again_s: float = Field(default=60.0, gt=0)
+    """A cell that was kept word by word is extracted again after this long, then after twice that, and so on."""
+    again_longest_s: float = Field(default=86_400.0, gt=0)
+
+
+class PromptSettings(Group):
+    """Files of instructions in place of the built-in ones (UTF-8, at most 20,000 characters). What a model is
+    shown, that it is data, and the answer's shape are told after them."""
+
+    extract: Path | None = None
+    """What is worth remembering, in which language, with which examples. Part of the key of answers paid for."""
+    summarize: Path | None = None
+    """What a node's summary keeps. Part of the key of summaries."""
+    browse: Path | None = None
+    """Which children of a node help to answer."""
+    plan: Path | None = None
+    """How a question is taken apart for trees."""
+    rewrite: Path | None = None
+    """How a follow-up question is completed."""
+    answer: Path | None = None
+    """How an answer is written."""
+    profile: Path | None = None
+    """How somebody is described. Part of the key of profiles that are kept."""
+    window: Path | None = None
+    """What the summary of a running session keeps."""
+    calendar: Path | None = None
+    """How the texts of days, weeks, months and years are written."""
+
+
+class ReduceSettings(Group):
+    """Canonicalization and routing. The cosines belong to an embedding model (artifact values)."""
+
+    batch_cells: int = Field(default=256, ge=1)
+    near_duplicate: float = Field(default=0.65, ge=0, le=1)
+    """From this cosine on two facts are compared: they are one if their wording certainly says the same."""
+    entity_min_facts: int = Field(default=3, ge=1)
+    entity_min_sessions: int = Field(default=2, ge=1)
+    scene_assign: float = Field(default=0.70, ge=0, le=1)
+    scene_weak: float = Field(default=0.58, ge=0, le=1)
+    scene_merge: float = Field(default=0.88, ge=0, le=1)
+    scene_cap: int = Field(default=60, ge=2)
+    scene_min_facts: int = Field(default=3, ge=1)
+    """A scene has a tree from so many facts on; before that it waits as a candidate, as entities do."""
+    scene_neighbours: int = Field(default=24, ge=1, le=256)
+    """A fact is compared with the scenes of so many of its nearest facts, however many scenes the forest has."""
+    scene_time_bonus: float = Field(default=0.08, ge=0, le=1)
+    scene_time_days: float = Field(default=45.0, gt=0)
+
+
+class TreeSettings(Group):
+    """Branching factors (artifact: session 3, entity 8, scene 10)."""
+
+    session_k: int = Field(default=3, ge=3, le=64)
+    entity_k: int = Field(default=8, ge=3, le=64)
+    scene_k: int = Field(default=10, ge=3, le=64)
+
+
+class RefreshSettings(Group):
+    """When dirty trees are refreshed, and how long their texts are."""
+
+    quiet_s: float = Field(default=2.0, ge=0)
+    """A tree is refreshed when nothing was inserted for so long."""
+    quiet_leaves: int = Field(default=64, ge=1)
+    """For a tree of more leaves the quiet period is longer, by as much for each doubling: sessions that come one after
+    another cost the large trees fewer summaries. Who waits for summaries, or flushes, waits for no quiet period."""
+    max_staleness_s: float = Field(default=30.0, ge=0)
+    """No insertion puts a refresh off for longer than this after the first one that it is for."""
+    batch_nodes: int = Field(default=16, ge=1)
+    lease_s: float = Field(default=300.0, gt=0)
+    max_attempts: int = Field(default=5, ge=1)
+    budget_chars: int = Field(default=800, ge=100)
+    """Length of a summary; children whose texts fit together are joined without a model."""
+    model_from_leaves: int = Field(default=128, ge=1)
+    """A chat model summarizes nodes above so many leaves or more; below, rules pick from the children's texts, as
+    without a model. 1 asks the model for every text that does not fit. A change holds for what is summarized from then
+    on: texts whose children stay as they are stay too."""
+    model_reads_last: bool = False
+    """Whether the model reads a node's last child too. Else rules pick from that one, and what the model wrote of the
+    others stays as long as they do: trees grow at their end."""
+    title_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(20,), max_length=16)
+    """A chat model names a scene when it has so many facts, once for each number, as a JSON list; with [] titles are
+    made of terms, as without a model."""
+
+    def quiet_of(self, leaves: int) -> float:
+        """The quiet period in seconds of a tree with so many leaves: quiet_s x (1 + log2(leaves / quiet_leaves)), not
+        less than quiet_s."""
+        return self.quiet_s * (1 + max(0.0, log2(max(1, leaves) / self.quiet_leaves)))
+
+
+class WorkerSettings(Group):
+    """Worker processes."""
+
+    heartbeat_s: float = Field(default=5.0, gt=0)
+    dead_after_s: float = Field(default=30.0, gt=0)
+    """A worker without a heartbeat for this long is dead, and its leases with it."""
+    poll_s: float = Field(default=1.0, gt=0)
+    """How often a worker looks for due trees."""
+    reconcile_s: float = Field(default=5.0, gt=0)
+    task_budget_s: float = Field(default=2.0, gt=0)
+    """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
+    retain_every_s: float = Field(default=3_600.0, gt=0)
+    """How often policies are applied to the forests that are under one."""
+    vacuum_every_s: float = Field(default=300.0, ge=1)
+    """How often tables are vacuumed at most, after rows of this tenant were deleted."""
+    stuck_s: float = Field(default=900.0, gt=0)
+    """A unit of work that takes this long is stuck: its process is restarted. At least ten timeouts of a chat model,
+    unless it is set."""
+    health_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _alive_between_heartbeats(self) -> Self:
+        if self.dead_after_s < 3 * self.heartbeat_s:
+            raise ValueError("worker.dead_after_s must be at least 3 times worker.heartbeat_s")
+        return self
+
+
+class DeploymentSettings(Group):
+    """How many processes a deployment has, to know what it asks of the servers before it does."""
+
+    worker_processes: int = Field(default=2, ge=1)
+    client_processes: int = Field(default=1, ge=0)
+    """App servers that accept sessions and recall."""
+    reserved_connections: int = Field(default=5, ge=0)
+    """Left for migrations, backups and people."""
+
+
+class ObserveSettings(Group):
+    """What can be seen from outside."""
+
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Workers serve Prometheus metrics here; each process of one command takes the next port. None: no metrics."""
+    backlog_s: float = Field(default=5.0, gt=0)
+    """Counts of rows in metrics are at most this old: many scrapes cost one query."""
+    otlp_endpoint: str | None = None
+    """Base URL of an OpenTelemetry collector (OTLP over HTTP); needs ``pip install memforest[tracing]``."""
+
+
+class ServerSettings(Group):
+    """The service over HTTP (``memforest serve``)."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on; 0.0.0.0 for all of the machine's."""
+    port: int = Field(default=8080, ge=0, le=65_535)
+    """0 takes a free one."""
+    threads: int = Field(default=32, ge=1, le=1_024)
+    """Calls at once in each process; waiting clients hold none."""
+    max_body_mb: float = Field(default=16.0, gt=0)
+    """Of one request; streams of sessions may be longer."""
+    max_bundle_mb: float = Field(default=4_096.0, gt=0)
+    """Of a bundle that is imported over HTTP."""
+    max_connections: int = Field(default=1_000, ge=2)
+    """Of one process; one address gets half of them, unless ``proxy`` is set."""
+    streams_per_key: int = Field(default=100, ge=1)
+    """Streams of events and of sessions that one key has open at once in each process."""
+    proxy: str = ""
+    """Addresses or networks of the proxies before this server, with commas between; ``*`` for all. Their
+    ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed, nobody else's."""
+    requests_per_minute: int = Field(default=6_000, ge=1)
+    """Of one key over all processes, unless the key has a limit of its own."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
+    """Prometheus metrics of ``memforest serve`` at ``observe.metrics_host``; each further process has the next."""
+    key_label: str = Field(default="", pattern="^[a-z0-9]{0,16}$")
+    """Begins the secrets that are made here, after ``mf_``, and ends with ``_``: a proxy before several databases sends
+    each request by it to the servers of its own."""
+
+
+class RerankSettings(Group):
+    """A cross-encoder over the first pieces; none unless a model or a directory is named."""
+
+    model: str | None = None
+    """A rerank model that litellm knows, such as ``cohere/rerank-v3.5``."""
+    path: Path | None = None
+    """A directory with ``model.onnx`` and ``tokenizer.json`` of a cross-encoder, run in this process."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    first: int = Field(default=50, ge=2, le=500)
+    """Pieces that are ranked again."""
+    timeout_s: float = Field(default=5.0, gt=0)
+
+
+class WindowSettings(Group):
+    """The window of a session: what a model is shown of the conversation that runs."""
+
+    enabled: bool = True
+    """Off: windows are empty, and nothing is kept for them."""
+    max_tokens: int = Field(default=2_000, ge=1)
+    """Estimated tokens of a window, as recall counts them."""
+    keep: int = Field(default=4, ge=1, le=200)
+    """The last turns that stay word for word."""
+    compact_turns: int = Field(default=12, ge=2, le=1_000)
+    """So many turns gather before all but the last ``keep`` are compacted into the summary."""
+    summary_chars: int = Field(default=800, ge=100, le=20_000)
+    """Length of the summary."""
+    items: int = Field(default=50, ge=1, le=1_000)
+    """Items that a window holds; what does not fit any more falls out."""
+    eviction: Literal["LRU", "FIFO"] = "LRU"
+    """LRU: the item falls out that was put in, or put in again, the longest ago. FIFO: putting in again counts not."""
+
+
+class SourceSettings(Group):
+    """An external Qdrant collection that recall may read beside the forest: which fields of a point's payload are what.
+
+    Names of fields may have dots for fields within fields.
+    """
+
+    url: str = Field(pattern=r"^https?://[^@\s]+$", max_length=2_000)
+    """Where the server is; its key is never part of it."""
+    collection: str = Field(min_length=1, max_length=255)
+    text: str = Field(min_length=1, max_length=200)
+    """The field with the text that is shown; points without it are left out."""
+    time: str | None = None
+    """The field with when it was said or happened: ISO 8601, or unix seconds or milliseconds."""
+    metadata: tuple[str, ...] = Field(default=(), max_length=64)
+    """Fields that are shown with the text, and that conditions on metadata look at."""
+    tenant: str | None = None
+    """A field that must hold this deployment's tenant; every tenant sees every point when unset."""
+    owner: str | None = None
+    """A field that must hold the owner who is asked for; every owner sees every point when unset."""
+    vector: str = ""
+    """The name of the vector; empty for a collection with one vector without a name. It must come from the embedding
+    model of MemForest, with the distance Cosine."""
+    key_variable: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The environment variable that holds the server's api key; not one that begins with MEMFOREST_."""
+    limit: int = Field(default=20, ge=1, le=200)
+    """Points that one recall reads, the nearest ones."""
+    max_chars: int = Field(default=8_000, ge=1, le=65_536)
+    """Longer texts are cut; as long as a cell may be."""
+    timeout_s: float = Field(default=2.0, gt=0, le=60)
+    """A recall waits for it at most this long."""
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("give an address such as http://host:6333")
+        return url
+
+    @field_validator("key_variable")
+    @classmethod
+    def _not_a_setting(cls, name: str | None) -> str | None:
+        if name is not None and name.upper().startswith(PREFIX):
+            raise ValueError(f"give the variable a name that does not begin with {PREFIX}: that would be a setting")
+        return name
+
+
+class CalendarSettings(Group):
+    """Digests of an owner's days. They are made when somebody asks for them."""
+
+    day_chars: int = Field(default=300, ge=50, le=5_000)
+    """Length of what a day's digest says of one speaker."""
+    week_chars: int = Field(default=500, ge=100, le=10_000)
+    """Length of the text of days 2 to 7, and of a month, a year, or the whole life."""
+    today_s: int = Field(default=3_600, ge=0)
+    """Seconds after which a digest is made again when turns have come since; 0: at every reading."""
+    day_tokens: int = Field(default=6_000, ge=200)
+    """Estimated tokens of the turns that one call reads."""
+    day_parts: int = Field(default=4, ge=1, le=50)
+    """Calls for a day that is longer than that; what is older than their turns is left out."""
+    group_units: int = Field(default=60, ge=2)
+    """Texts of days, months or years that one call makes one text of."""
+    group_tokens: int = Field(default=2_000, ge=200)
+    """Estimated tokens of these texts."""
+    at_once: int = Field(default=8, ge=1)
+    """Digests that one reading makes at most, the newest days first; the rest is made by the next readings."""
+
+
+class RecallSettings(Group):
+    """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
+
+    k: int = Field(default=10, ge=1, le=1000)
+    mode: Literal["auto", "flat", "embedding", "llm", "planner"] = "embedding"
+    trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
+    """Families of trees that are browsed and vote."""
+    embedding_trees: tuple[Literal["session", "entity", "scene"], ...] = ("session",)
+    """The same in mode embedding, where the others found nothing more and cost a fifth of the time (ADR 38)."""
+    flat_limit: int = Field(default=60, ge=1)
+    """Cells that words and vectors bring, each (more when more evidence is asked for)."""
+    fact_limit: int = Field(default=60, ge=1)
+    """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
+    cells_per_piece: int = Field(default=8, ge=1)
+    """Cells that are read for each piece of evidence that is wanted, or ranked again: the best by what the search says
+    of them."""
+    root_limit: int = Field(default=10, ge=1)
+    """Paper 4.3: root recall top 10."""
+    tree_limit: int = Field(default=12, ge=2)
+    """Trees browsed for one question: those of named people first, then the best roots and those of the hits."""
+    beam: int = Field(default=10, ge=1)
+    """Beam width per tree and level (paper)."""
+    embedding_tree_limit: int = Field(default=4, ge=2)
+    """``tree_limit`` in mode embedding, where flat hits bring nearly all: more found no more (docs/evaluation.md)."""
+    embedding_beam: int = Field(default=4, ge=1)
+    """``beam`` in mode embedding."""
+    lexical_weight: float = Field(default=1.0, ge=0)
+    dense_weight: float = Field(default=1.3, ge=0)
+    """Words and vectors, in every list."""
+    cell_weight: float = Field(default=0.5, ge=0)
+    fact_weight: float = Field(default=1.0, ge=0)
+    """The best fact of a turn."""
+    unread_weight: float = Field(default=1.0, ge=0)
+    """The cell of a tool's turn, or of a part of a long turn: in the place of its best fact where that is worse."""
+    interval_weight: float = Field(default=0.5, ge=0)
+    """The lowest node above a cell in its session's tree."""
+    root_weight: float = Field(default=0.5, ge=0)
+    """The root of its session's tree."""
+    topic_weight: float = Field(default=0.2, ge=0)
+    """The lowest nodes above a turn's facts in entity and scene trees."""
+    chain_weight: float = Field(default=0.5, ge=0)
+    """When a question asks what came before or after: for the states next to a found one of the same subject."""
+    neighbour_weight: float = Field(default=0.2, ge=0)
+    """Share of the distance by which a turn is lifted towards a better one beside it."""
+    next_but_one_weight: float = Field(default=0.2, ge=0)
+    """The same of a better turn next but one to it, which in a dialogue is the same speaker's; 0 for a question that
+    asks for a place in an order ("before", "between"), whose answer stands between tellings of other states."""
+    answer_weight: float = Field(default=0.15, ge=0)
+    """For a turn that answers a question of somebody else: times what the turn has that asks."""
+    speaker_weight: float = Field(default=0.3, ge=0)
+    """For a turn of somebody whom the question names."""
+    wording_weight: float = Field(default=0.65, ge=0)
+    """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
+    enough_words: float = Field(default=0.5, ge=0, le=1)
+    """Words count less where the best hit holds a smaller share of the question's words than this, in a recall without
+    a chat model and with an embedding model that knows the language of the question; 0 for never."""
+    related_weight: float = Field(default=0.5, ge=0)
+    """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
+    tokens_weight: float = Field(default=0.15, ge=0)
+    """For what comes nearest to the question token by token (late interaction): times the best score. Only with the
+    built-in embedding model, whose token vectors are stored with cells."""
+    order_weight: float = Field(default=1.2, ge=0)
+    """For what lies before, after or between others, or first or last of all, when a question asks for that."""
+    series_weight: float = Field(default=1.0, ge=0)
+    """For the first, last, earlier or all statements about one thing, when a question asks for them: times the best
+    score and their nearness to the question."""
+    list_more: int = Field(default=10, ge=0, le=100)
+    """Pieces beyond ``k`` that are delivered when a question asks for all of several things ("which cars has she had")
+    and each next piece tells one more; none when the caller sets ``k`` or ``max_tokens``."""
+    current_weight: float = Field(default=1.0, ge=0)
+    """For what tells the state that holds now, when a question asks for it: times the best score, so that 1 puts it
+    first."""
+    exact_weight: float = Field(default=1.0, ge=0)
+    """For a turn that holds the codes of the question ("25C", an order number): their share times the best score, so
+    that 1 puts it first."""
+    priority_weight: float = Field(default=0.0, ge=0)
+    """For what belongs to a topic that is at hand: its priority times the best score (see TopicSettings)."""
+    time_weight: float = Field(default=0.3, ge=0)
+    """For what was said, or happened, in the time that the question names."""
+    ranked_weight: float = Field(default=1.0, ge=0)
+    """For the child that a chat model ranks first; less with each place (modes llm and planner)."""
+    same_words: float = Field(default=0.9, gt=0, le=1)
+    """Share of terms in common from which two pieces of one speaker and day are one statement."""
+    per_fact: int = Field(default=2, ge=1)
+    """Pieces that may tell one and the same fact: more repetitions of it are left out."""
+    llm_calls: int = Field(default=8, ge=1)
+    """Calls to a chat model at once for one question, in llm and planner mode."""
+    llm_trees: int = Field(default=6, ge=1)
+    """Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
+    llm_children: int = Field(default=16, ge=2)
+    """Children that one ranking call reads (paper: recall of a call holds up to about 16)."""
+    at_once: int = Field(default=3, ge=1, le=1_024)
+    """Recalls that compute at the same time in one process, where no model is asked meanwhile; others wait for them,
+    which is faster for all. More where Postgres or Qdrant are far away."""
+    rerank: RerankSettings = RerankSettings()
+    sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
+    """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""
+
+
+class TopicSettings(Group):
+    """Topics: which one a turn belongs to, and how fast what is not asked for becomes cold."""
+
+    match: float = Field(default=0.70, ge=0, le=1)
+    """Cosine to a topic's centroid from which a turn belongs to it; it belongs to an embedding model."""
+    match_on_append: bool = False
+    """Look for the topic of each turn that is appended: one embedding and one search more."""
+    match_neighbours: int = Field(default=24, ge=1, le=256)
+    """A turn is compared with the topics of so many of its nearest facts, however many topics there are."""
+    context_tokens: int = Field(default=2_000, ge=50)
+    """Estimated tokens of a topic's context."""
+    importance: float = Field(default=0.5, ge=0, le=1)
+    """Of a turn whose metadata has no ``importance``."""
+    half_life_s: float = Field(default=86_400.0, gt=0)
+    """Seconds in which a topic that nobody asked for loses half of its priority."""
+    accesses_per_doubling: int = Field(default=5, ge=1)
+    """Accesses that double the half-life."""
+    longest_half_life_s: float = Field(default=2_592_000.0, gt=0)
+    max_topics: int = Field(default=20, ge=1)
+    """Topics of an owner that stay hot whatever their priority."""
+    cold_below: float = Field(default=0.05, ge=0, le=1)
+    """Above ``max_topics``, topics with a lower priority become cold."""
+    cooling: bool = True
+    """Whether topics become cold at all; those that are cold are warmed when it is switched off."""
+    tend_s: float = Field(default=600.0, ge=1)
+    """Seconds between two rounds in which workers look for topics to cool and to warm."""
+    at_once: int = Field(default=20, ge=1, le=1_000)
+    """Topics of an owner that one round cools, and as many that it warms."""
+
+
+class ProfileSettings(Group):
+    """Profiles of people, and forgetting by words."""
+
+    max_facts: int = Field(default=2_000, ge=1, le=10_000)
+    """Facts that the states of one person are read from; of more, the latest."""
+    max_states: int = Field(default=60, ge=1, le=500)
+    """States that one profile tells; of more, those that began last."""
+    max_chars: int = Field(default=2_000, ge=100, le=20_000)
+    """Length of a profile that a model writes."""
+    cached: int = Field(default=50, ge=0)
+    """Texts of profiles that are kept for one memory; the oldest go. 0 keeps none."""
+    forget_candidates: int = Field(default=20, ge=1, le=100)
+    """Facts that the words of a request to forget are compared with, and the most that it erases."""
+    forget_similarity: float = Field(default=0.6, ge=0, le=1)
+    """Without a model a fact that says what the words say is forgotten from this similarity to them on: the larger of
+    the cosine and of the share of their terms that it has; 1 for a state that they ask for ("where I work")."""
+
+
+class ContextSettings(Group):
+    """What goes into the prompt of one chat turn. Shares count relative to their sum; 0 leaves a section out."""
+
+    max_tokens: int = Field(default=2_000, ge=1)
+    """Estimated tokens of a context, as recall counts them."""
+    profile_share: float = Field(default=0.2, ge=0)
+    week_share: float = Field(default=0.1, ge=0)
+    """Of the days before today."""
+    today_share: float = Field(default=0.1, ge=0)
+    evidence_share: float = Field(default=0.25, ge=0)
+    """What a recall of the question finds."""
+    window_share: float = Field(default=0.35, ge=0)
+    """The running session. What a section does not use goes to the window, then to evidence, profile, today, week."""
+    complete_questions: bool = False
+    """Let a chat model complete a follow-up question from the session's last turns before it is looked for: a call."""
+    profile_every_s: float = Field(default=3_600.0, ge=0)
+    """A model writes one person's profile at most once in so many seconds; what is new since is a list below it."""
+    merge: bool = False
+    """Let a chat model (that of ``llm.profile``) make one text of profile, today and the days before: a call whenever
+    one of them has changed."""
+
+    @model_validator(mode="after")
+    def _something_is_shown(self) -> Self:
+        if not any(getattr(self, name) for name in type(self).model_fields if name.endswith("_share")):
+            raise ValueError("set at least one of the shares above 0")
+        return self
+
+
+class WebhookSettings(Group):
+    """Telling other programs of events over HTTP."""
+
+    allow_private: bool = False
+    """Deliver to private, loopback and link-local addresses too, and over plain HTTP: for a network of one's own."""
+    timeout_s: float = Field(default=15.0, gt=0, le=60)
+    """Seconds that one delivery may take, its answer included (Standard Webhooks recommends 15 to 30)."""
+    keep_days: float = Field(default=30.0, gt=0, le=3_650)
+    """Days for which deliveries that are over stay listed, and can be replayed."""
+
+
+class Settings(BaseSettings):
+    """The whole configuration of a process."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    tenant: str = Field(default="default", min_length=1, max_length=64)
+    database: DatabaseSettings = DatabaseSettings()
+    broker: BrokerSettings = BrokerSettings()
+    index: IndexSettings = IndexSettings()
+    llm: LlmSettings = LlmSettings()
+    limits: LimitSettings = LimitSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    accept: AcceptSettings = AcceptSettings()
+    extract: ExtractSettings = ExtractSettings()
+    prompts: PromptSettings = PromptSettings()
+    reduce: ReduceSettings = ReduceSettings()
+    tree: TreeSettings = TreeSettings()
+    refresh: RefreshSettings = RefreshSettings()
+    worker: WorkerSettings = WorkerSettings()
+    deployment: DeploymentSettings = DeploymentSettings()
+    observe: ObserveSettings = ObserveSettings()
+    server: ServerSettings = ServerSettings()
+    recall: RecallSettings = RecallSettings()
+    window: WindowSettings = WindowSettings()
+    calendar: CalendarSettings = CalendarSettings()
+    topics: TopicSettings = TopicSettings()
+    profile: ProfileSettings = ProfileSettings()
+    context: ContextSettings = ContextSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+
+    @property
+    def only_english(self) -> str:
+        """What sessions in other languages go without by these settings, and what to set; empty when nothing."""
+        parts = []
+        if (self.llm.extract.model or self.llm.model) == OFFLINE:
+            parts.append("the rules read no states from them (set MEMFOREST_LLM__MODEL to a chat model)")
+        if self.embedding.model in ENGLISH_EMBEDDINGS:
+            # A German and a Spanish life, found within 500 / 2,000 tokens (docs/offline.md).
+            parts.append(
+                f"{self.embedding.model} finds less of them (55.9 / 78.7 instead of 77.6 / 93.9:"
+                " set MEMFOREST_EMBEDDING__MODEL=multilingual-e5-small-4bit)"
+            )
+        return ", and ".join(parts)
+
+
+def load_settings(**overrides: object) -> Settings:
+    """Settings from the file that MEMFOREST_CONFIG names, if it is set, then the environment, then ``overrides``.
+
+    InvalidSettings names what to change. A variable that begins with MEMFOREST_, and a name in the file, that is no
+    setting is refused: it would be a setting that is silently not set.
+    """
+    return _loaded({}, overrides)
+
+
+def load_default_config(name: str = "default", **overrides: object) -> Settings:
+    """Settings that come along under a name, below those of ``load_settings``, which win.
+
+    ``default`` sets nothing, ``offline`` needs no network and no key, ``chat`` is for one person and an assistant,
+    ``group`` for several people in a channel, ``import`` for archives, ``paper`` has the paper's values. Raises
+    InvalidSettings with these names for another.
+    """
+    return _loaded(read_named(name, Settings), overrides)
+
+
+def _loaded(base: dict[str, object], overrides: Mapping[str, object]) -> Settings:
+    for name in unknown_variables(os.environ):
+        near = nearest_variable(name)
+        advice = "unset it (memforest config lists all)" if near is None else f"did you mean {near}"
+        raise InvalidSettings(f"{name} is no setting: {advice}{'.' if near is None else '?'}")
+    place = settings_place(os.environ)
+    written = base if place is None else _merged(base, read_file(place, Settings))
+    environment = EnvSettingsSource(Settings)() if written else {}
+    try:
+        return Settings(**_merged(_merged(written, environment), overrides))  # type: ignore[arg-type]
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        loc = [str(part) for part in first["loc"]]
+        if place is not None and _has(written, loc) and not _has(environment, loc):
+            raise InvalidSettings(f"{place}: set {'.'.join(loc)} to a valid value: {first['msg']}.") from None
+        variable, within = _variable_at(loc)
+        where = f"{within}: " if within else ""
+        raise InvalidSettings(f"Set {variable} to a valid value: {where}{first['msg']}.") from None
+
+
+def _variable_at(loc: Sequence[str]) -> tuple[str, str]:
+    """The variable of a place in the settings, and the way from there to a value within what it holds."""
+    model: type[BaseModel] | None = Settings
+    for at, name in enumerate(loc):
+        if model is None:
+            return f"{PREFIX}{'__'.join(loc[:at]).upper()}", ".".join(loc[at:])
+        field = model.model_fields.get(name)
+        kind = None if field is None else field.annotation
+        model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    return f"{PREFIX}{'__'.join(loc).upper()}", ""
+
+
+def settings_place(environment: Mapping[str, str]) -> str | None:
+    """The settings file that MEMFOREST_CONFIG names, in whatever case it is written; None when it is unset or empty."""
+    return next((value for name, value in environment.items() if name.upper() == CONFIG_VARIABLE and value), None)
+
+
+def _merged(lower: Mapping[str, object], upper: Mapping[str, object]) -> dict[str, object]:
+    """Both; of a setting that both have, the upper one."""
+    merged = dict(lower)
+    for name, value in upper.items():
+        known = merged.get(name)
+        merged[name] = _merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _has(settings: Mapping[str, object], loc: Sequence[str]) -> bool:
+    """Whether there is a value at a place, or around it."""
+    value: object = settings
+    for name in loc:
+        if not isinstance(value, dict):
+            return True
+        if name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+_OURS = re.compile(
+    r"MEMFOREST_TEST_\w+|MEMFOREST_(APP_PASSWORD|VERSION)"  # read by the tests, and by the compose file
+    r"|MEMFOREST\w*_SERVICE_(HOST|PORT\w*)|MEMFOREST\w*_PORT_\d+_(TCP|UDP)\w*"  # Kubernetes' for services called so
+)
+_LINK = re.compile(r"(tcp|udp)://")
+"""Kubernetes' address of a service, in a variable that ends with _PORT."""
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """The variables that look like ours, have a value and are no setting, sorted."""
+    known = {CONFIG_VARIABLE, *_variables(Settings), *_variables(Settings, groups=True)}
+    return sorted(
+        name
+        for name, value in environment.items()
+        if name.upper().startswith(PREFIX)
+        and value
+        and name.upper() not in known
+        and not _OURS.fullmatch(name)
+        and not (name.endswith("_PORT") and _LINK.match(value))
+    )
+
+
+def nearest_variable(name: str) -> str | None:
+    """The setting's variable that is written most like ``name``; None when nothing is like it."""
+    bare = {variable.removeprefix(PREFIX): variable for variable in (*_variables(Settings), CONFIG_VARIABLE)}
+    near = get_close_matches(name.upper().removeprefix(PREFIX), bare, n=1)
+    return bare[near[0]] if near else None
+
+
+def _variables(model: type[BaseModel], prefix: str = PREFIX, *, groups: bool = False) -> Iterator[str]:
+    """The variables of all settings below a model; with ``groups`` those that hold a whole group as JSON."""
+    for name, field in model.model_fields.items():
+        variable = f"{prefix}{name.upper()}"
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            if groups:
+                yield variable
+            yield from _variables(kind, f"{variable}__", groups=groups)
+        elif not groups:
+            yield variable

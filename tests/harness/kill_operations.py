@@ -1,0 +1,363 @@
+"""The operations that are killed: how each is asked for, and what it needs to be there before."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from memforest_core.assistant.profile.notes import note_turn
+from memforest_core.assistant.topics.tending import TopicTending
+from memforest_core.client.services.service import Services
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.operations import OperationKind
+from memforest_core.errors import NotFound
+from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.store.engine import tenant_transaction
+from memforest_core.work.records import Numbers, OperationTask
+from memforest_core.work.runner import Handler
+from tests.harness.grown_forests import BOB, DAY_S, MONDAY, NEW_SESSION, PHONE
+from tests.harness.sayings import said
+
+ACTOR = "kill-points"
+ASKING: ContextVar[str] = ContextVar("asking", default=ACTOR)
+"""Who asks, for the audit: with two operations at once, each asker has a name."""
+BEFORE = "before"
+"""Who did what operations find."""
+COUNT_TO = 3
+_BUNDLE = "bob.memforest"
+_MOVED = "moved.memforest"
+"""What is imported; an export beside it writes the other one."""
+
+_FACT = sa.text(
+    """
+    SELECT c.fact_id FROM memforest.fact c JOIN memforest.forest f USING (tenant_id, forest_id)
+     WHERE f.owner = :owner AND f.state = 'live' AND c.text LIKE :words
+    """
+)
+
+Act = Callable[[Services, Path], object]
+
+
+def _unseen(_services: Services, _directory: Path) -> Sequence[str]:
+    return ()
+
+
+def _none(_services: Services) -> Mapping[str, Handler]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation on the forests of ``grown``."""
+
+    act: Act
+    """Asks for it; called again by whoever takes over from a killed process."""
+    kind: OperationKind | None = None
+    """What the audit calls it; None for what nobody asks for."""
+    prepare: Act | None = None
+    """What it finds when it begins, where that is more than the three forests."""
+    seen: Callable[[Services, Path], Sequence[str]] = _unseen
+    """What else belongs to the end state: the files that it left."""
+    handlers: Callable[[Services], Mapping[str, Handler]] = _none
+    """Tasks of its own, which no worker knows."""
+    asked_before: bool = False
+    """It is found asked for: where its task's id decides about other ids, and these about who comes first."""
+
+
+def tenant_of(services: Services) -> TenantId:
+    """The tenant of all of this."""
+    return TenantId(services.settings.tenant)
+
+
+def once(kind: OperationKind, ask: Callable[[Services], object]) -> Act:
+    """Ask for an operation unless the audit says that it was asked for: a caller whose process died can look."""
+
+    def act(services: Services, _directory: Path) -> None:
+        entries = services.operations.audit(tenant_of(services), action=kind.value)
+        if not any(entry.actor == ASKING.get() and entry.outcome == "asked" for entry in entries):
+            ask(services)
+
+    return act
+
+
+def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
+    """A task that counts to three in a column of every forest, one step at a time.
+
+    The sound one writes the number, the other adds one: taken again, it counts too far.
+    """
+
+    def handlers(services: Services) -> Mapping[str, Handler]:
+        change = "scene_seq = 1000 + :step" if sound else "scene_seq = scene_seq + 1"
+        statement = sa.text(f"UPDATE memforest.forest SET {change}")
+
+        def step(tenant: TenantId, _task: OperationTask, progress: Numbers) -> Numbers | None:
+            at = int(progress.get("step", 0))
+            if at == COUNT_TO:
+                return None
+            with tenant_transaction(services.engine, tenant) as connection:
+                connection.execute(statement, {"step": at + 1} if sound else {})
+            return {"step": at + 1}
+
+        return {OperationKind.RETAIN: step}
+
+    return handlers
+
+
+def _ask_to_count(services: Services) -> None:
+    services.operations.ask(tenant_of(services), OperationKind.RETAIN, None, {}, actor=ASKING.get())
+
+
+def _rebuild(services: Services, _directory: Path) -> None:
+    """Nobody's audit has it: its task says whether it was asked for."""
+    with tenant_transaction(services.engine, tenant_of(services)) as connection:
+        asked = connection.scalar(sa.text("SELECT count(*) FROM memforest.maintenance"))
+    if not asked:
+        services.maintenance.upkeep.rebuild()
+
+
+TOYS: Mapping[str, Operation] = {
+    "counting": Operation(
+        once(OperationKind.RETAIN, _ask_to_count), OperationKind.RETAIN, handlers=_counting(sound=True)
+    ),
+    "counting-twice": Operation(
+        once(OperationKind.RETAIN, _ask_to_count), OperationKind.RETAIN, handlers=_counting(sound=False)
+    ),
+}
+"""What shows that a run catches a task that can't be repeated, and lets one pass that can."""
+
+
+def _fact(services: Services, owner: str, words: str) -> FactId:
+    """The owner's one fact that has these words."""
+    with tenant_transaction(services.engine, tenant_of(services)) as connection:
+        found = connection.scalars(_FACT, {"owner": owner, "words": f"%{words}%"}).all()
+    if not found:
+        raise NotFound(f"No fact of {owner} says {words}.")
+    assert len(found) == 1, f"{len(found)} facts say {words}"
+    return FactId(found[0])
+
+
+def _erasing(**target: object) -> Operation:
+    """Deleting from Bob's forest."""
+
+    def ask(services: Services) -> None:
+        services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=ASKING.get())  # type: ignore[arg-type]
+
+    return Operation(once(OperationKind.ERASE, ask), OperationKind.ERASE)
+
+
+def _erase_fact(services: Services) -> None:
+    fact = _fact(services, BOB, "numbered 3")
+    services.lifecycle.erasure.ask(tenant_of(services), BOB, fact=fact, actor=ASKING.get())
+
+
+def _correcting(*, erase: bool) -> Operation:
+    def ask(services: Services) -> None:
+        fact = _fact(services, BOB, "in Davis")
+        services.lifecycle.correction.correct(
+            tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=ASKING.get()
+        )
+
+    return Operation(once(OperationKind.CORRECT, ask), OperationKind.CORRECT)
+
+
+def _pin(services: Services) -> None:
+    fact = _fact(services, BOB, "dog named Rex")
+    services.lifecycle.correction.set_pinned(tenant_of(services), BOB, fact, ASKING.get(), True)
+
+
+def _merging(sources: Sequence[str], into: str) -> Operation:
+    def ask(services: Services) -> None:
+        services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=ASKING.get())
+
+    return Operation(once(OperationKind.MERGE, ask), OperationKind.MERGE)
+
+
+def _rematerialize(services: Services) -> None:
+    rules = {"entity_k": 3, "scene_k": 3, "session_k": 4}
+    services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=ASKING.get())
+
+
+def _ended(services: Services, kind: OperationKind) -> bool:
+    entries = services.operations.audit(tenant_of(services), action=kind.value)
+    return any(entry.actor == ASKING.get() and entry.outcome == "done" for entry in entries)
+
+
+def _export(services: Services, directory: Path) -> None:
+    """Whoever's process died exports again."""
+    if not _ended(services, OperationKind.EXPORT):
+        _write_bundle(services, directory / _BUNDLE, ASKING.get())
+
+
+def _write_bundle(services: Services, path: Path, actor: str) -> None:
+    services.lifecycle.bundles.export(tenant_of(services), BOB, path, actor=actor, overwrite=True)
+
+
+def _copy_out(services: Services, directory: Path) -> None:
+    _write_bundle(services, directory / _MOVED, BEFORE)
+
+
+def _move_out(services: Services, directory: Path) -> None:
+    """The bundle is all that is left of the forest: its ids are free."""
+    _copy_out(services, directory)
+    services.lifecycle.erasure.ask(tenant_of(services), BOB, everything=True, actor=BEFORE)
+
+
+def _importing(owner: str, prepare: Act) -> Operation:
+    def act(services: Services, directory: Path) -> None:
+        services.lifecycle.bundles.import_(tenant_of(services), directory / _MOVED, owner, actor=ASKING.get())
+
+    return Operation(act, OperationKind.IMPORT, prepare=prepare)
+
+
+def _bundle_sums(_services: Services, directory: Path) -> Sequence[str]:
+    """What is in the bundle by its own checksums, and the files that an export leaves."""
+    names = sorted(path.name for path in directory.iterdir() if path.name.startswith(_BUNDLE))
+    with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
+        rows = bundle.execute("SELECT * FROM meta ORDER BY 1").fetchall()
+    return [*names, *(str(row) for row in rows if "created_at" not in row)]
+
+
+_WINDOWS = [
+    sa.text(statement)
+    for statement in (
+        """UPDATE memforest.turn SET pinned = true WHERE external_id = 'home-3' AND session_id IN (
+               SELECT session_id FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+                WHERE f.owner = :owner)""",
+        """INSERT INTO memforest.session_window
+                  (tenant_id, session_id, forest_id, turns, text, source, model, input_hash, version, updated_at)
+           SELECT s.tenant_id, s.session_id, s.forest_id, 2, s.external_id, 'extractive', '', CAST('' AS bytea),
+                  s.session_id, s.started_at
+             FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+            WHERE f.owner = :owner AND f.state = 'live'""",
+        """INSERT INTO memforest.window_item (tenant_id, session_id, item_id, forest_id, place, fact_id, put_at)
+           SELECT s.tenant_id, s.session_id, x.fact_id, s.forest_id, row_number() OVER (ORDER BY x.key_time, x.fact_id),
+                  x.fact_id, x.mentioned_at
+             FROM memforest.session s JOIN memforest.forest f USING (tenant_id, forest_id)
+             JOIN memforest.fact x USING (tenant_id, forest_id)
+            WHERE f.owner = :owner AND f.state = 'live' AND s.external_id = 'dinner'""",
+    )
+]
+
+
+def _set_policy(services: Services, _directory: Path) -> None:
+    """Of Bob's first two sessions all is too old but a turn that is pinned, with its cell; so are a fact of that cell,
+    the digests of three days, and what windows hold of them. Of the rest there are too many facts."""
+    retention, tenant = services.lifecycle.retention, tenant_of(services)
+    for days in (0, 7, 40, 60):
+        services.calendar.summarize(tenant, BOB, datetime.fromtimestamp(MONDAY + days * DAY_S, UTC).date())
+    with tenant_transaction(services.engine, tenant) as connection:
+        for statement in _WINDOWS:
+            connection.execute(statement, {"owner": BOB})
+
+    def age(day: int) -> float:
+        """Of what came so many days after the first; what is older is too old."""
+        return (time.time() - (MONDAY + day * DAY_S)) / DAY_S
+
+    retention.set_policy(
+        tenant,
+        BOB,
+        max_age_days=age(20),
+        facts_max_age_days=age(30),
+        digests_max_age_days=age(50),
+        window_max_age_days=age(50),
+        max_facts=6,
+        fraction=0.5,
+        actor=BEFORE,
+    )
+
+
+def _retain(services: Services) -> None:
+    services.lifecycle.retention.apply(tenant_of(services), BOB, actor=ASKING.get())
+
+
+def _remember(services: Services, _directory: Path) -> None:
+    """A note under an id of its own: kept once, however often it is said."""
+    tenant = tenant_of(services)
+    turn = note_turn(services.engine, tenant, BOB, "I moved to Lisbon.", None, MONDAY + 70 * DAY_S)
+    services.producer.acceptance.enqueue(tenant, BOB, "note-lisbon", [turn], note=True)
+
+
+def _summarize_day(services: Services, _directory: Path) -> None:
+    services.calendar.summarize(tenant_of(services), BOB, datetime.fromtimestamp(MONDAY, UTC).date())
+
+
+def _learn_topics(services: Services, _directory: Path) -> None:
+    """Three more topics, of four facts each."""
+    for name, words in _TOPICS.items():
+        turns = said(*(words.format(n) for n in range(21, 25)), start=MONDAY + 20 * DAY_S)
+        services.producer.acceptance.enqueue(tenant_of(services), BOB, name, turns)
+
+
+_TOPICS = {
+    "garden": "I planted {0} tomato seeds in garden bed {0}.",
+    "races": "I ran {0} kilometers in race {0}.",
+    "shop": "I bought item{0} for {0} dollars.",
+}
+
+
+def _cool(services: Services, _directory: Path) -> None:
+    """One topic may stay, and the others are forgotten within a blink."""
+    hurried = {"max_topics": 1, "half_life_s": 1e-6, "longest_half_life_s": 1e-6}
+    TopicTending(services.engine, services.settings.topics.model_copy(update=hurried)).tend()
+
+
+REAL: Mapping[str, Operation] = {
+    "rebuild": Operation(_rebuild),
+    "erase-turn": _erasing(session="home", turns=["home-1"]),
+    "erase-session": _erasing(session="kyoto"),
+    "erase-fact": Operation(once(OperationKind.ERASE, _erase_fact), OperationKind.ERASE),
+    "erase-speaker": _erasing(speaker="dana"),
+    "erase-range": _erasing(since=MONDAY + 39 * DAY_S, until=MONDAY + 40 * DAY_S + 300),
+    "erase-owner": _erasing(everything=True),
+    "correct": _correcting(erase=False),
+    "correct-erase": _correcting(erase=True),
+    "pin": Operation(once(OperationKind.CORRECT, _pin), OperationKind.CORRECT),
+    "merge-new": _merging([BOB, PHONE], "bob-whole"),
+    "merge-live": _merging([PHONE], BOB),
+    "export": Operation(_export, OperationKind.EXPORT, seen=_bundle_sums),
+    "import": _importing("bob-copy", _copy_out),
+    "import-back": _importing(BOB, _move_out),
+    "rematerialize": Operation(
+        once(OperationKind.REMATERIALIZE, _rematerialize), OperationKind.REMATERIALIZE, asked_before=True
+    ),
+    "retain": Operation(once(OperationKind.RETAIN, _retain), OperationKind.RETAIN, prepare=_set_policy),
+    "remember": Operation(_remember),
+    "summarize-day": Operation(_summarize_day),
+    "cool": Operation(_cool, prepare=_learn_topics),
+}
+
+OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
+
+
+_SETTLED = ("session", "turn", "cell", "speaker")
+"""Kinds of rows of which an export beside another operation has as many as before or after that. Of other kinds it has
+what there was at its moment: placing a corrected fact and making summaries are transactions of their own."""
+
+
+def _bundle_rows(services: Services, directory: Path) -> Sequence[str]:
+    """How many settled rows an export wrote: random ids in them are no two runs' the same. It must be importable."""
+    if not (directory / _BUNDLE).exists():
+        return []
+    with closing(sqlite3.connect(directory / _BUNDLE)) as bundle:
+        [[rows]] = bundle.execute("SELECT value FROM meta WHERE name = 'rows'").fetchall()
+    services.lifecycle.bundles.import_(
+        tenant_of(services), directory / _BUNDLE, "imported", actor="harness", dry_run=True
+    )
+    return [f"{kind}: {count}" for kind, count in json.loads(rows).items() if kind in _SETTLED]
+
+
+BESIDE: Mapping[str, Operation] = {
+    **REAL,
+    "export": replace(REAL["export"], seen=_bundle_rows),
+    "erase-new-session": _erasing(session=NEW_SESSION),
+}
+"""Operations that are asked for while other processes work."""
