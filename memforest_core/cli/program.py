@@ -19,12 +19,15 @@ from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
 from memforest_core.cli.flower import flower
+from memforest_core.cli.opener import ProgramOpener
+from memforest_core.cli.toolkit.opening import use_opener
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
 from memforest_core.domain.operations import FOLDERS
 from memforest_core.index import cli as index
 from memforest_core.ingest.accept import cli as ingest
 from memforest_core.lifecycle.backup import cli as backup
+from memforest_core.lifecycle.erase.cli import vacuum
 from memforest_core.lifecycle.verify import cli as verify
 from memforest_core.observe.cli.calls import calls
 from memforest_core.observe.cli.cost import cost
@@ -53,6 +56,8 @@ app = typer.Typer(
     add_completion=False,
 )
 
+use_opener(ProgramOpener())
+
 
 def _add(*commands: Callable[..., None]) -> None:
     for command in commands:
@@ -76,6 +81,7 @@ _add(doctor)
 for module in (http, mcp, keys, webhooks, dead, verify, backup, tenants, index):
     module.register(app)
 _add(calibrate, config, worker, worker_health, flower)
+db.app.command()(vacuum)
 app.add_typer(db.app, name="db")
 
 

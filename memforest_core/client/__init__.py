@@ -1,1 +1,1 @@
-"""Faces in Python: MemForest, its async and remote forms, the producer, the embedded node, and the services of a process."""
+"""Faces in Python: MemForest, its async and remote forms, the producer, the embedded node, a process' services."""

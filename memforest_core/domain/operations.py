@@ -44,8 +44,8 @@ FOLDERS: Mapping[OperationKind, str] = {
     OperationKind.REMATERIALIZE: "transfer.rebuild",
     OperationKind.RETAIN: "retain",
 }
-"""The operations that people ask for, and the package of each below ``memforest_core.lifecycle``. The command line registers the
-commands of its ``cli`` module, in this order."""
+"""The package of each public operation below ``memforest_core.lifecycle``. The command line registers the commands of
+its ``cli`` module, in this order."""
 
 OPERATIONS = tuple(FOLDERS)
 

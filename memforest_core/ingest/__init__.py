@@ -1,1 +1,1 @@
-"""How a conversation becomes memory: accept turns, extract candidates, reduce them to facts in trees, refresh summaries."""
+"""Conversations become memory: accept turns, extract candidates, reduce them to facts, refresh summaries."""

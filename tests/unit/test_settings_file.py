@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from memforest_core import InvalidSettings, artifact, load_default_config, load_settings
+from memforest_core import InvalidSettings, load_default_config, load_settings
 from memforest_core.cli.program import app
+from memforest_core.client import artifact
 from memforest_core.settings import Settings
 from memforest_core.settings.file import MAX_BYTES, config_names, read_named
 

@@ -61,12 +61,6 @@ def test_generated_examples_have_no_time_limit() -> None:
     assert hypothesis.settings().deadline is None
 
 
-def test_benchmarks_need_no_test() -> None:
-    imports = grimp.build_graph("benchmarks", include_external_packages=True, cache_dir=None)
-
-    assert importers(imports, "tests") == set()
-
-
 @pytest.mark.parametrize(
     ("library", "folder"),
     [("qdrant_client", "index"), ("qdrant_edge", "index")],

@@ -165,7 +165,7 @@ export type Context = {
  */
 export type ContextPart = {
     section: Section;
-    kind: MemforestCoreContextRecordsPartKind;
+    kind: MemforestCoreAssistantContextRecordsPartKind;
     text: string;
     tokens: number;
     fact_ids?: Array<string>;
@@ -475,7 +475,7 @@ export type KeyAnswer = {
  * A part that is not in the window, without its words.
  */
 export type LeftOut = {
-    kind: MemforestCoreWindowRecordsPartKind;
+    kind: MemforestCoreAssistantConversationWindowRecordsPartKind;
     reason: Reason;
     session_id: string;
     turn_ids: Array<string>;
@@ -1634,7 +1634,7 @@ export type Why = 'budget' | 'in window' | 'in profile' | 'nothing' | 'off' | 'u
  * One part of a window.
  */
 export type WindowPart = {
-    kind: MemforestCoreWindowRecordsPartKind;
+    kind: MemforestCoreAssistantConversationWindowRecordsPartKind;
     text: string;
     session_id: string;
     turn_ids: Array<string>;
@@ -1674,12 +1674,12 @@ export type WorkState = 'held' | 'ready' | 'running' | 'done' | 'dead';
 /**
  * What a part is.
  */
-export type MemforestCoreContextRecordsPartKind = 'sentence' | 'days' | 'evidence' | 'item' | 'summary' | 'turn';
+export type MemforestCoreAssistantContextRecordsPartKind = 'sentence' | 'days' | 'evidence' | 'item' | 'summary' | 'turn';
 
 /**
  * What a part of a window is.
  */
-export type MemforestCoreWindowRecordsPartKind = 'item' | 'summary' | 'turn';
+export type MemforestCoreAssistantConversationWindowRecordsPartKind = 'item' | 'summary' | 'turn';
 
 export type LifecycleExportData = {
     body?: never;

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, quiet_logs
+from memforest_core.cli.toolkit.opening import opened_database, opened_memory, quiet_logs
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import print_json, report_progress
 from memforest_core.errors import InvalidInput
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from memforest_core.lifecycle.backup.files import Manifest
     from memforest_core.lifecycle.erase.asked import AskedErasure
     from memforest_core.lifecycle.verify.records import Report
-    from memforest_core.settings import DatabaseSettings
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's directory.", show_default=False)]
 
@@ -36,7 +34,7 @@ def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = 
     quiet_logs()
     if data is not None and not data.is_dir():
         raise InvalidInput(f"There is no data directory {data}.", code="no_data_directory")
-    with _database(data, running=True) as database:
+    with opened_database(data, running=True) as database:
         manifest = back_up(database, directory)
     if as_json:
         print_json(_told(manifest))
@@ -58,7 +56,7 @@ def export_erasures(
     from memforest_core.settings import load_settings
 
     quiet_logs()
-    with _database(data, running=True) as database:
+    with opened_database(data, running=True) as database:
         asked = asked_erasures(database)
     write_list(file, asked, load_settings().database.erasures_key)
     print(f"{len(asked)} deletions are in {file}.")
@@ -85,7 +83,7 @@ def restore(
 
     quiet_logs()
     asked = None if erasures is None else read_list(erasures, load_settings().database.erasures_key)
-    with _database(data, running=False) as database:
+    with opened_database(data, running=False) as database:
         manifest = load(database, directory, report_progress, repeats=asked is not None)
     with restoring(), opened_memory(data) as memory:
         found = _reindex(memory, asked or ())
@@ -101,33 +99,6 @@ def restore(
         print(f"{report.violations} violations in {report.forests} forests (memforest verify shows them).")
     if exit_code(report):
         raise typer.Exit(exit_code(report))
-
-
-@contextmanager
-def _database(data: Path | None, *, running: bool) -> Iterator[DatabaseSettings]:
-    """The database with its owner's address: that of the settings, or of a node, which may be ``running``."""
-    from memforest_core.client.embedded.cluster import SUPERUSER
-    from memforest_core.client.embedded.directory import DataDirectoryInUse, running_node
-    from memforest_core.client.embedded.node import embedded_settings
-    from memforest_core.client.embedded.servers import EmbeddedServers
-    from memforest_core.settings import load_settings
-    from memforest_core.store.schema import owners_address
-
-    if data is None:
-        yield load_settings().database
-        return
-    try:
-        servers = EmbeddedServers.start(data)
-    except DataDirectoryInUse:
-        published = running_node(data) if running else None
-        if published is None:
-            raise
-        yield owners_address(load_settings(**published).database, SUPERUSER)
-        return
-    try:
-        yield embedded_settings(load_settings(), servers).database
-    finally:
-        servers.close()
 
 
 def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.opening import opened_memory, quiet_logs
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,
@@ -101,6 +101,28 @@ def _print_receipt(receipt: Receipt) -> None:
     out.print("Nothing of it is left." if receipt.clean else "References are left: ask for it again.")
     if receipt.finished_at is not None and not receipt.vacuumed:
         out.print("The pages that it stood in are vacuumed within minutes; memforest db vacuum does it now.")
+
+
+def vacuum(
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Rewrite tables, so that their files hold no deleted byte; locks each meanwhile."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take deleted rows out of the pages of all tables and indexes; workers do it by themselves within minutes.
+
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL.
+    """
+    from memforest_core.lifecycle.erase.rows.vacuuming import vacuum_now
+    from memforest_core.settings import load_settings
+
+    quiet_logs()
+    tables = vacuum_now(load_settings().database, full=full)
+    if as_json:
+        print_json({"vacuumed": tables})
+    else:
+        print(f"{len(tables)} tables are vacuumed.")
 
 
 def register(program: typer.Typer) -> None:

@@ -33,7 +33,7 @@ from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ReduceSettings
 
 BUILT_IN_SAMPLE = "pairs.jsonl"
-"""Under ``memforest_core/calibration``: statements about seven invented people, written for this purpose."""
+"""Under ``memforest_core/recall/calibration/data``: statements about seven invented people."""
 MAX_PAIRS = 100_000
 
 _Text = Annotated[str, Field(min_length=1, max_length=8_000)]
@@ -55,9 +55,7 @@ class LabelledPair(BaseModel):
 
 def built_in_sample() -> list[LabelledPair]:
     """The pairs that come with the package."""
-    return parse_sample(
-        (files("memforest_core.recall.calibration") / "data" / BUILT_IN_SAMPLE).read_text(encoding="utf-8")
-    )
+    return parse_sample((files(__package__) / "data" / BUILT_IN_SAMPLE).read_text(encoding="utf-8"))
 
 
 def parse_sample(text: str) -> list[LabelledPair]:

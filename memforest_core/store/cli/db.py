@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from memforest_core.cli.toolkit.opening import quiet_logs
@@ -30,29 +28,6 @@ def upgrade(as_json: JsonOption = False) -> None:
         print_json({"revision": revision})
     else:
         print(f"The schema is at revision {revision}.")
-
-
-@app.command()
-def vacuum(
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Rewrite tables, so that their files hold no deleted byte; locks each meanwhile."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Take deleted rows out of the pages of all tables and indexes; workers do it by themselves within minutes.
-
-    Connects with MEMFOREST_DATABASE__MIGRATION_URL.
-    """
-    from memforest_core.lifecycle.erase.rows.vacuuming import vacuum_now
-    from memforest_core.settings import load_settings
-
-    quiet_logs()
-    tables = vacuum_now(load_settings().database, full=full)
-    if as_json:
-        print_json({"vacuumed": tables})
-    else:
-        print(f"{len(tables)} tables are vacuumed.")
 
 
 @app.command()

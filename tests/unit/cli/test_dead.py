@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from memforest_core.cli import operating
 from memforest_core.cli.commands import Commands
+from memforest_core.cli.toolkit import operating
 from memforest_core.store.cli import tenants
 from memforest_core.work.cli import dead
 from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.cli import operating
+from memforest_core.cli.toolkit import operating
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.transfer.rebuild.cli import parsed_rules
 from memforest_core.work.records import OperationTask, TaskId

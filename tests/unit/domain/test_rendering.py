@@ -27,24 +27,24 @@ from tests.unit.domain.test_delivery import piece
 
 JOINING = {
     # rendered: every item goes through domain/rendering.py
-    "calendar/records.py": "rendered",
-    "context/rendering.py": "rendered",
+    "assistant/calendar/records.py": "rendered",
+    "assistant/context/rendering.py": "rendered",
     "domain/delivery.py": "rendered",
     "domain/rendering.py": "rendered",
-    "mcp/tools.py": "rendered",
-    "profile/describing.py": "rendered",
-    "window/records.py": "rendered",
+    "service/mcp/tools.py": "rendered",
+    "assistant/profile/describing.py": "rendered",
+    "assistant/conversation_window/records.py": "rendered",
     # prompt: a JSON line or an escaped line an item
-    "extract/prompt.py": "prompt",
+    "ingest/extract/prompt.py": "prompt",
     "recall/answering/prompt.py": "prompt",
 }
 """Modules that join stored texts with line ends for a reader."""
 STORED = {
-    "calendar/condensing.py", "calendar/digesting.py", "domain/cells.py", "domain/chat_messages.py",
-    "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "embedded/process.py", "erase/rows/words.py",
-    "explorer/provenance.py", "formats/openai.py", "integrations/langgraph.py", "integrations/llamaindex.py",
-    "recall/calibration/cli.py", "recall/exact.py", "refresh/service.py", "store/functions/__init__.py",
-    "transfer/merge/rows/content.py", "transfer/rebuild/estimating.py", "verify/summaries.py", "window/compacting.py",
+    "assistant/calendar/condensing.py", "assistant/calendar/digesting.py", "domain/cells.py", "domain/chat_messages.py",
+    "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
+    "service/explorer/provenance.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
+    "recall/calibration/cli.py", "recall/exact.py", "ingest/refresh/service.py", "store/functions/__init__.py",
+    "lifecycle/transfer/merge/rows/content.py", "lifecycle/transfer/rebuild/estimating.py", "lifecycle/verify/summaries.py", "assistant/conversation_window/compacting.py",
 }  # fmt: skip
 """Modules that join texts which are stored, counted or compared, not read as items."""
 

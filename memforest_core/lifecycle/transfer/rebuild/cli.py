@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, quiet_logs
+from memforest_core.cli.toolkit.opening import opened_memory, opened_reembedding
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,
@@ -79,16 +79,12 @@ def rematerialize(
 
 
 def _reembed(data: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    from memforest_core.client.services.lifecycle import open_reembedding
-    from memforest_core.settings import load_settings
-
     if data is not None:
         raise InvalidInput(
             "An embedded node keeps its embedding model: export its forests, and import them with --no-vectors.",
             code="embedded_model",
         )
-    quiet_logs()
-    with open_reembedding(load_settings()) as reembedding:
+    with opened_reembedding() as reembedding:
         plan = reembedding.plan()
         if dry_run or not as_json:
             _print_plan(plain(plan), as_json=as_json)
