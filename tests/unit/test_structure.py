@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -13,6 +14,19 @@ import memforest_core
 
 CORE = "memforest_core"
 TESTS = Path(__file__).parents[1]
+SHARED_NAMES = {"rows", "service", "records", "cli", "http", "__init__"}
+# fmt: off
+KNOWN_DUPLICATES = {
+    "aio", "answer", "answers", "app", "asking", "attributes", "broker", "calls", "candidates", "clearing",
+    "client", "conditions", "connections", "days", "dead", "delivering", "evidence", "facts", "flower", "flushing",
+    "ids", "importing", "items", "jobs", "langchain", "languages", "lifecycle", "mem0", "merging", "messages",
+    "opening", "operations", "options", "ordering", "people", "periods", "plan", "planning", "points", "policies",
+    "priorities", "process", "prompt", "reading", "removing", "rendering", "routes", "rules", "running", "scenes",
+    "schema", "scopes", "series", "server", "sessions", "slots", "states", "titles", "trees", "turns", "uniting",
+    "vacuuming", "visits", "wire", "wording", "worker",
+}
+# fmt: on
+"""Names of several modules that are still to be renamed: this set only shrinks."""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +48,13 @@ def test_no_module_imports_itself_through_others(graph: grimp.ImportGraph) -> No
     imports = {module: graph.find_modules_directly_imported_by(module) & own for module in own}
 
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the cycle
+
+
+def test_a_name_belongs_to_one_module() -> None:
+    packages = (CORE, "memforest_workers")
+    modules = Counter(path.stem for package in packages for path in (TESTS.parent / package).rglob("*.py"))
+
+    assert {name for name, count in modules.items() if count > 1} - SHARED_NAMES <= KNOWN_DUPLICATES
 
 
 def test_only_the_command_line_imports_commands(graph: grimp.ImportGraph) -> None:
