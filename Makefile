@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers docs typescript clean lock
+.PHONY: help setup demo test test-release chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers docs typescript clean lock
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## make .venv with the locked dependencies
 
@@ -29,13 +29,17 @@ demo: setup  ## remember a conversation and ask about it, without a key; KEEP=1 
 
 # Much of the time a test waits for a worker, a page or a clock: so one process more than there are processors.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-# Hundreds of processes start: without bytecode each would compile the package anew.
-test: export PYTHONDONTWRITEBYTECODE =
+# Hundreds of processes start: without bytecode each would compile the package.
+test test-release: export PYTHONDONTWRITEBYTECODE =
 # Hundreds of databases are made and thrown away: in memory where 8 GB of it are free. Processes are killed, machines not.
 ROOMY := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8388608 {print "/dev/shm"}')
-test: export TMPDIR := $(or $(TMPDIR),$(ROOMY),/tmp)
-test: setup browser pgbouncer  ## run all tests on real Postgres, PgBouncer, Redis protocol, Qdrant engine and a browser
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
+test test-release: export TMPDIR := $(or $(TMPDIR),$(ROOMY),/tmp)
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
+test: setup pgbouncer  ## run the tests on real Postgres, PgBouncer, Redis protocol and Qdrant engine
+	$(PYTEST) -m "not release"
+
+test-release: setup browser  ## run the slow tests: deployment, wheel, pages in a browser, benchmarks
+	$(PYTEST) -m release
 
 # Agent frameworks in an environment of their own: they bound versions that ours takes newer.
 INTEGRATIONS := .venv-integrations

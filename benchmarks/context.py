@@ -36,7 +36,7 @@ from memforest_core.assistant.context.result import Context
 from memforest_core.assistant.context.service import LEAST_PIECE, ContextService
 from memforest_core.assistant.conversation_window.compacting import Compactor
 from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.describing import Describer
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
@@ -94,7 +94,7 @@ ANSWERED = (
 def contexts(engine: Engine, recall: RecallService) -> ContextService:
     """The service, without a model."""
     windows, settings = WindowSettings(), ContextSettings()
-    describer = Describer(engine, Asking(engine), ProfileSettings())
+    describer = Describer(engine, CheckedCalls(engine), ProfileSettings())
     window = WindowService(engine, windows, Compactor(None, windows.summary_chars))
     portraits = Portraits(engine, describer, timedelta(seconds=settings.profile_every_s))
     days = CalendarSettings()

@@ -64,7 +64,7 @@ class MemForestError(Exception):
 
 
 class CallerError(MemForestError):
-    """The caller can mend it; nothing was written."""
+    """The caller can repair it; nothing was written."""
 
     code = "caller_error"
 
@@ -148,7 +148,7 @@ class StoreContended(StoreUnavailable):
     code = "store_contended"
 
     def __init__(self, state: str) -> None:
-        super().__init__(f"Postgres asked to try again ({state}).")
+        super().__init__(f"Postgres aborted the transaction, which may be retried ({state}).")
         self.state = state
 
 

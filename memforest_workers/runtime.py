@@ -194,10 +194,10 @@ class Runtime:
                 dropped = time.monotonic()
                 for tenant in self.services.jobs.waiting(WorkKind.PAST):
                     self.services.webhooks.drop_past(tenant)
-            tending = self.services.topic_tending
-            if time.monotonic() - cooled >= topics.tend_s or tending.unfinished:
+            cooling = self.services.topic_cooling
+            if time.monotonic() - cooled >= topics.tend_s or cooling.unfinished:
                 cooled = time.monotonic()
-                tending.tend(TOPICS_BUDGET_S)
+                cooling.run(TOPICS_BUDGET_S)
             if broker_away or self.deaf.is_set():
                 self._work_without_broker()
 

@@ -8,11 +8,14 @@ import socket
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import psycopg
 import pytest
 import structlog
+
+if TYPE_CHECKING:  # the environment of the agent frameworks lacks what servers need
+    from tests.harness.servers import SessionServers
 
 TESTS = Path(__file__).parent
 TIERS = {
@@ -22,9 +25,32 @@ TIERS = {
     "contract": "one suite per port, on every implementation",
     "property": "invariants under generated input, without any connection",
     "unit": "one module or file of the repository, without any connection",
+    "benchmarks": "the benchmarks themselves, at small sizes",
     "integrations": "agent frameworks by their real packages, in an environment of their own: make integrations",
 }
-"""What each folder holds. The slow ones start first, so that processes side by side end at about the same time."""
+"""What each folder has. The slow ones start first, so that concurrent processes end at about the same time."""
+RELEASE = (
+    "acceptance/test_backup.py",
+    "acceptance/test_documented.py",
+    "acceptance/test_examples.py",
+    "acceptance/test_explorer.py",
+    "acceptance/test_first_deployment.py",
+    "acceptance/test_flower.py",
+    "acceptance/test_kill_pairs.py",
+    "acceptance/test_kill_zombies.py",
+    "acceptance/test_model_path.py",
+    "acceptance/test_systemd.py",
+    "acceptance/test_watching.py",
+    "acceptance/test_wheel.py",
+    "benchmarks",
+    "contract/memory/test_openapi.py",
+    "contract/memory/test_typescript.py",
+    "unit/deploy/test_compose.py",
+    "unit/deploy/test_dashboards.py",
+    "unit/deploy/test_image.py",
+    "unit/deploy/test_kubernetes.py",
+)
+"""Folders and modules of ``make test-release``: deployment, pages in a browser, benchmarks, and other slow tests."""
 WITHOUT_CONNECTIONS = {"unit", "property"}
 GARBAGE_FROM = 10_000
 """New objects after which Python looks for garbage in cycles; its own 700 is meant for small programs."""
@@ -42,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make ``-m unit`` and the like possible."""
     for tier, meaning in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {meaning}")
+    config.addinivalue_line("markers", "release: tested by make test-release, not by make test")
     if find_spec("hypothesis") is not None:  # the environment of the agent frameworks has none
         from hypothesis import settings
 
@@ -51,12 +78,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its tier, and put the slow tiers first."""
+    """Mark each test with its tier and those of RELEASE, and put the slow tiers first."""
     order = list(TIERS)
     for item in items:
         tier = tier_of(item.path)
         if tier is not None:
             item.add_marker(tier)
+            if any(item.path.is_relative_to(TESTS / place) for place in RELEASE):
+                item.add_marker("release")
     items.sort(key=lambda item: order.index(tier_of(item.path) or order[-1]))
 
 
@@ -105,6 +134,17 @@ class ConnectionRefusedHere(Exception):
 def refuse(*_arguments: object, **_named: object) -> NoReturn:
     """Stands where a connection would be opened."""
     raise ConnectionRefusedHere(ConnectionRefusedHere.__doc__)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[SessionServers]:
+    """Postgres and Valkey of this session, with a migrated database to clone; each test has a database of its own."""
+    from tests.harness.servers import session_servers
+    from tests.harness.stack import make_template
+
+    with session_servers() as running:
+        make_template(running)
+        yield running
 
 
 @pytest.fixture(autouse=True)

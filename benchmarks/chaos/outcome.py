@@ -36,7 +36,7 @@ _DOUBLED = """
 
 _BACKLOG = """
     SELECT (SELECT count(*) FROM memforest.cell WHERE NOT placed AND state <> 'dead') AS cells,
-           (SELECT count(*) FROM memforest.cell WHERE outcome = 'verbatim' OR again_at IS NOT NULL) AS verbatim,
+           (SELECT count(*) FROM memforest.cell WHERE outcome = 'verbatim' OR retry_at IS NOT NULL) AS verbatim,
            (SELECT count(*) FROM memforest.tree WHERE due_at IS NOT NULL) AS trees,
            (SELECT count(*) FROM memforest.index_row WHERE state IN ('ready', 'running')) AS points,
            (SELECT count(*) FROM memforest.collection WHERE live AND generation IS NULL)
@@ -49,7 +49,7 @@ _BACKLOG = """
 _STANDING = """
     SELECT 'cell ' || state || ' ' || coalesce(outcome, '-') || ' ' || coalesce(error_code, '-') AS what, count(*),
            round(extract(epoch FROM max(lease_until) - clock_timestamp())), max(attempts), max(lost_leases)
-      FROM memforest.cell WHERE NOT placed OR outcome = 'verbatim' OR again_at IS NOT NULL GROUP BY 1
+      FROM memforest.cell WHERE NOT placed OR outcome = 'verbatim' OR retry_at IS NOT NULL GROUP BY 1
     UNION ALL
     SELECT 'node ' || state || ' ' || coalesce(error_code, '-'), count(*),
            round(extract(epoch FROM max(lease_until) - clock_timestamp())), max(attempts), max(lost_leases)

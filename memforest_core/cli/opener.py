@@ -12,7 +12,7 @@ from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
-    from memforest_core.lifecycle.transfer.rebuild.embedding import Reembedding
+    from memforest_core.lifecycle.rebuild.embedding import Reembedding
     from memforest_core.settings import DatabaseSettings
 
 

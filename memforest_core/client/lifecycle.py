@@ -14,13 +14,13 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
+from memforest_core.lifecycle.bundle.service import Watch
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.merge.report import ConflictReport
+from memforest_core.lifecycle.rebuild.plan import Plan
+from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.lifecycle.retain.records import Policy, Preview
-from memforest_core.lifecycle.transfer.bundles.service import Watch
-from memforest_core.lifecycle.transfer.merge.report import ConflictReport
-from memforest_core.lifecycle.transfer.rebuild.plan import Plan
-from memforest_core.lifecycle.transfer.rebuild.records import Options
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, waiting
 

@@ -1,7 +1,7 @@
-"""The operations on stored memory, and which may run beside which: one table for every pair on the same forest.
+"""The operations on stored memory, and which may run concurrently: one table for every pair on the same forest.
 
-The database enforces the table: ``memforest db upgrade`` makes the function ``memforest.beside`` from it. A test
-compares it with the page docs/lifecycle.md.
+The database enforces the table: ``memforest db upgrade`` makes the function ``memforest.operation_rule`` from it. A
+test compares it with the page docs/lifecycle.md.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class OperationKind(StrEnum):
 FOLDERS: Mapping[OperationKind, str] = {
     OperationKind.ERASE: "erase",
     OperationKind.CORRECT: "correct",
-    OperationKind.MERGE: "transfer.merge",
-    OperationKind.EXPORT: "transfer.bundles",
-    OperationKind.IMPORT: "transfer.bundles",
-    OperationKind.REMATERIALIZE: "transfer.rebuild",
+    OperationKind.MERGE: "merge",
+    OperationKind.EXPORT: "bundle",
+    OperationKind.IMPORT: "bundle",
+    OperationKind.REMATERIALIZE: "rebuild",
     OperationKind.RETAIN: "retain",
 }
 """The package of each public operation below ``memforest_core.lifecycle``. The command line registers the commands of

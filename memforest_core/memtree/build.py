@@ -22,4 +22,4 @@ def build(*, tree_id: TreeId, k: int, root_id: NodeId, leaves: Iterable[Leaf], n
     nothing = Paths(())
     head = TreeHead(tree_id=tree_id, root_id=root_id, k=k, height=1, leaf_count=0)
     root = Node(id=root_id, tree_id=tree_id, parent_id=None, level=1, key=None)
-    return Edit(head, nothing, new_id).crown(root, fresh_leaves(tree_id, nothing, leaves))
+    return Edit(head, nothing, new_id).set_root(root, fresh_leaves(tree_id, nothing, leaves))

@@ -144,7 +144,7 @@ def _leaf(node: Node, payloads: set[PayloadId]) -> Iterator[Violation]:
     if node.payload_id is None:
         yield _broken(Broken.PAYLOAD_MISSING, node, "has no payload")
     elif node.payload_id in payloads:
-        what = f"holds payload {node.payload_id}, as another leaf does"
+        what = f"has payload {node.payload_id}, as another leaf does"
         yield _broken(Broken.PAYLOAD_REPEATED, node, what)
     else:
         payloads.add(node.payload_id)

@@ -18,7 +18,7 @@ def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId])
     ``loaded`` must hold, in any order, repetitions allowed, more being harmless:
 
     1. the leaves to remove and all their ancestors, up to the root;
-    2. for each internal node of 1 the nodes right before and right after it in key order on its level, whoever their
+    2. for each internal node of 1 the nodes right before and right after it in key order on its level, whatever their
        parents are;
     3. all children of every internal node of 1 and 2.
 
@@ -28,7 +28,7 @@ def delete(head: TreeHead, loaded: Iterable[Node], leaf_ids: Collection[NodeId])
     this opens are next to one of 1, on every level.
 
     Each stored node that a removed leaf was under, or whose children changed, gets version + 1, once, and so do all its
-    ancestors; nodes that only move or take over a separator keep theirs; no ``clean_version`` changes. The root keeps
+    ancestors; nodes that only move or take over a separator are not changed; no ``clean_version`` is. The root retains
     its id and takes the place of an only child that is internal. When every leaf goes, an empty root at level 1 is
     left, every other node is in ``deleted`` and the head counts 0 leaves.
 
@@ -63,35 +63,38 @@ class _Shrinking:
             if child.id in self._touched:
                 last = rightmost and place == len(children) - 1
                 self._children[child.id] = self.children_left(child, rightmost=last)
-        return self._mended(children, rightmost=rightmost)
+        return self._repaired(children, rightmost=rightmost)
 
     def _below(self, node: Node) -> list[Node]:
         known = self._children.get(node.id)
         return self._paths.children(node) if known is None else known
 
-    def _mended(self, nodes: Sequence[Node], *, rightmost: bool) -> list[Node]:
+    def _repaired(self, nodes: Sequence[Node], *, rightmost: bool) -> list[Node]:
         """Siblings without the empty ones; neighbours are joined, or share, until none is too small."""
-        kept = [node for node in nodes if self._children.get(node.id) != []]
-        if not kept or kept[0].level == 0:
-            return kept
-        if kept[0].key != nodes[0].key:
-            kept[0] = self._lowered(kept[0], nodes[0].key)
+        nodes_left = [node for node in nodes if self._children.get(node.id) != []]
+        if not nodes_left or nodes_left[0].level == 0:
+            return nodes_left
+        if nodes_left[0].key != nodes[0].key:
+            nodes_left[0] = self._lowered(nodes_left[0], nodes[0].key)
         place = 0
-        while place < len(kept) and len(kept) > 1:
-            exempt = rightmost and place == len(kept) - 1
-            small = len(self._children.get(kept[place].id, ())) < least(self._k) and kept[place].id in self._children
+        while place < len(nodes_left) and len(nodes_left) > 1:
+            exempt = rightmost and place == len(nodes_left) - 1
+            small = (
+                len(self._children.get(nodes_left[place].id, ())) < least(self._k)
+                and nodes_left[place].id in self._children
+            )
             if exempt or not small:
                 place += 1
                 continue
             left = max(place - 1, 0)
-            last = rightmost and left + 2 == len(kept)
-            kept[left : left + 2] = self._shared(kept[left], kept[left + 1], rightmost=last)
+            last = rightmost and left + 2 == len(nodes_left)
+            nodes_left[left : left + 2] = self._shared(nodes_left[left], nodes_left[left + 1], rightmost=last)
             place = left
-        return kept
+        return nodes_left
 
     def _shared(self, left: Node, right: Node, *, rightmost: bool) -> list[Node]:
         """Two neighbours as one, or as two of equal size."""
-        together = self._mended([*self._below(left), *self._below(right)], rightmost=rightmost)
+        together = self._repaired([*self._below(left), *self._below(right)], rightmost=rightmost)
         if len(together) <= self._k:
             self._children[left.id] = together
             self._children.pop(right.id, None)

@@ -14,7 +14,7 @@ from memforest_core.memtree.shape import fill_right, split_evenly
 class Edit:
     """Collects the new states of a tree's nodes, bottom up.
 
-    A node's state is final once its parent has adopted it; ``crown`` adopts the last ones.
+    A node's state is final once its parent has adopted it; ``set_root`` adopts the last ones.
     """
 
     def __init__(self, head: TreeHead, before: Paths, new_id: Callable[[], NodeId]) -> None:
@@ -24,17 +24,17 @@ class Edit:
         self._states: dict[NodeId, Node] = {}
 
     def split(self, node: Node, children: Sequence[Node], *, rightmost: bool) -> list[Node]:
-        """The nodes to hold ``children`` in place of ``node``, which comes first and keeps its id.
+        """The nodes that take ``children`` in place of ``node``, which comes first with its id.
 
         ``rightmost`` says that the node is on the right spine.
         """
         group = fill_right if rightmost else split_evenly
         first, *others = group(children, self._head.k)
-        kept = self.adopt(replace(node, version=node.version + 1), first)
-        return [kept, *(self._sprout(node.level, part[0].key, part) for part in others)]
+        first_node = self.adopt(replace(node, version=node.version + 1), first)
+        return [first_node, *(self._sprout(node.level, part[0].key, part) for part in others)]
 
-    def crown(self, root: Node, children: Sequence[Node]) -> Diff:
-        """End the change: the root keeps its id and pushes its content down until it fits."""
+    def set_root(self, root: Node, children: Sequence[Node]) -> Diff:
+        """End the change: the root has the same id and pushes its content down until it fits."""
         level, k = root.level, self._head.k
         while len(children) > k:
             first, *others = fill_right(children, k)

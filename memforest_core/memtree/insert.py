@@ -29,7 +29,7 @@ def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Leaf], new_id
     A leaf whose id or payload is already in ``loaded``, or earlier in the batch, is left out: its
     first key stays. With no leaf left the diff is empty. Otherwise each stored node that a new
     leaf descends through gets version + 1, once; nodes that only move to another parent keep
-    theirs; no stored ``clean_version`` changes. The root keeps its id.
+    theirs; no stored ``clean_version`` changes. The root's id does not change.
 
     Raises NotLoaded when a needed node is missing, KeyTaken when a key belongs to another leaf.
     """
@@ -41,7 +41,7 @@ def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Leaf], new_id
     if not fresh:
         return Diff((), (), (), head)
     edit = Edit(head, paths, new_id)
-    return edit.crown(root, _grown(edit, paths, root, fresh, rightmost=True))
+    return edit.set_root(root, _grown(edit, paths, root, fresh, rightmost=True))
 
 
 def fresh_leaves(tree_id: TreeId, paths: Paths, batch: Iterable[Leaf]) -> list[Node]:
@@ -81,22 +81,22 @@ def _grown(edit: Edit, paths: Paths, node: Node, fresh: Sequence[Node], *, right
     children = paths.children(node)
     if node.level == 1:
         return sorted([*children, *fresh], key=order)
-    shares = _shares(children, fresh)
+    parts = _by_child(children, fresh)
     grown: list[Node] = []
     for place, child in enumerate(children):
-        if place not in shares:
+        if place not in parts:
             grown.append(child)
             continue
         last = rightmost and place == len(children) - 1
-        below = _grown(edit, paths, child, shares[place], rightmost=last)
+        below = _grown(edit, paths, child, parts[place], rightmost=last)
         grown += edit.split(child, below, rightmost=last)
     return grown
 
 
-def _shares(children: Sequence[Node], fresh: Sequence[Node]) -> dict[int, list[Node]]:
+def _by_child(children: Sequence[Node], fresh: Sequence[Node]) -> dict[int, list[Node]]:
     """The new leaves each child takes, by place: a leaf goes to the last separator not above it."""
     separators = [order(child) for child in children[1:]]
-    shares: dict[int, list[Node]] = defaultdict(list)
+    parts: dict[int, list[Node]] = defaultdict(list)
     for leaf in fresh:
-        shares[bisect_right(separators, order(leaf))].append(leaf)
-    return shares
+        parts[bisect_right(separators, order(leaf))].append(leaf)
+    return parts

@@ -12,7 +12,7 @@ MIN_BRANCHING = 3
 
 
 class Key(NamedTuple):
-    """Where a leaf stands in its tree; compared as a tuple, frozen when the leaf is inserted."""
+    """A leaf's position in its tree; compared as a tuple, frozen when the leaf is inserted."""
 
     time: int
     """Microseconds since the epoch, negative before it; 0 in session trees."""
@@ -45,7 +45,7 @@ class Node:
     clean_version: int = 0
     """The version that the node's summary was made from."""
     payload_id: PayloadId | None = None
-    """What a leaf holds; None for internal nodes."""
+    """A leaf's payload; None for internal nodes."""
 
     @property
     def dirty(self) -> bool:

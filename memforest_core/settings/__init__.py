@@ -460,10 +460,10 @@ class WindowSettings(Group):
     """Off: windows are empty, and nothing is kept for them."""
     max_tokens: int = Field(default=2_000, ge=1)
     """Estimated tokens of a window, as recall counts them."""
-    keep: int = Field(default=4, ge=1, le=200)
+    last_turns: int = Field(default=4, ge=1, le=200)
     """The last turns that stay word for word."""
     compact_turns: int = Field(default=12, ge=2, le=1_000)
-    """So many turns gather before all but the last ``keep`` are compacted into the summary."""
+    """So many turns gather before all but the last ``last_turns`` are compacted into the summary."""
     summary_chars: int = Field(default=800, ge=100, le=20_000)
     """Length of the summary."""
     items: int = Field(default=50, ge=1, le=1_000)

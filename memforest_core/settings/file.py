@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise yaml.YAMLError(f"{twice[0]!r:.80} stands twice in one group")
+            raise yaml.YAMLError(f"{twice[0]!r:.80} is there twice in one group")
         return super().construct_mapping(node, deep)
 
 
@@ -62,7 +62,7 @@ def read_named(name: str, model: type[BaseModel]) -> dict[str, object]:
 def read_file(place: str, model: type[BaseModel]) -> dict[str, object]:
     """The settings of a file: a path that ends with .yaml or .yml, or the name of one that comes along.
 
-    Raises InvalidSettings for a file that can't be read, is no YAML mapping, names what is no setting, or holds a
+    Raises InvalidSettings for a file that can't be read, is no YAML mapping, names what is no setting, or has a
     password or a key.
     """
     if not place.endswith(ENDINGS) and "/" not in place and "\\" not in place:
@@ -149,7 +149,7 @@ def _refuse_secrets(value: object, name: str, place: str, *, secret: bool) -> No
         if (secret and "://" not in text) or _PASSWORD.search(text) or _WEB_ACCOUNT.search(text):
             variable = "MEMFOREST_" + name.upper().replace(".", "__")
             raise InvalidSettings(
-                f"{place}: {name} holds a secret, which belongs in the environment: take it out and set {variable}."
+                f"{place}: {name} is a secret, which belongs in the environment: take it out and set {variable}."
             )
 
 

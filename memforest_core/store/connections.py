@@ -68,9 +68,9 @@ _USE = sa.text("""
 
 
 def connections_in_use(engine: sa.Engine, settings: Settings, newcomer: WorkerId | None = None) -> ConnectionUse | None:
-    """What the server allows and its live workers may open; None behind a pooler, whose limit can't be asked for here.
+    """What the server allows and its live workers may open; None behind a pooler, whose limit can't be read here.
 
-    With a ``newcomer``, an enlisted worker, those that started after it do not count: of workers that start at the same
+    With a registered ``newcomer`` those that started after it do not count: of workers that start at the same
     time as many go on as there is room for. Raises StoreUnavailable.
     """
     with transaction(engine) as connection:

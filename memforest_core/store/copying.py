@@ -100,7 +100,7 @@ def blanks(name: str, *, but: Collection[str] = ()) -> dict[str, sa.ColumnClause
 
 
 def words_left(name: str, alias: str, *, but: Collection[str] = ()) -> dict[str, str]:
-    """For each column of ``blanks``, as ``table.column``, the SQL condition that it still holds words."""
+    """For each column of ``blanks``, as ``table.column``, the SQL condition that it still has words."""
     columns = blanks(name, but=but).items()
     return {f"{name}.{column}": f'{alias}."{column}" IS DISTINCT FROM {blank}' for column, blank in columns}
 
@@ -139,7 +139,7 @@ def given_rows(
 
 def given_values(types: Mapping[str, TypeEngine[Any]], columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The parameters of ``given_rows``: columns of equal length. A row's array of numbers goes as a text, because
-    ``unnest`` takes arrays of arrays apart."""
+    ``unnest`` flattens arrays of arrays."""
     return {f"given_{name}": _sent(type_, columns[name]) for name, type_ in types.items()}
 
 
@@ -182,13 +182,13 @@ def copy_rows(
     # What was just copied has no statistics yet: by LIMIT the planner can only look up each key.
     whole = {"tenant_id", *by} >= {each.name for each in table.primary_key}
     origin = sa.select(table).where(found).limit(1 if whole else None).lateral("old")
-    kept = [each for each in _copied(table) if each.name not in left_out]
+    columns = [each for each in _copied(table) if each.name not in left_out]
     values = {column: given(column) for column in new} | dict(changed)
-    copied = sa.select(*(_value(each, values.get(each.name, old(each.name))) for each in kept))
+    copied = sa.select(*(_value(each, values.get(each.name, old(each.name))) for each in columns))
     copied = copied.select_from(_given(table, by, new).join(origin, sa.true()))
     if where is not None:
         copied = copied.where(where)
-    statement = insert(table).from_select([each.name for each in kept], copied.order_by(*order_by))
+    statement = insert(table).from_select([each.name for each in columns], copied.order_by(*order_by))
     return statement.execution_options(preserve_rowcount=True)
 
 

@@ -45,7 +45,7 @@ PREPARE_THRESHOLD: Final = 5
 NO_TENANT: Final = TenantId("")
 """A transaction that is bound to it sees no rows: no tenant may have this name."""
 _LIMITS: Final = "memforest_limits"
-"""The execution option under which an engine keeps the settings of its transactions."""
+"""The execution option under which an engine has the settings of its transactions."""
 
 _ANSWERS: Final = "memforest_answers"
 """The execution option with the seconds to wait for an answer: of a library call, and of a worker."""
@@ -58,7 +58,7 @@ _BIND_TENANT = sa.text("SELECT set_config('memforest.tenant', :tenant, true)")
 # One statement, and for the transaction only: a pooler passes no start options on, and gives the next transaction
 # another session. Months and days are cut in UTC; compiling plans costs more than it saves here. After rows that were
 # sent in a pipeline (executemany) Postgres does not count the time that a session is idle: from version 17 on the time
-# of the whole transaction ends the locks of a process that stands still there. In the driver's words: it is a fifth of
+# of the whole transaction ends the locks of a process that is stopped there. In the driver's words: it is a fifth of
 # all statements, and SQLAlchemy's way to them costs as much again.
 _BEGIN = """
     SELECT set_config('memforest.tenant', %(tenant)s, true),
@@ -83,7 +83,7 @@ _DATABASE = sa.text("""
            (SELECT oid FROM pg_database WHERE datname = current_database())
     """)
 _databases: WeakKeyDictionary[sa.Engine, sa.Row[Any]] = WeakKeyDictionary()
-"""Server and database of an engine, once they were asked for."""
+"""Server and database of an engine, once they were read."""
 
 _OTHER_SCHEMA = {"42703", "42883"}
 """A column or a function that this version knows is missing."""
@@ -181,7 +181,7 @@ def _notice_pooler(connection: psycopg.Connection[Any], _record: object) -> None
 
 
 def is_pooled(connection: sa.Connection) -> bool:
-    """Whether a pooler stands between this connection and the server, as far as can be known."""
+    """Whether a pooler is between this connection and the server, as far as can be known."""
     raw = connection.connection.dbapi_connection
     return getattr(raw, "prepare_threshold", PREPARE_THRESHOLD) is None
 
@@ -196,7 +196,7 @@ def _discard_shifted(context: sa.engine.ExceptionContext) -> None:
 def set_tenant(connection: sa.Connection, tenant: TenantId) -> None:
     """Bind the transaction to a tenant: row-level security shows that tenant's rows only.
 
-    On a connection of this library it sets the timeouts too; a caller's own connection keeps what it has.
+    On a connection of this library it sets the timeouts too; a caller's own connection is left as it is.
     """
     limits = connection.get_execution_options().get(_LIMITS)
     if limits is None:
@@ -257,7 +257,7 @@ def _unavailable(error: exc.DBAPIError, variable: str) -> StoreUnavailable:
     if isinstance(error.orig, NoAnswer):
         return StoreUnavailable(str(error.orig))
     if state in TRANSIENT:
-        return StoreUnavailable(f"Postgres asked to try again ({state}).")
+        return StoreUnavailable(f"Postgres aborted the transaction, which may be retried ({state}).")
     if state in TROUBLED:
         return StoreUnavailable(f"{TROUBLED[state]} ({state}).")
     return refusal(str(error.orig), variable)
@@ -267,7 +267,7 @@ def _unavailable(error: exc.DBAPIError, variable: str) -> StoreUnavailable:
 def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[None]:
     """Turn driver errors into the taxonomy; statements and parameters stay out of the message.
 
-    ``variable`` is the setting that holds the address. In a caller's own transaction (``joined``) contention is
+    ``variable`` is the setting with the address. In a caller's own transaction (``joined``) contention is
     StoreUnavailable, because only the caller can run that again, and missing tables or rights are those of the caller.
     """
     try:
@@ -296,7 +296,7 @@ def store_errors(*, joined: bool = False, variable: str = SERVICE) -> Iterator[N
             ) from None
         if state == INSUFFICIENT_PRIVILEGE and _denied(error):
             raise InvalidSettings(
-                f"The role in {variable} lacks rights on MemForest's tables: run memforest db upgrade with"
+                f"The role in {variable} has no rights on MemForest's tables: run memforest db upgrade with"
                 f" {OWNER} set to their owner's address."
             ) from None
         if state in SHIFTED:
@@ -338,7 +338,7 @@ def _bound(engine: sa.Engine, tenant: TenantId, options: Mapping[str, Any]) -> s
     """A connection whose transaction is bound to a tenant.
 
     That is its first statement: when a pooled connection was lost meanwhile nothing has been done on it yet, and a new
-    one is taken. So none has to be asked before each use whether it is still there.
+    one is taken. So none has to be checked before each use.
     """
     try:
         return _begun(engine, tenant, options)

@@ -29,7 +29,7 @@ class ForestRef:
     owner: str
     time_zone: str
     frozen: bool = False
-    """It takes no new sessions for the moment: it is being merged into another."""
+    """It takes no new sessions: it is being merged into another."""
     display_name: str | None = None
     """The owner's name, if one was given."""
 
@@ -46,12 +46,12 @@ def known(found: Found | None, owner: str, sentence: str = NO_MEMORY) -> Found:
     return found
 
 
-def find_forest(connection: sa.Connection, tenant: TenantId, owner: str, *, keep: bool = False) -> ForestRef | None:
-    """The owner's forest; with ``keep`` no other transaction freezes or deletes it before this one ends."""
+def find_forest(connection: sa.Connection, tenant: TenantId, owner: str, *, locked: bool = False) -> ForestRef | None:
+    """The owner's forest; with ``locked`` no other transaction freezes or deletes it before this one ends."""
     statement = sa.select(m.Forest.forest_id, m.Forest.time_zone, m.Forest.state, m.Forest.display_name).where(
         m.Forest.tenant_id == tenant, m.Forest.owner == owner, visible()
     )
-    if keep:
+    if locked:
         # Enqueueing takes this lock anyway, by its foreign keys; a merge that freezes the forest waits for it.
         statement = statement.with_for_update(read=True, key_share=True)
     row = connection.execute(statement).first()

@@ -1,8 +1,8 @@
 """Several statements in one message to Postgres, and their rows in one message back.
 
-psycopg's own pipeline sends each statement by itself, and looks after each whether an answer has come: a recall of 33
-statements made 87 such calls. This one stands on the parts that psycopg's cursors are made of (``Connection.pgconn``,
-``psycopg.generators`` and ``psycopg.adapt``), and keeps for each connection what it has prepared and how values and
+psycopg's own pipeline sends each statement by itself, and polls after each for an answer: a recall of 33
+statements made 87 such calls. This one uses the parts that psycopg's cursors are made of (``Connection.pgconn``,
+``psycopg.generators`` and ``psycopg.adapt``), and caches for each connection what it has prepared and how values and
 rows are written and read.
 """
 
@@ -28,7 +28,7 @@ Statement = tuple["Wording", Mapping[str, object]]
 """What to run, and its values by name."""
 
 MOST_PREPARED = 200
-"""Statements that a connection keeps prepared; reads have some 60. Further ones are planned each time."""
+"""Prepared statements of a connection; reads have some 60. Further ones are planned each time."""
 
 DIALECT: sa.Dialect = dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 _Key = tuple[bytes, tuple[int, ...]]
@@ -36,7 +36,7 @@ _Key = tuple[bytes, tuple[int, ...]]
 
 
 class Wording(NamedTuple):
-    """A statement as Postgres takes it, with $1, $2 in the places of the values that are named in this order."""
+    """A statement as Postgres takes it, with $1, $2 instead of the values that are named in this order."""
 
     text: str
     sent: bytes
@@ -61,7 +61,7 @@ class Pipelines:
 
     def rows(self, statements: Sequence[Statement], *, prepared: bool) -> list[Rows]:
         """The rows of each statement, all in one transaction of their own; a statement sees what is committed when it
-        begins. With ``prepared`` the connection keeps their plans, unless a pooler stands between.
+        begins. With ``prepared`` the connection caches their plans, unless a pooler is between.
 
         Raises psycopg.Error: of the first statement that failed, after which none has done anything.
         """
@@ -74,15 +74,15 @@ class Pipelines:
 
     def _run(self, statements: Sequence[Statement], prepared: bool) -> list[Rows]:
         wire = self._connection.pgconn
-        keeps = prepared and self._connection.prepare_threshold is not None
+        caches = prepared and self._connection.prepare_threshold is not None
         written = [self._written(*statement) for statement in statements]
         fresh: dict[_Key, bytes] = {}
         parts: list[_Key | None] = []
         wire.enter_pipeline_mode()
         try:
             for key, given, formats in written:
-                name = self._prepared.get(key) or fresh.get(key) if keeps else None
-                if name is None and keeps and len(self._prepared) + len(fresh) < MOST_PREPARED:
+                name = self._prepared.get(key) or fresh.get(key) if caches else None
+                if name is None and caches and len(self._prepared) + len(fresh) < MOST_PREPARED:
                     name = fresh[key] = next(self._names)
                     wire.send_prepare(name, *key)
                     parts.append(key)

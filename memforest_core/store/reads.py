@@ -48,7 +48,7 @@ class Reader:
 
     A statement sees what was committed when it began, as in a transaction that reads committed rows. ``by_ids``: the
     statements look rows up by their ids, so that each connection plans each of them once, and never to read a whole
-    table: planning them anew takes Postgres as long as some of them.
+    table: planning them each time takes Postgres as long as some of them.
     """
 
     def __init__(self, engine: sa.Engine, tenant: TenantId, *, by_ids: bool = False) -> None:

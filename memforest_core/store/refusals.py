@@ -1,4 +1,4 @@
-"""Why a connection to Postgres was not made, told apart, with the variable to change.
+"""Why a connection to Postgres was not made, by kind, with the variable to change.
 
 The driver gives no SQL state for a connection that failed, only libpq's text. The server's part of it follows its
 ``lc_messages``; what is not recognized is said without a cause.
@@ -56,7 +56,7 @@ _STARTING = ("is starting up", "is shutting down", "in recovery mode", "not yet 
 
 
 def refusal(text: str, variable: str = SERVICE) -> StoreUnavailable:
-    """The error for a connection that failed with ``text`` (libpq's); ``variable`` holds the address."""
+    """The error for a connection that failed with ``text`` (libpq's); ``variable`` has the address."""
     node = _EMBEDDED.search(text)
     if node:
         return StoreUnavailable(

@@ -1,6 +1,6 @@
 """Taking facts out of a forest: occurrences, facts, placements and points go, then trees shrink.
 
-The caller holds the forest's row.
+The caller holds the lock of the forest's row.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ORPHANS = sa.text("""
     """)
 
 # A scope counts the sessions of its facts: a fact that lost its occurrence in one session counts for another.
-_ATTEST = sa.text("""
+_SET_SOURCES = sa.text("""
     UPDATE memforest.placement p SET session_id = o.session_id
       FROM (SELECT DISTINCT ON (fact_id) fact_id, session_id FROM memforest.occurrence
              WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[])) ORDER BY fact_id, session_id) o
@@ -122,7 +122,7 @@ class RemovalRows(TreeRows):
         for row in superseded:
             routing.setdefault(row.fact_id, bytes(row.routing_hash))
         orphans = self._run(_ORPHANS, ids=list(routing)).scalars().all()
-        self.attest([FactId(fact) for fact in routing.keys() - set(orphans)])
+        self.set_sources([FactId(fact) for fact in routing.keys() - set(orphans)])
         leaves = self.take_out({FactId(fact): routing[fact] for fact in orphans}, model)
         self._texts.drop_unused(forest, hashes)
         return Retired(len(superseded), len(orphans), leaves)
@@ -156,10 +156,10 @@ class RemovalRows(TreeRows):
                 leaves[TreeId(row.tree_id)].append(NodeId(row.leaf_id))
         return dict(leaves), [(row.tree_id, row.payload_id) for row in dropped]
 
-    def attest(self, facts: Sequence[FactId]) -> None:
+    def set_sources(self, facts: Sequence[FactId]) -> None:
         """Placements of facts that lost occurrences name a session that still has one."""
         if facts:
-            self._run(_ATTEST, ids=list(facts))
+            self._run(_SET_SOURCES, ids=list(facts))
 
     def _forget_in_scenes(self, placements: Sequence[tuple[UUID, bytes]], model: str) -> None:
         """A scene's centroid is the sum of its facts' routing vectors."""
@@ -186,8 +186,8 @@ class RemovalRows(TreeRows):
         self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *named).values(blank))
         # A scene that waited for more facts and lost those it had; one with a tree ends with its last leaf.
         p = m.Placement
-        holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
-        empty = (among(r.tree_id, totals), r.state == ScopeState.CANDIDATE, ~holding.exists())
+        placed = sa.select(p.tree_id).where(p.tenant_id == self._tenant, p.tree_id == r.tree_id)
+        empty = (among(r.tree_id, totals), r.state == ScopeState.CANDIDATE, ~placed.exists())
         self._db.execute(sa.update(r).where(r.tenant_id == self._tenant, *empty).values(state=ScopeState.MERGED))
 
     def superseded_only(self, cells: Sequence[CellId]) -> frozenset[FactId]:

@@ -15,8 +15,8 @@ from memforest_core.store.engine import hurried, tenant_transaction, unhurried
 FIRST = UUID(int=0)
 """An id that comes before all others."""
 
-KEEP_WAIT_S = 2.0
-"""A reader that would keep what it made waits so long for the forest to be free; then it is not kept."""
+STORE_WAIT_S = 2.0
+"""A reader that would store what it made waits so long for the forest's lock; then it is not stored."""
 
 
 class TenantRows:
@@ -37,7 +37,7 @@ class TenantRows:
         """Execute a statement whose parameter ``t`` is the tenant."""
         return self._db.execute(statement, {"t": self._tenant, **values})
 
-    def hurried(self, most_s: float = KEEP_WAIT_S) -> None:
+    def hurried(self, most_s: float = STORE_WAIT_S) -> None:
         """Wait for no lock longer than so many seconds: then StoreContended is raised, which is not to be repeated."""
         hurried(self._db, most_s)
 
@@ -52,5 +52,5 @@ def among(column: sa.ColumnElement[Any] | Any, values: Iterable[Any]) -> sa.Colu
 
 
 def seconds_from_now(delay_s: float | sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The moment ``delay_s`` seconds from now, on the database's clock."""
+    """The timestamp ``delay_s`` seconds from now, on the database's clock."""
     return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)

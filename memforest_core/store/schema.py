@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 SERVICE_GROUP = "memforest_service"
-"""The group role that holds the service's rights; the login role of the service URL is its member."""
+"""The group role with the service's rights; the login role of the service URL is its member."""
 
 LIMITED_GROUP = "memforest_limited"
 """The group role whose members may bind to the tenants that they were granted, and to no other."""
@@ -76,7 +76,7 @@ def upgrade(settings: DatabaseSettings, revision: str = "head") -> str:
     """Bring the schema to ``revision`` and give the service role its rights; the new revision.
 
     Connects with ``database.migration_url`` (a role that may create schemas and roles). Raises InvalidSettings when
-    that role lacks a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
+    that role has not a right, StoreUnavailable, and StoreRefused for a wrong password, role or database.
     """
     from alembic import command
 
@@ -249,7 +249,7 @@ def check_ready(engine: sa.Engine) -> None:
     """Refuse to serve from a database at another revision or before its restore has ended, or as a role without rights
     or with too many.
 
-    One compatible migration ahead is accepted: its new columns and tables are not needed yet. That tenants are apart is
+    One compatible migration ahead is accepted: its new columns and tables are not needed yet. Row-level security is
     tried out. Raises InvalidSettings, StoreUnavailable.
     """
     with transaction(engine) as connection:
@@ -274,13 +274,13 @@ def check_ready(engine: sa.Engine) -> None:
             )
         if found == head_revision() and not functions.has_rules(connection):
             raise InvalidSettings(
-                "The database has other rules than this version about which operations run beside each other: run"
+                "The database has other rules than this version about which operations run concurrently: run"
                 f" memforest db upgrade of this version with {OWNER} set."
             )
-    _check_apart(engine)
+    _check_separate(engine)
 
 
-def _check_apart(engine: sa.Engine) -> None:
+def _check_separate(engine: sa.Engine) -> None:
     """Write a row as one tenant that does not exist, and look for it as another; nothing of it stays."""
     mine, other = (TenantId(f"memforest-check-{uuid4().hex}") for _ in range(2))
     with transaction(engine) as connection:

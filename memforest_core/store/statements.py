@@ -1,4 +1,4 @@
-"""Statements as JSON documents: how a fact's content is kept in one column."""
+"""Statements as JSON documents: how a fact's content is stored in one column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import InvariantViolated
 
 _PLAIN = ("text", "speaker", "subject", "attribute", "value", "previous_value", "scene", "verbatim")
-"""Fields that are kept as they are."""
+"""Fields that are stored as they are."""
 _CHOICES: dict[str, Any] = {"change": Change, "polarity": Polarity, "modality": Modality, "origin": Origin}
 
 

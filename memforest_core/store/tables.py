@@ -1,4 +1,4 @@
-"""The tables. The tenant leads every key; work rows carry a lease; derived artifacts sit apart.
+"""The tables. The tenant leads every key; work rows carry a lease; derived artifacts have their own tables.
 
 Statements in text call the tables alike: f forest, s session (or node_summary), t turn, c cell, k candidate (or
 maintenance, the operations), o occurrence, x fact, p placement, r tree, n node, i index_row. A second row of one table
@@ -86,7 +86,7 @@ def _belongs_to(parent: str, *keys: str, onupdate: str | None = None, ondelete: 
 
 
 def _index(name: str, *columns: str, unique: bool = False, where: str | None = None) -> Index:
-    """An index, over the rows ``where`` something holds if that is given."""
+    """An index, over the rows of the condition ``where`` if that is given."""
     return Index(name, *columns, unique=unique, postgresql_where=None if where is None else text(where))
 
 
@@ -135,7 +135,7 @@ class TenantRole(Base):
 
 
 class ApiKey(OfTenant, Base):
-    """A key with which programs reach the tenant over HTTP; the secret itself is not kept."""
+    """A key with which programs reach the tenant over HTTP; the secret itself is not stored."""
 
     __tablename__ = "api_key"
     __table_args__ = (
@@ -157,7 +157,7 @@ class ApiKey(OfTenant, Base):
 
 
 class WebhookEndpoint(OfTenant, Base):
-    """An address of a tenant that is told of events."""
+    """An address of a tenant that events are posted to."""
 
     __tablename__ = "webhook_endpoint"
 
@@ -222,7 +222,7 @@ class Forest(OfTenant, Base):
     reduce_failures: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     scene_seq: Mapped[int] = mapped_column(server_default="0")
     state: Mapped[Code] = mapped_column(server_default="live")
-    """``frozen`` takes no sessions, ``hidden`` is being built beside a live one, ``gone`` is being deleted."""
+    """``frozen`` takes no sessions, ``hidden`` is being built while another is live, ``gone`` is being deleted."""
     rules: Mapped[dict[str, Any]] = mapped_column(server_default="{}", info=CODE)
     """The branching and thresholds it was materialized with, where they differ from the settings."""
     display_name: Mapped[Name | None]
@@ -256,7 +256,7 @@ class Session(OfTenant, Base):
     origin_owner: Mapped[Name | None]
     """Whose forest it was accepted in, when it came here by a merge."""
     note: Mapped[bool] = mapped_column(server_default="false")
-    """What is said in it is to be kept: the reducer pins its facts in the transaction that stores them."""
+    """What is said in it is pinned: the reducer pins its facts in the transaction that stores them."""
     channel: Mapped[Name | None]
     """Where it took place, as the caller names it."""
     pinned: Mapped[bool] = mapped_column(server_default="false")
@@ -296,7 +296,7 @@ class TurnRow(OfTenant, Base):
     name: Mapped[Words]
     metadata_: Mapped[dict[str, Any]] = mapped_column("metadata", server_default="{}", info=WORDS)
     erased: Mapped[bool] = mapped_column(server_default="false")
-    """The content is deleted; the row keeps its ordinal and id, so that sending the session again changes nothing."""
+    """The content is deleted; the row retains its ordinal and id, so that sending the session again changes nothing."""
     pinned: Mapped[bool] = mapped_column(server_default="false")
     utc_offset: Mapped[int | None] = mapped_column(SmallInteger)
     """Minutes by which the sender's clock was ahead of UTC; null where it is that of the forest's time zone."""
@@ -325,7 +325,7 @@ class Cell(OfTenant, Work, Base):
             "ix_cell_reduce", "tenant_id", "forest_id", "session_id", "ordinal", where="state = 'done' AND NOT placed"
         ),
         _index("ix_cell_reduce_lane", "tenant_id", "lane", "extracted_at", where="state = 'done' AND NOT placed"),
-        _index("ix_cell_again", "tenant_id", "again_at", where="again_at IS NOT NULL"),
+        _index("ix_cell_retry", "tenant_id", "retry_at", where="retry_at IS NOT NULL"),
         _index("ix_cell_dead", "tenant_id", where="state = 'dead'"),
         _index("ix_cell_lease", "lease_until", where="state = 'running'"),
         _index("ix_cell_held", "tenant_id", "available_at", where="state = 'held'"),
@@ -352,12 +352,12 @@ class Cell(OfTenant, Work, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=NOW)
     extracted_at: Mapped[datetime | None]
     placed_at: Mapped[datetime | None]
-    again_at: Mapped[datetime | None]
+    retry_at: Mapped[datetime | None]
     agains: Mapped[int] = mapped_column(SmallInteger, server_default="0")
 
 
 class CandidateRow(OfTenant, Base):
-    """One item of one extraction call, kept so that memory can be rebuilt without a model."""
+    """One item of one extraction call, stored so that memory can be rebuilt without a model."""
 
     __tablename__ = "candidate"
     __table_args__ = (
@@ -376,7 +376,7 @@ class CandidateRow(OfTenant, Base):
 
 
 class FactRow(OfTenant, Base):
-    """A canonical fact. The statement is kept whole; fields that queries filter or join on have columns."""
+    """A canonical fact. The statement is stored whole; fields that queries filter or join on have columns."""
 
     __tablename__ = "fact"
     __table_args__ = (
@@ -476,7 +476,7 @@ class Tree(OfTenant, Base):
 
 
 class Placement(OfTenant, Base):
-    """Which scope holds a fact or cell, and in which leaf once the scope has a tree."""
+    """Which scope has a fact or cell, and in which leaf once the scope has a tree."""
 
     __tablename__ = "placement"
     __table_args__ = (
@@ -635,19 +635,19 @@ class SessionWindow(OfTenant, Base):
     session_id: Mapped[UUID] = mapped_column(primary_key=True)
     forest_id: Mapped[UUID]
     turns: Mapped[int]
-    """It stands for the turns before this ordinal."""
+    """It summarizes the turns before this ordinal."""
     text_: Mapped[Words] = mapped_column("text")
     source: Mapped[Code]
     model: Mapped[Code]
     input_hash: Mapped[bytes] = mapped_column(info=WORDS)
     """A digest of those turns, made from the one before and the turns that were added."""
     version: Mapped[UUID]
-    """New with each text, so that of two that are made at once only the first one is kept."""
+    """New with each text, so that of two that are made at once only the first one is stored."""
     updated_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 class WindowItem(OfTenant, Base):
-    """What recall found and a session's window holds: a reference to a fact or a turn, never words."""
+    """What recall found and a session's conversation window has: a reference to a fact or a turn, never words."""
 
     __tablename__ = "window_item"
     __table_args__ = (
@@ -689,7 +689,7 @@ class CalendarDigest(OfTenant, Base):
     """In the forest's time zone."""
     start_at: Mapped[datetime]
     end_at: Mapped[datetime]
-    """It tells of turns from the one moment to before the other."""
+    """It summarizes turns from the one timestamp to before the other."""
     texts: Mapped[list[Any]] = mapped_column(JSONB, info=WORDS)
     """Of a day a text for each speaker, else one text."""
     sources: Mapped[list[Any]] = mapped_column(JSONB, info=WORDS)
@@ -702,12 +702,12 @@ class CalendarDigest(OfTenant, Base):
     input_hash: Mapped[bytes] = mapped_column(info=WORDS)
     """A digest of the turns, or of the versions of the rows that it was made from."""
     version: Mapped[UUID]
-    """New with each text, so that of two that are made at once only the first one is kept."""
+    """New with each text, so that of two that are made at once only the first one is stored."""
     made_at: Mapped[datetime] = mapped_column(server_default=NOW)
 
 
 BEHIND = "indexed_version < version"
-"""What holds of an index row from when its point is wanted until it is written, whoever has claimed it."""
+"""The condition of an index row from when its point is wanted until it is written, claimed or not."""
 
 
 class IndexRow(OfTenant, Work, Base):
@@ -765,7 +765,7 @@ class OperationRow(OfTenant, Work, Base):
     finished_at: Mapped[datetime | None]
     forest_id: Mapped[UUID | None]
     actor: Mapped[Code] = mapped_column(server_default="")
-    asked: Mapped[int] = mapped_column(BigInteger, Identity())
+    sequence: Mapped[int] = mapped_column(BigInteger, Identity())
     """Its position in the order of requests: of two tasks that exclude each other the later one waits."""
     cancelled_by: Mapped[Code | None]
     """The actor that cancelled it: workers undo it instead of continuing."""
@@ -822,7 +822,7 @@ class RetentionPolicy(OfTenant, Base):
 class Audit(OfTenant, Base):
     """The log of requests: actor, action, time and rows, as ids and counts; rows can only be added.
 
-    An owner is kept as a hash, so that a deletion can be proven without keeping the name.
+    An owner is stored as a hash, so that a deletion can be proven without the name.
     """
 
     __tablename__ = "audit"

@@ -1,4 +1,4 @@
-"""Topics that are cold or hot: which points the vector index should have for them. The caller holds the forest."""
+"""Cold and hot topics: which points the vector index should have for them. The caller holds the forest's lock."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
@@ -23,15 +23,15 @@ _COLD = f"""(NOT x.pinned AND EXISTS ({_TOPIC} AND r.cold_at IS NOT NULL)
 
 # A cell is cold when all its facts are; one without facts never is.
 _WANTED = sa.text(f"""
-    WITH told AS MATERIALIZED (
+    WITH mentioned AS MATERIALIZED (
         SELECT DISTINCT x.fact_id, x.key_time, {_COLD} AS cold
           FROM memforest.placement p JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = p.payload_id
          WHERE p.tenant_id = :t AND p.tree_id = ANY(CAST(:trees AS uuid[]))),
     said AS MATERIALIZED (
-        SELECT DISTINCT o.cell_id FROM told JOIN memforest.occurrence o ON o.tenant_id = :t
-               AND o.fact_id = told.fact_id),
+        SELECT DISTINCT o.cell_id FROM mentioned JOIN memforest.occurrence o ON o.tenant_id = :t
+               AND o.fact_id = mentioned.fact_id),
     wanted AS (
-        SELECT fact_id AS id, key_time AS place, cold FROM told
+        SELECT fact_id AS id, key_time AS place, cold FROM mentioned
         UNION ALL
         SELECT s.cell_id, min(x.key_time), bool_and({_COLD})
           FROM said s JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = s.cell_id
@@ -41,7 +41,7 @@ _WANTED = sa.text(f"""
      WHERE NOT i.deleted AND i.cold <> w.cold ORDER BY w.place, w.id
     """)
 
-# Cold rows that no cold topic holds any more: their topics were united with hot ones, or lost the facts.
+# Cold rows that no cold topic has any more: their topics were united with hot ones, or lost the facts.
 _STRAY = sa.text(f"""
     SELECT i.point_id FROM memforest.index_row i
      WHERE i.tenant_id = :t AND i.forest_id = :f AND i.cold AND NOT i.deleted AND NOT CASE i.kind
@@ -82,7 +82,7 @@ def set_temperature(connection: sa.Connection, tenant: TenantId, trees: Sequence
 
 
 def warm_strays(connection: sa.Connection, tenant: TenantId, forest: Any, limit: int) -> int:
-    """Write the points again that are away though no cold topic has them any more, at most ``limit``; how many."""
+    """Write the points again that are missing though no cold topic has them any more, at most ``limit``; how many."""
     found = connection.scalars(_STRAY, {"t": tenant, "f": forest, "n": limit}).all()
     return _turn(connection, tenant, [(point, False) for point in found])
 

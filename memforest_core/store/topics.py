@@ -25,7 +25,7 @@ _STATED = """CASE WHEN jsonb_typeof(t.metadata -> 'importance') = 'number'
 
 
 def described(picked: str) -> str:
-    """Topics with all that is told of them, as SQL; ``picked`` selects their rows. Takes ``importance``, what a turn
+    """Topics with all their columns, as SQL; ``picked`` selects their rows. Takes ``importance``, what a turn
     states that states nothing."""
     return f"""
         SELECT r.*, s.text AS summary, coalesce(v.visits, 0) AS visits, v.last_visit_at,

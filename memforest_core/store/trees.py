@@ -81,7 +81,7 @@ _CHILDREN = sa.text(
 )
 
 # The nodes right before and right after each of these on their level, under any parent: two index probes each.
-_BESIDE = sa.text("""
+_NEIGHBOURS = sa.text("""
     SELECT DISTINCT b.node_id
       FROM memforest.node n
      CROSS JOIN LATERAL (
@@ -106,7 +106,7 @@ _ERASE = sa.text("""
 NEXT_VERSION = "greatest(i.version + 1, nextval('memforest.point_version'))"
 """The version after that of an index row ``i``: newer than what any point of any row ever had."""
 
-# An indexer that is writing the point now keeps its lease: at its end it finds the tombstone and deletes the point.
+# An indexer that is writing the point now holds its lease: at its end it finds the tombstone and deletes the point.
 BURY = f"""
     UPDATE memforest.index_row i
        SET deleted = true, erased_version = i.version, version = {NEXT_VERSION}, attempts = 0,
@@ -141,7 +141,7 @@ WITHOUT_TREE = sa.text(f"""
      WHERE tenant_id = :t AND tree_id = ANY(CAST(:trees AS uuid[]))
     """)  # noqa: S608 - columns of the tables
 
-# Routing prefers scenes that are near in time: a scene spans what it holds. A title may quote a fact that went.
+# Routing prefers scenes that are near in time: a scene spans what it contains. A title may quote a fact that went.
 _SPANS = sa.text("""
     UPDATE memforest.tree r
        SET title = NULL, title_size = NULL, title_source = NULL,
@@ -263,14 +263,14 @@ class TreeRows(TenantRows):
         return self._with_children(paths, [row.node_id for row in paths])
 
     def load_leaves(self, leaves: Sequence[NodeId]) -> dict[TreeId, list[Node]]:
-        """These leaves, all nodes above them, the nodes beside those on each level, and all children of these internal
+        """These leaves, all nodes above them, the neighbouring nodes on each level, and all children of these internal
         nodes, as ``memtree.delete`` wants them: three statements."""
         if not leaves:
             return {}
         paths = with_ancestors(self._db, self._tenant, leaves)
         above = [row.node_id for row in paths if row.level > 0]
-        beside = self._run(_BESIDE, ids=above).scalars()
-        return self._with_children(paths, [*above, *beside])
+        neighbours = self._run(_NEIGHBOURS, ids=above).scalars()
+        return self._with_children(paths, [*above, *neighbours])
 
     def load_children(self, parents: Sequence[Any]) -> list[Node]:
         """All children of these nodes."""

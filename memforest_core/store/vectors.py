@@ -55,17 +55,17 @@ _PUT = sa.text("""
     ON CONFLICT DO NOTHING
     """)
 
-# Those that were stored without their tokens, by an import or before there were any, get them. Who writes vectors holds
-# index rows, and whoever has locked a vector may wait for those: what is locked is left for the next time.
+# Vectors that an import stored without their tokens get them. A writer of vectors holds locks of
+# index rows, and another that has locked a vector may wait for those: what is locked is left for the next time.
 _ADD_TOKENS = sa.text("""
-    WITH lacking AS (
+    WITH missing AS (
         SELECT v.forest_id, v.text_hash, u.tokens
           FROM unnest(CAST(:f AS uuid[]), CAST(:h AS bytea[]), CAST(:k AS bytea[])) AS u(forest, hash, tokens)
           JOIN memforest.vector v
             ON v.tenant_id = :t AND v.forest_id = u.forest AND v.model = :m AND v.text_hash = u.hash
          WHERE v.tokens IS NULL AND u.tokens IS NOT NULL FOR NO KEY UPDATE OF v SKIP LOCKED)
-    UPDATE memforest.vector v SET tokens = lacking.tokens FROM lacking
-     WHERE v.tenant_id = :t AND v.forest_id = lacking.forest_id AND v.model = :m AND v.text_hash = lacking.text_hash
+    UPDATE memforest.vector v SET tokens = missing.tokens FROM missing
+     WHERE v.tenant_id = :t AND v.forest_id = missing.forest_id AND v.model = :m AND v.text_hash = missing.text_hash
     """)
 
 _OF_HASHES = """v.tenant_id = :t AND v.forest_id = :f AND v.model IN (SELECT model FROM memforest.collection)
@@ -81,7 +81,7 @@ _DROP_ORPHANS = sa.text(
 
 
 def text_hash(text: str) -> bytes:
-    """The content hash under which a text's vector is kept."""
+    """The content hash under which a text's vector is stored."""
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -96,17 +96,17 @@ def to_bytes(vector: Vectors) -> bytes:
 
 
 def to_half(vector: Vectors) -> bytes:
-    """Little-endian float16 bytes of a vector of length one, and one byte more that tells them from float32."""
+    """Little-endian float16 bytes of a vector of length one, and one byte more that distinguishes them from float32."""
     return np.ascontiguousarray(vector, dtype="<f2").tobytes() + HALF
 
 
 def as_stored(vector: Vectors) -> Vectors:
-    """A vector as it is read again: an index that is filled anew then has the same points."""
+    """A vector as it is read again: an index that is rebuilt then has the same points."""
     return from_bytes(to_half(vector))
 
 
 def pooled_half(pooled: Vectors, vector: Vectors) -> bytes | None:
-    """What a summary keeps as the mean vector of its leaves: nothing, where its own vector is the same."""
+    """What a summary stores as the mean vector of its leaves: nothing, where its own vector is the same."""
     stored = to_half(pooled)
     return None if stored == to_half(vector) else stored
 
@@ -119,7 +119,7 @@ def from_bytes(raw: bytes) -> Vectors:
 
 
 class VectorRows(TenantRows):
-    """The vectors of texts, kept under forest, model and content hash."""
+    """The vectors of texts, stored under forest, model and content hash."""
 
     def vectors_by_hash(self, model: str, keys: Iterable[Key]) -> dict[Key, Vectors]:
         """The stored vectors of those content hashes that have one in their forest."""
@@ -159,16 +159,16 @@ class VectorRows(TenantRows):
         if not vectors:
             return
         alive = self.hold_forests({text.forest_id for text in vectors})
-        kept = [(text, vector) for text, vector in vectors.items() if text.forest_id in alive]
+        living = [(text, vector) for text, vector in vectors.items() if text.forest_id in alive]
         known = tokens or {}
         keys = {
             "m": model,
-            "f": [text.forest_id for text, _ in kept],
-            "h": [text_hash(text.text) for text, _ in kept],
-            "k": [known.get(text) for text, _ in kept],
+            "f": [text.forest_id for text, _ in living],
+            "h": [text_hash(text.text) for text, _ in living],
+            "k": [known.get(text) for text, _ in living],
         }
-        stored = self._run(_PUT, **keys, v=[to_half(vector) for _, vector in kept]).rowcount
-        if known and stored < len(kept):
+        stored = self._run(_PUT, **keys, v=[to_half(vector) for _, vector in living]).rowcount
+        if known and stored < len(living):
             self._run(_ADD_TOKENS, **keys)
 
     def drop_unused(self, forest: ForestId, hashes: Collection[bytes]) -> int:
@@ -179,7 +179,7 @@ class VectorRows(TenantRows):
         return self._run(_DROP_UNUSED, f=forest, h=list(hashes)).rowcount
 
     def drop_orphans(self, forest: ForestId) -> int:
-        """Drop all of a forest's vectors that stand for no text of it any more; how many. Looks at the whole forest."""
+        """Drop all of a forest's vectors that belong to no text of it any more; how many. Reads the whole forest."""
         return self._run(_DROP_ORPHANS, f=forest).rowcount
 
 

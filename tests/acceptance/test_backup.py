@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from memforest_core.cli.program import app
 from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidSettings
-from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.store.schema import head_revision
 from tests.harness.next_version import become_next_version
 from tests.harness.processes import IndexServer, environment, settings_from

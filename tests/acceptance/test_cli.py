@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,8 +18,9 @@ import psutil
 import pytest
 
 from memforest_core.cli.demo_data import load_conversation, load_questions
-from tests.harness.processes import deployment, environment
+from tests.harness.processes import announcement, deployment, environment
 from tests.harness.servers import SessionServers
+from tests.harness.timing import until
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 DEMO_LIMIT_S = 90.0
@@ -95,10 +95,7 @@ def started_up(directory: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
         text=True,
         env=environment(),
     )
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], READY_S)
-    assert ready, "no announcement"
-    return process, json.loads(process.stdout.readline())
+    return process, announcement(process)
 
 
 @dataclass(frozen=True)
@@ -467,10 +464,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(tmp_path: Path, numbe
         env=environment(),
     )
     with stopped_at_last(process):
-        deadline = time.monotonic() + READY_S
-        while not psutil.Process(process.pid).children():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: psutil.Process(process.pid).children(), READY_S)
         process.send_signal(number)
         assert process.wait(STOP_S) == code
     assert process.stderr is not None
@@ -530,14 +524,13 @@ def test_a_worker_finishes_what_is_under_way_and_leaves(servers: SessionServers,
         client = running.client()
         for line in LINES * 20:
             client.enqueue("zoe", f"{line['session_id']}-{time.monotonic_ns()}", line["turns"])
-        deadline = time.monotonic() + READY_S
-        while not running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'"):
-            assert time.monotonic() < deadline, running.log_tail()
-            time.sleep(0.01)
+        until(
+            lambda: running.scalar("SELECT count(*) FROM memforest.cell WHERE state = 'running'"),
+            READY_S,
+            running.log_tail,
+        )
         client.close()
-        while not health.exists():
-            assert time.monotonic() < deadline, running.log_tail()
-            time.sleep(0.05)
+        until(health.exists, READY_S, running.log_tail)
         assert memforest("worker-health", **running.variables).code == 0
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(STOP_S) == 0, running.log_tail()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 import signal
 import socket
 import stat
@@ -12,7 +11,6 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from memforest_core.service.explorer.visits import href
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import Keys
 from tests.harness.chromium import Chromium, Tab
-from tests.harness.processes import environment
+from tests.harness.processes import announcement, environment
 
 MEMFOREST = [sys.executable, "-m", "memforest_core.cli"]
 READY_S = 120.0
@@ -209,15 +207,6 @@ def started(*arguments: str, **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def announced(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The line of JSON that a command writes once it is ready."""
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], READY_S)
-    assert ready, "no announcement"
-    found: dict[str, Any] = json.loads(process.stdout.readline())
-    return found
-
-
 def stopped(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code and what is left on stderr."""
     process.send_signal(signal.SIGTERM)
@@ -235,7 +224,7 @@ def test_up_serves_the_pages_and_leads_to_them(tmp_path: Path, tab: Tab) -> None
     for _ in range(2):
         process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT="0")
         try:
-            told = announced(process)
+            told = announcement(process)
             file = Path(told["key_file"])
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             keys.add(file.read_text().strip())
@@ -255,7 +244,7 @@ def test_up_goes_on_without_pages_when_the_port_is_taken(tmp_path: Path) -> None
         port = str(taken.getsockname()[1])
         process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT=port)
         try:
-            told = announced(process)
+            told = announcement(process)
         finally:
             code, err = stopped(process)
     assert (told["page"], code) == (None, 0)
@@ -266,7 +255,7 @@ def test_up_goes_on_without_pages_when_the_port_is_taken(tmp_path: Path) -> None
 def test_the_demo_keeps_its_node_and_names_the_page(tmp_path: Path) -> None:
     process = started("demo", "--keep", "--json", "--data", str(tmp_path / "data"), MEMFOREST_SERVER__PORT="0")
     try:
-        page = announced(process)["page"]
+        page = announcement(process)["page"]
         with urllib.request.urlopen(f"{page['address']}/login", timeout=20) as answer:
             assert "Log in" in answer.read().decode()
     finally:

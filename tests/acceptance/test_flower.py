@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -29,7 +28,8 @@ from memforest_core.client.producer import MemForestClient
 from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.app import ROWS
 from tests.harness.chromium import Chromium, Page
-from tests.harness.processes import environment, settings_from
+from tests.harness.processes import announcement, environment, next_line, settings_from
+from tests.harness.timing import until
 
 UP = [sys.executable, "-m", "memforest_core.cli", "up"]
 READY_S = 60.0
@@ -85,17 +85,19 @@ class Node:
 
     def await_capture(self) -> None:
         """Until Flower hears the worker: before that, what the worker says is lost on it."""
-        deadline = time.monotonic() + READY_S
-        while [row for row in json.loads(self.fetched("workers?json=1"))["data"] if row["status"]] == []:
-            assert time.monotonic() < deadline, "Flower hears no worker"
-            time.sleep(0.1)
+        until(
+            lambda: any(row["status"] for row in json.loads(self.fetched("workers?json=1"))["data"]),
+            READY_S,
+            lambda: "Flower hears no worker",
+        )
 
     def await_tasks(self) -> None:
         """Until Flower has heard of tasks of each queue."""
-        deadline = time.monotonic() + SEEN_S
-        while set(json.loads(self.fetched("api/task/types"))["task-types"]) != set(TASK_NAMES.values()):
-            assert time.monotonic() < deadline, "Flower hears of too few tasks"
-            time.sleep(0.1)
+        until(
+            lambda: set(json.loads(self.fetched("api/task/types"))["task-types"]) == set(TASK_NAMES.values()),
+            SEEN_S,
+            lambda: "Flower hears of too few tasks",
+        )
 
     def client(self) -> MemForestClient:
         return MemForestClient(settings_from(self.announced["environment"]))
@@ -124,10 +126,7 @@ def up(directory: Path, **variables: str) -> Iterator[Node]:
     process = started(directory, "--flower-port", "0", **variables)
     family: list[psutil.Process] = []
     try:
-        assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], READY_S)
-        assert ready, "no announcement"
-        node = Node(process, json.loads(process.stdout.readline()))
+        node = Node(process, announcement(process))
         family = psutil.Process(process.pid).children(recursive=True)
         yield node
     finally:
@@ -295,15 +294,13 @@ def test_a_page_that_ends_is_said_once_and_the_node_goes_on(tmp_path: Path) -> N
         node.flower.kill()
         with node.client() as client:
             client.enqueue(OWNER, "s-1", [{"role": "user", "content": SAID[0]}]).wait("facts")
-        assert node.process.stderr is not None
-        assert node.process.stderr.readline().startswith("memforest: Working with chat offline")
-        ready, _, _ = select.select([node.process.stderr], [], [], FOLLOWS_S)
-        assert ready, "nothing was said"
+        assert next_line(node.process, errors=True).startswith("memforest: Working with chat offline")
+        message = f"Flower ended (exit -9), see {tmp_path}/data/logs/flower.log. The node goes on.\n"
+        assert next_line(node.process, errors=True) == message
         node.process.send_signal(signal.SIGTERM)
         assert node.process.wait(STOP_S) == 0
-        assert node.process.stderr.read() == (
-            f"Flower ended (exit -9), see {tmp_path}/data/logs/flower.log. The node goes on.\n"
-        )
+        assert node.process.stderr is not None
+        assert node.process.stderr.read() == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -313,10 +310,7 @@ def test_the_page_ends_with_the_node(tmp_path: Path, number: signal.Signals) -> 
         flower = node.flower
         os.kill(node.process.pid, number)
         assert node.process.wait(STOP_S) == (-signal.SIGKILL if number is signal.SIGKILL else 0)
-        deadline = time.monotonic() + FOLLOWS_S
-        while not ended(flower):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: ended(flower), FOLLOWS_S)
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:

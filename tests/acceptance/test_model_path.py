@@ -9,10 +9,24 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.extract_windows import SLOTS, WINDOW_TURNS, WINDOWS, turns
 from memforest_core.client.api import MemForest
+from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.settings import load_settings
 from tests.harness.processes import serving
+
+SLOTS = 40
+WINDOW_TURNS = 4
+WINDOWS = 40
+
+
+def turns(run: int) -> list[TurnInput]:
+    """160 turns: 80 cells of 2, 40 windows of 4."""
+    found: list[TurnInput] = []
+    for number in range(0, WINDOW_TURNS * WINDOWS, 2):
+        bought = f"I bought lamp {run * 1000 + number} for {number} dollars."
+        found.append({"role": "user", "content": bought, "timestamp": 1_700_000_000 + number * 60})
+        found.append({"role": "assistant", "content": "Nice.", "timestamp": 1_700_000_060 + number * 60})
+    return found
 
 
 @contextmanager
@@ -28,10 +42,7 @@ def memory_with_model(directory: Path, *arguments: str) -> Iterator[tuple[MemFor
 
 
 def test_forty_slow_windows_are_read_side_by_side(tmp_path: Path) -> None:
-    """Given calls of 3 s and 40 slots, when 40 windows arrive, then at least 10 calls are under way at once.
-
-    How long that takes is benchmarks/extract_windows.py's to say; here no clock decides but the server's own count.
-    """
+    """Given calls of 3 s and 40 slots, when 40 windows arrive, then at least 10 calls are under way at once."""
     with memory_with_model(tmp_path, "--latency", "3") as (memory, url):
         handle = memory.ingest("bob", "s1", turns(1), wait="facts", timeout_s=150)
         assert handle.status().cells == 2 * WINDOWS

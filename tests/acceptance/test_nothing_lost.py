@@ -15,6 +15,7 @@ import redis
 
 from tests.harness.processes import Deployment, deployment
 from tests.harness.servers import SessionServers
+from tests.harness.timing import until
 
 SESSIONS = 12
 KILLED = 4
@@ -166,10 +167,11 @@ def test_a_session_whose_wakeup_was_never_sent_is_found(servers: SessionServers,
         with redis.Redis.from_url(servers.redis_url) as broker:
             broker.flushall()
         running.start_worker()
-        deadline = time.monotonic() + 30
-        while running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"):
-            assert time.monotonic() < deadline, running.log_tail()
-            time.sleep(0.1)
+        until(
+            lambda: not running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"),
+            30,
+            running.log_tail,
+        )
         assert running.scalar("SELECT count(*) FROM memforest.fact") > 0
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from memforest_core import MemForest
+from tests.harness.timing import until
 
 BURSTS = 40
 SESSIONS = 3
@@ -30,7 +30,4 @@ def test_nothing_waits_for_the_reconciler(tmp_path: Path, monkeypatch: pytest.Mo
             said = [[{"role": "user", "content": f"I ran {burst}.{number} km."}] for number in range(SESSIONS)]
             for name, turns in zip(names, said, strict=True):
                 memory.ingest("bob", name, turns)
-            deadline = time.monotonic() + PATIENCE_S
-            while left := unfinished(memory, names):
-                assert time.monotonic() < deadline, f"still waiting: {left}"
-                time.sleep(0.02)
+            until(lambda names=names: not unfinished(memory, names), PATIENCE_S)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,14 +17,7 @@ import pytest
 from tests.harness.processes import Deployment, deployment, environment
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-
-
-def until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:
-    """Wait for something to become true."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
+from tests.harness.timing import until
 
 
 def children(parent: subprocess.Popen[bytes]) -> list[int]:

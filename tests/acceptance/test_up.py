@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import psutil
 from memforest_core import MemForest
 from memforest_core.client.embedded import process
 from memforest_core.settings import load_settings
-from tests.harness.processes import environment
+from tests.harness.processes import environment, next_line
 from tests.harness.sayings import said
 
 READY_S = 120.0
@@ -68,9 +67,7 @@ def up(directory: Path) -> Iterator[Node]:
         )
     assert node.stdout is not None
     try:
-        ready, _, _ = select.select([node.stdout], [], [], READY_S)
-        assert ready, log.read_text()
-        node.stdout.readline()
+        next_line(node)
         yield Node(node, directory / "data", log)
     finally:
         if node.poll() is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import httpx
@@ -11,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.harness.processes import deployment, free_port
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
+from tests.harness.timing import until
 from tests.integration.test_tracing import collecting
 
 PLANTED = "kumquat"
@@ -46,10 +46,11 @@ def test_one_trace_follows_a_session_and_metrics_count_it(servers: SessionServer
             handle.wait("summaries", 60.0)
             found = series(port)
             client.close()
-            deadline = time.monotonic() + 30
-            while not {"enqueue", "extract", "reduce", "refresh"} <= collector.spans.keys():
-                assert time.monotonic() < deadline, collector.spans.keys()
-                time.sleep(0.1)
+            until(
+                lambda: {"enqueue", "extract", "reduce", "refresh"} <= collector.spans.keys(),
+                30,
+                lambda: collector.spans.keys(),
+            )
 
     assert {span.trace_id for span in collector.spans.values()} == {collector.spans["enqueue"].trace_id}
     assert not any(PLANTED.encode() in body for body in collector.bodies)

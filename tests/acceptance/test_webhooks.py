@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.harness.processes import deployment
 from tests.harness.receiver import receiver
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
+from tests.harness.timing import until
 
 PATIENCE_S = 60.0
-
-
-def until(met: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not met():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
 
 
 def test_what_a_killed_worker_had_posted_is_posted_again(servers: SessionServers, tmp_path: Path) -> None:
@@ -36,9 +28,9 @@ def test_what_a_killed_worker_had_posted_is_posted_again(servers: SessionServers
 
         told.meanwhile = kill
         client.enqueue("bob", "s1", said("I moved from Boston to Davis.", "I live with my sister Ann."))
-        until(lambda: first.poll() is not None, running.log_tail)
+        until(lambda: first.poll() is not None, failure=running.log_tail)
         running.start_worker()
-        until(lambda: {each.state for each in client.webhooks.deliveries().items} == {"done"}, running.log_tail)
+        until(lambda: {each.state for each in client.webhooks.deliveries().items} == {"done"}, failure=running.log_tail)
 
         messages = told.verified(made.secret)
         assert {message["type"] for message in messages} == {"session.facts_ready", "session.ready"}

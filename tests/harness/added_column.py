@@ -69,7 +69,7 @@ def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> 
         running.drive()
         found["merge"] = arrived(running, "eve")
 
-        from memforest_core.lifecycle.transfer.rebuild.records import Options
+        from memforest_core.lifecycle.rebuild.records import Options
 
         old = running.services.operations.find_forest(running.tenant, "bob")
         lifecycle.rematerializing.ask(running.tenant, "bob", Options({"session_k": 4}), actor="test")

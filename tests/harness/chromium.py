@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.timing import until
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = (
     "--headless=new",
@@ -184,10 +186,7 @@ class Tab:
 
     def until(self, expression: str) -> None:
         """Wait until an expression is true, across reloads of the page."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.run(expression):
-            assert time.monotonic() < deadline, f"never true: {expression}; the page is {self.text}"
-            time.sleep(0.1)
+        until(lambda: self.run(expression), PATIENCE_S, lambda: f"never true: {expression}; the page is {self.text}")
 
     @property
     def url(self) -> str:

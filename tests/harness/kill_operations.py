@@ -15,12 +15,12 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from memforest_core.assistant.profile.notes import note_turn
-from memforest_core.assistant.topics.tending import TopicTending
+from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.client.services.service import Services
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import NotFound
-from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
@@ -307,7 +307,7 @@ _TOPICS = {
 def _cool(services: Services, _directory: Path) -> None:
     """One topic may stay, and the others are forgotten within a blink."""
     hurried = {"max_topics": 1, "half_life_s": 1e-6, "longest_half_life_s": 1e-6}
-    TopicTending(services.engine, services.settings.topics.model_copy(update=hurried)).tend()
+    TopicCooling(services.engine, services.settings.topics.model_copy(update=hurried)).run()
 
 
 REAL: Mapping[str, Operation] = {

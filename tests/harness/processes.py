@@ -14,7 +14,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, AnyStr
 
 import httpx
 import psutil
@@ -48,6 +50,26 @@ def serving(module: str, *arguments: str) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+
+
+def next_line(process: subprocess.Popen[AnyStr], timeout_s: float = 120.0, *, errors: bool = False) -> AnyStr:
+    """The next line of a process' output. It is read on a thread: ``select`` does not see what is already buffered."""
+    stream = process.stderr if errors else process.stdout
+    assert stream is not None
+    lines: SimpleQueue[AnyStr] = SimpleQueue()
+    Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
+    try:
+        return lines.get(timeout=timeout_s)
+    except Empty:
+        raise AssertionError(f"no line within {timeout_s:.0f} s") from None
+
+
+def announcement(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """The line of JSON that a command writes once it is ready."""
+    line = next_line(process)
+    assert line, f"ended with {process.wait()} before it was ready"
+    found: dict[str, Any] = json.loads(line)
+    return found
 
 
 def free_port() -> int:

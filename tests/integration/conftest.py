@@ -1,4 +1,4 @@
-"""One set of servers for the session, one database and index for each test."""
+"""One database and index for each test, or for a module whose tests only read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ import pytest
 from memforest_core.models.calls import Embedder
 from memforest_core.models.opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
-from tests.harness.servers import SessionServers, session_servers
-from tests.harness.stack import Grown, Stack, cloned, grown_by, make_template, stack
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[SessionServers]:
-    with session_servers() as running:
-        make_template(running)
-        yield running
+from tests.harness.servers import SessionServers
+from tests.harness.stack import Grown, Stack, cloned, grown_by, stack
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from tests.harness.proxy import door
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, admin, at, database, stack
+from tests.harness.timing import until
 
 LONG_AGO = "UPDATE memforest.cell SET available_at = clock_timestamp() WHERE state = 'held'"
 CELLS = """SELECT ordinal, window_ordinal, first_turn, last_turn, text, state, xmin::text AS version
@@ -604,10 +605,7 @@ def test_a_broker_that_is_away_delays_work_and_refuses_nothing(
             assert time.monotonic() - started < 2, "the broker is left alone for a while"
 
             way.reopen()
-            deadline = time.monotonic() + 20
-            while not pipeline.services.reconciler.run().woken:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            until(lambda: pipeline.services.reconciler.run().woken, 20)
             assert claimed(pipeline) == 3
 
 

@@ -238,7 +238,7 @@ def test_the_credentials_of_one_tenant_reach_no_other(pipeline: Stack, shop: str
 def test_a_role_of_single_tenants_cannot_widen_its_reach(pipeline: Stack, shop: str, attempt: str) -> None:
     with (
         engine_of(pipeline.settings.database, shop) as engine,
-        pytest.raises(MemForestError, match=r"42501|lacks rights"),
+        pytest.raises(MemForestError, match=r"42501|has no rights"),
         transaction(engine) as connection,
     ):
         connection.execute(sa.text(attempt))

@@ -42,7 +42,7 @@ def with_model(
 
 def again(pipeline: Stack) -> int:
     """Let the time of all verbatim cells come, and let the reconciler see it; how many were reopened."""
-    pipeline.execute("UPDATE memforest.cell SET again_at = now() WHERE again_at IS NOT NULL")
+    pipeline.execute("UPDATE memforest.cell SET retry_at = now() WHERE retry_at IS NOT NULL")
     return pipeline.services.reconciler.run().reopened
 
 
@@ -78,7 +78,7 @@ def test_a_model_that_comes_to_its_senses_leaves_the_memory_of_a_calm_run(
                        SELECT 1 FROM memforest.fact f WHERE f.fact_id = n.payload_id UNION ALL
                        SELECT 1 FROM memforest.cell c WHERE c.cell_id = n.payload_id)"""
         assert pipeline.rows(orphans) == [(0,)]
-        assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE again_at IS NOT NULL OR NOT placed") == [(0,)]
+        assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE retry_at IS NOT NULL OR NOT placed") == [(0,)]
 
 
 LAMPS = [f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(70)]
@@ -154,7 +154,7 @@ def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_
             assert pipeline.rows("SELECT DISTINCT agains, placed, state FROM memforest.cell") == [
                 (agains, True, "done")
             ]
-        longer = "SELECT bool_and(again_at > now() + interval '20 s') FROM memforest.cell"
+        longer = "SELECT bool_and(retry_at > now() + interval '20 s') FROM memforest.cell"
         assert pipeline.rows(longer) == [(True,)]
 
 

@@ -17,9 +17,9 @@ from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.domain.ids import WorkerId
 from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
+from memforest_core.lifecycle.bundle import service
+from memforest_core.lifecycle.bundle.importing import Import
 from memforest_core.lifecycle.erase.service import Erasure
-from memforest_core.lifecycle.transfer.bundles import service
-from memforest_core.lifecycle.transfer.bundles.importing import Import
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.runner import LEASE_S
 from memforest_core.work.waiting import OperationFailed
@@ -253,7 +253,7 @@ def test_two_workers_at_once_keep_to_it(forests: Stack, tmp_path: Path, earlier:
 def test_the_database_has_the_table_of_the_code(forests: Stack) -> None:
     pairs = [(earlier, later) for earlier in Role for later in Role]
     found = forests.rows(
-        "SELECT memforest.beside(e, l) AS answer FROM unnest(CAST(:e AS text[]), CAST(:l AS text[])) AS u(e, l)",
+        "SELECT memforest.operation_rule(e, l) AS answer FROM unnest(CAST(:e AS text[]), CAST(:l AS text[])) AS u(e, l)",
         e=[earlier.value for earlier, _ in pairs],
         l=[later.value for _, later in pairs],
     )

@@ -18,11 +18,11 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, se
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.transfer.bundles import export, importing, inspecting, schema
-from memforest_core.lifecycle.transfer.bundles.reader import reading
-from memforest_core.lifecycle.transfer.bundles.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
-from memforest_core.lifecycle.transfer.bundles.service import Bundles
-from memforest_core.lifecycle.transfer.bundles.writer import writing
+from memforest_core.lifecycle.bundle import export, importing, inspecting, schema
+from memforest_core.lifecycle.bundle.reader import reading
+from memforest_core.lifecycle.bundle.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
+from memforest_core.lifecycle.bundle.service import Bundles
+from memforest_core.lifecycle.bundle.writer import writing
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import text_hash

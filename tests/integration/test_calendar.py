@@ -472,9 +472,12 @@ def test_a_store_that_goes_away_before_the_save_loses_no_answer(told: Stack, mon
         raise StoreUnavailable("Postgres can't be reached.")
 
     tell(told, NOON.date(), range(3))
-    monkeypatch.setattr(CalendarRows, "keep", away)
+    monkeypatch.setattr(CalendarRows, "store", away)
     today = calendar(told).today(told.tenant, "bob")
-    assert (today.source, today.degraded) == ("model", ("The digest could not be kept: Postgres was busy or away.",))
+    assert (today.source, today.degraded) == (
+        "model",
+        ("The digest could not be stored: Postgres was busy or unavailable.",),
+    )
     assert stored(told) == []
 
 
@@ -642,7 +645,7 @@ def test_a_forest_that_is_being_merged_away_is_read_and_left_alone(told: Stack, 
     told.execute("UPDATE memforest.forest SET state = 'frozen'")
     today = calendar(told).today(told.tenant, "bob")
     assert today.made
-    assert today.degraded == ("The memory is being merged into another: rules picked, and nothing is kept.",)
+    assert today.degraded == ("The memory is being merged into another: rules picked, and nothing is stored.",)
     assert (stored(told), model.calls) == ([], 0)
 
 

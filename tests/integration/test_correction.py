@@ -567,13 +567,13 @@ def test_what_was_corrected_word_by_word_is_not_extracted_against_it(
         model.script(Fault.WRONG_SCHEMA)
         pipeline.memory.client.enqueue("ines", "spring", turns(SPRING))
         pipeline.drive()
-        waiting = "SELECT count(*) FROM memforest.cell WHERE again_at IS NOT NULL"
+        waiting = "SELECT count(*) FROM memforest.cell WHERE retry_at IS NOT NULL"
         assert pipeline.rows(waiting)[0][0] == 2
         correct(pipeline, "Bergen", text="Ines lives in Oslo.")
         assert pipeline.rows(waiting)[0][0] == 0
         assert_sound(pipeline)
 
-        pipeline.execute("UPDATE memforest.cell SET again_at = now()")
+        pipeline.execute("UPDATE memforest.cell SET retry_at = now()")
         assert pipeline.services.reconciler.run().reopened == 2
         with pytest.raises(InvalidInput) as refused:
             correction(pipeline).correct(

@@ -505,7 +505,7 @@ def test_every_table_with_a_tenant_has_its_fence(pipeline: Stack) -> None:
 def test_who_has_work_is_found_past_any_number_of_tenants_who_have_none(two_tenants: Stack) -> None:
     """Given 200 more tenants, between the two and without work, then they are not even looked at."""
     two_tenants.execute("INSERT INTO memforest.tenant (tenant_id) SELECT 'idle-' || n FROM generate_series(1, 200) n")
-    two_tenants.execute("UPDATE memforest.cell SET again_at = now()")
+    two_tenants.execute("UPDATE memforest.cell SET retry_at = now()")
     known = {row[0] for row in two_tenants.rows("SELECT DISTINCT tenant_id FROM memforest.cell")}
     assert len(known) == 2
     for kind in WorkKind:

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 from memforest_core.cli.program import app
 from memforest_core.client.aio import AsyncMemForest
 from memforest_core.client.api import MemForest
+from memforest_core.lifecycle.bundle import cli as bundle
+from memforest_core.lifecycle.bundle.importing import Import
 from memforest_core.lifecycle.correct import cli as correct
 from memforest_core.lifecycle.erase import cli as forget
+from memforest_core.lifecycle.merge import cli as merge
+from memforest_core.lifecycle.rebuild import cli as rematerialize
 from memforest_core.lifecycle.retain import cli as policy
-from memforest_core.lifecycle.transfer.bundles import cli as bundle
-from memforest_core.lifecycle.transfer.bundles.importing import Import
-from memforest_core.lifecycle.transfer.merge import cli as merge
-from memforest_core.lifecycle.transfer.rebuild import cli as rematerialize
 from memforest_core.models.calls import Embedder
 from memforest_core.work.cli import audit
 from tests.harness.sayings import said

@@ -59,7 +59,7 @@ def tell(running: Stack, _directory: Path) -> None:
 def keep_up(running: Stack, _directory: Path) -> None:
     """Leases are lost, windows are read again, degraded summaries are made again, and the store is checked."""
     running.memory.client.enqueue(BOB, "late", said("I planted a fig.", "I planted a pear.", start=MONDAY + 90 * DAY_S))
-    running.execute("UPDATE memforest.cell SET again_at = now() WHERE state = 'done'")
+    running.execute("UPDATE memforest.cell SET retry_at = now() WHERE state = 'done'")
     running.execute("UPDATE memforest.node_summary SET redo_at = now()")
     running.execute("UPDATE memforest.index_row SET version = version + 1, state = 'done' WHERE state = 'done'")
     running.services.reconciler.run()
@@ -69,7 +69,7 @@ def keep_up(running: Stack, _directory: Path) -> None:
 
 def topics(running: Stack, _directory: Path) -> None:
     """Topics are tagged, cooled, read, warmed, united, and one of them loses a fact."""
-    memory, tending = running.memory, running.services.topic_tending
+    memory, tending = running.memory, running.services.topic_cooling
     for lines in (
         "I bought item{0} for {0} dollars.",
         "I planted {0} tomato seeds.",
@@ -83,13 +83,13 @@ def topics(running: Stack, _directory: Path) -> None:
     memory.topic_tag(BOB, found[0], ["first"])
     for table, column in (("fact", "created_at"), ("tree", "last_mark_at")):
         running.execute(f"UPDATE memforest.{table} SET {column} = {column} - interval '30 days'")
-    assert tending.tend().cooled
+    assert tending.run().cooled
     running.drive()
     [cold, *_] = [topic.id for topic in memory.topics(BOB).items if topic.temperature == "cold"]
     assert memory.topic_context(BOB, cold).messages
     memory.topic_merge(BOB, cold, next(topic for topic in found if topic != cold))
     running.execute("UPDATE memforest.tree SET cold_at = last_mark_at - interval '1 day' WHERE kind = 'scene'")
-    assert tending.tend().warmed
+    assert tending.run().warmed
     memory.lifecycle.forget(BOB, fact=memory.facts(BOB).items[0].id, actor="test")
 
 

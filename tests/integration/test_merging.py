@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.lifecycle.transfer.merge.report import NearDuplicate, RenamedSession
-from memforest_core.lifecycle.transfer.merge.service import MAX_SOURCES, Merging
+from memforest_core.lifecycle.merge.report import NearDuplicate, RenamedSession
+from memforest_core.lifecycle.merge.service import MAX_SOURCES, Merging
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.sayings import said

@@ -92,7 +92,7 @@ def test_a_dead_letter_that_is_discarded_stays_word_by_word(
         pipeline.memory.dead.discard(*(str(each.id) for each in pipeline.memory.dead.list()))
         work(pipeline)
         assert (handle.status().verbatim, pipeline.memory.dead.list()) == (2, [])
-        assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE again_at IS NOT NULL") == [(0,)]
+        assert pipeline.rows("SELECT count(*) FROM memforest.cell WHERE retry_at IS NOT NULL") == [(0,)]
 
 
 def test_five_poisoned_windows_of_twenty_hold_nobody_up(

@@ -14,7 +14,7 @@ import pytest
 from memforest_core import AsyncMemForest, InvalidInput
 from memforest_core.assistant.profile.records import Forgetting, IntentKind, Made
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.lifecycle.transfer.bundles.schema import line
+from memforest_core.lifecycle.bundle.schema import line
 from memforest_core.models.calls import Embedder
 from tests.harness.searching import in_tables
 from tests.harness.servers import SessionServers

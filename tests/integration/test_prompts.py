@@ -13,7 +13,7 @@ import pytest
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
-from memforest_core.lifecycle.transfer.rebuild.records import Options
+from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from memforest_core.store.engine import tenant_transaction
 from tests.harness.model_server import ModelServer
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
+from tests.harness.timing import until
 from tests.integration.test_erasure import assert_nowhere, erase, texts_with
 from tests.integration.test_pipeline import said
 
@@ -423,14 +423,6 @@ def claimed_slowly(pipeline: Stack) -> list[ReadyNode]:
         connection.execute(sa.text("SET LOCAL search_path = hook, pg_catalog"))
         rows = RefreshRows(connection, pipeline.tenant)
         return rows.claim_ready(pipeline.runtime.worker, 100, 60.0, 3_600.0)[1]
-
-
-def until(reached: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to do."""
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 BEHIND = """

@@ -11,9 +11,9 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.lifecycle.transfer.rebuild.options import copy_of
-from memforest_core.lifecycle.transfer.rebuild.records import Options
-from memforest_core.lifecycle.transfer.rebuild.service import CopyLost, Rematerializing, StillMaterializing
+from memforest_core.lifecycle.rebuild.options import copy_of
+from memforest_core.lifecycle.rebuild.records import Options
+from memforest_core.lifecycle.rebuild.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.work.records import Numbers, OperationTask, TaskId

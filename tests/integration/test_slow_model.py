@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from tests.harness.rendered_windows import parse_window
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
+from tests.harness.timing import until
 
 SCALE = 30
 """A second here stands for half a minute: the timeout of 90 s is 3 s, and 5 tokens a second are 150."""
@@ -77,14 +77,6 @@ def working(pipeline: Stack, threads: int) -> Iterator[None]:
         ended.set()
         for thread in running:
             thread.join()
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def extracted(pipeline: Stack) -> bool:

@@ -12,8 +12,8 @@ import sqlglot
 from sqlalchemy import event
 from sqlglot import exp
 
-from benchmarks.lives import period
 from memforest_core.store.tables import Base
+from tests.harness.sayings import said
 from tests.harness.stack import SERVICE_ROLE, Stack
 
 SHARED = {"collection", "migration", "tenant_role", "worker"}
@@ -76,20 +76,29 @@ def test_each_key_begins_with_the_tenant() -> None:
 
 def test_no_statement_of_a_tenants_work_joins_across_tenants(pipeline: Stack) -> None:
     """Given an owner's way from sessions to a deletion, then each statement binds each table to one tenant."""
-    told = list(period(0, 3, 7))
+    sessions = {
+        f"s-{number}": said(
+            f"I moved to {town}.",
+            f"My sister Ann visits me in {town}.",
+            f"I bought a bicycle for {number} euros.",
+            "I like my job as a nurse.",
+            start=1_600_000_000 + 86_400 * number,
+        )
+        for number, town in enumerate(("Oslo", "Rome", "Lisbon"))
+    }
     pipeline.services.webhooks._poster._resolve = lambda host, port: []
     with sent() as statements:
         pipeline.memory.webhooks.create("https://example.com/hook")
-        for one in told:
-            pipeline.memory.ingest("bob", one.session_id, one.turns, wait="none", backfill=True)
+        for name, turns in sessions.items():
+            pipeline.memory.ingest("bob", name, turns, wait="none", backfill=True)
         pipeline.drive()
         assert pipeline.memory.facts("bob").items
         for question in ("Where does he live now?", "What did they talk about first?"):
             pipeline.memory.recall("bob", question)
-        pipeline.memory.context("bob", told[0].session_id, "What now?")
+        pipeline.memory.context("bob", "s-0", "What now?")
         pipeline.memory.timeline("bob")
         pipeline.memory.profile("bob")
-        pipeline.memory.lifecycle.forget("bob", session=told[0].session_id, actor="test")
+        pipeline.memory.lifecycle.forget("bob", session="s-0", actor="test")
         pipeline.drive()
 
         assert pipeline.memory.webhooks.deliveries().items

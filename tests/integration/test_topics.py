@@ -160,7 +160,7 @@ def test_counts_say_what_texts_take(rested: Stack) -> None:
     assert stats.compressed_turns == 1
     assert stats.stored_bytes < stats.text_bytes / 3
     assert stats.points >= stats.topic.facts
-    assert (stats.points_away, stats.cold_since) == (0, None)
+    assert (stats.points_cold, stats.cold_since) == (0, None)
 
 
 def test_tags_are_set_and_taken_away(rested: Stack) -> None:
@@ -291,11 +291,11 @@ def test_what_is_away_is_said_and_the_turn_is_stored(matching: Stack, monkeypatc
         raise ModelUnavailable("away")
 
     monkeypatch.setattr(type(matching.services.index), "search", index_away)
-    assert "index is away" in appended(matching, "I planted tomato seeds in bed 5.").degraded
+    assert "index is unavailable" in appended(matching, "I planted tomato seeds in bed 5.").degraded
     matcher = matching.services.topic_matcher
     monkeypatch.setattr(type(matcher.embedder), "embed", model_away)
     handle = appended(matching, "I planted tomato seeds in bed 6.")
-    assert "embedding model is away" in handle.degraded
+    assert "embedding model is unavailable" in handle.degraded
     assert handle.topic is None
     assert len(matching.memory.turns("bob", "now").items) == 2
 

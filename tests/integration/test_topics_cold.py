@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core import Temperature, Topic
-from memforest_core.assistant.topics.tending import Tended
+from memforest_core.assistant.topics.cooling import Tended
 from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
@@ -44,7 +44,7 @@ def age(running: Stack, days: int = 30) -> None:
 
 def tend(running: Stack) -> Tended:
     """One round, and what the indexer does for it."""
-    done = running.services.topic_tending.tend()
+    done = running.services.topic_cooling.run()
     running.drive()
     return done
 
@@ -88,7 +88,7 @@ def test_above_the_number_the_lowest_topics_become_cold_and_the_active_one_never
     for each in cold(aged):
         assert aged.versions([*facts_of(aged, each), *cells_of(aged, each)]) == {}
         stats = aged.memory.topic_stats("bob", each.id)
-        assert (stats.points, stats.points_away) == (0, len(facts_of(aged, each)) + len(cells_of(aged, each)))
+        assert (stats.points, stats.points_cold) == (0, len(facts_of(aged, each)) + len(cells_of(aged, each)))
         assert stats.cold_since is not None
     hot = topic(aged, "dog")
     assert len(aged.versions(facts_of(aged, hot))) == 4
@@ -120,7 +120,7 @@ def test_full_text_finds_what_is_cold_and_a_visit_warms_it_in_the_order_of_time(
     assert any("cold" in sentence for sentence in aged.memory.recall("bob", vector=vector, k=3).degraded)
 
     aged.services.visits.flush()
-    done = aged.services.topic_tending.tend()
+    done = aged.services.topic_cooling.run()
     assert done.warmed == 1
     waiting = aged.rows(
         "SELECT point_id FROM memforest.index_row WHERE state = 'ready' AND kind = 'fact' ORDER BY available_at"
@@ -181,7 +181,7 @@ def test_a_topic_of_a_busy_forest_is_warmed_by_the_next_round(aged: Stack) -> No
     with tenant_transaction(aged.services.engine, aged.tenant) as connection:
         lock_forest(connection, aged.tenant, forest)
         assert aged.memory.topic_context("bob", away.id).messages
-        assert aged.services.topic_tending.tend() == Tended()
+        assert aged.services.topic_cooling.run() == Tended()
         assert away.id in {each.id for each in cold(aged)}
     assert tend(aged).warmed == 1
     assert away.id not in {each.id for each in cold(aged)}
@@ -338,10 +338,10 @@ def test_workers_tend_topics_by_themselves(
 
 def test_a_round_that_takes_long_goes_on_where_it_stopped(aged: Stack) -> None:
     """Given no time, then nothing is done and the round is not over; the next call goes on."""
-    tending = aged.services.topic_tending
+    tending = aged.services.topic_cooling
     assert tending.tend(0.0) == Tended()
     assert tending.unfinished
-    assert tending.tend().cooled == 2
+    assert tending.run().cooled == 2
     assert not tending.unfinished
 
 

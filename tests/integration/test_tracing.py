@@ -24,7 +24,7 @@ from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import ObserveSettings
 from tests.harness.forked import in_children
 from tests.harness.processes import environment
-from tests.harness.timing import within
+from tests.harness.timing import until, within
 
 SAID = "my locker code is marzipan-4711"
 REMOTE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -116,13 +116,6 @@ def opened(endpoint: str) -> Iterator[OtelTracing]:
 
 def attributes(span: Span) -> dict[str, str]:
     return {attribute.key: attribute.value.string_value for attribute in span.attributes}
-
-
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + ARRIVAL_S
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_two_processes_share_one_trace() -> None:

@@ -214,7 +214,7 @@ def test_who_is_unknown_and_what_is_wrong_are_told_apart(pipeline: Stack) -> Non
     tell(pipeline, 0, 2)
     with pytest.raises(NotFound, match="no session"):
         pipeline.memory.window("bob", "other")
-    for options in ({"max_tokens": 0}, {"keep": 0}, {"keep": True}):
+    for options in ({"max_tokens": 0}, {"last_turns": 0}, {"last_turns": True}):
         with pytest.raises(InvalidInput, match="whole number"):
             pipeline.memory.window("bob", "trip", **options)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="items"):
@@ -400,7 +400,7 @@ service.window(TenantId(settings.tenant), "bob", "trip")
 """
 
 
-@pytest.mark.parametrize("where", ["record", "lock_forest", "keep"])
+@pytest.mark.parametrize("where", ["record", "lock_forest", "store"])
 def test_a_process_that_dies_between_answer_and_commit_leaves_nothing_behind(
     told: Stack, model: Summaries, where: str
 ) -> None:
@@ -430,10 +430,10 @@ def test_a_store_that_goes_away_before_the_save_loses_no_answer(told: Stack, mon
         raise StoreUnavailable("Postgres can't be reached.")
 
     tell(told, 0, 12)
-    monkeypatch.setattr(WindowRows, "keep", away)
+    monkeypatch.setattr(WindowRows, "store", away)
     window = told.memory.window("bob", "trip")
     assert (window.parts[0].source, window.compacted) == ("model", 8)
-    assert window.degraded == ("The summary of older turns could not be kept: Postgres was busy or away.",)
+    assert window.degraded == ("The summary of older turns could not be stored: Postgres was busy or unavailable.",)
     assert stored(told) == []
 
 
@@ -467,9 +467,9 @@ def test_what_rules_picked_is_made_again_once_there_is_a_model(told: Stack, mode
 def test_many_kept_turns_are_not_compacted_one_by_one(told: Stack) -> None:
     """Given more turns to keep than gather, then as many are compacted at once as are kept."""
     tell(told, 0, 19)
-    assert told.memory.window("bob", "trip", keep=10).compacted == 0
+    assert told.memory.window("bob", "trip", last_turns=10).compacted == 0
     tell(told, 19, 20)
-    assert told.memory.window("bob", "trip", keep=10).compacted == 10
+    assert told.memory.window("bob", "trip", last_turns=10).compacted == 10
 
 
 def test_a_forest_that_is_being_merged_away_is_read_and_left_alone(pipeline: Stack) -> None:

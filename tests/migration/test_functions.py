@@ -60,14 +60,14 @@ def test_each_function_is_the_one_in_its_file(servers: SessionServers) -> None:
             for name, definition, *_ in made:
                 if definition.startswith("CREATE TRIGGER work_transition"):
                     connection.execute(sa.text(f"DROP TRIGGER work_transition ON memforest.{name}"))
-            connection.execute(sa.text("ALTER FUNCTION memforest.beside COST 7"))
+            connection.execute(sa.text("ALTER FUNCTION memforest.operation_rule COST 7"))
             functions.install(connection)
 
             sources = connection.execute(sa.text(SOURCES)).all()
 
         assert found(settings) == made
         installed = {row.proname: row.prosrc for row in sources}
-        assert "WHEN 'erase export' THEN 'refused'" in installed.pop("beside")
+        assert "WHEN 'erase export' THEN 'refused'" in installed.pop("operation_rule")
         assert installed == bodies()
 
 

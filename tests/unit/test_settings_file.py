@@ -59,7 +59,7 @@ def test_an_empty_file_or_group_sets_nothing(file: Path, text: str) -> None:
         ("recall: {k: 0}", ": set recall.k to a valid value: Input should be greater than or equal to 1."),
         ("tenant: 1", ": set tenant to a valid value: Input should be a valid string."),
         ("worker: {heartbeat_s: 60}", ": set worker to a valid value: Value error, worker.dead_after_s must be at least 3 times worker.heartbeat_s."),
-        ("tenant: a\ntenant: b", " is no YAML of settings: 'tenant' stands twice in one group."),
+        ("tenant: a\ntenant: b", " is no YAML of settings: 'tenant' is there twice in one group."),
         ("llm: &x {model: m}\nextract: *x", " is no YAML of settings: it has an alias: write the value out."),
         ("llm: [", " is no YAML: expected the node content, but found '<stream end>' in line 1."),
         ("tenant: !!python/name:os.system x", " is no YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system' in line 1."),
@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_file_is_named(file: Path, text: str, said: str) ->
 )
 def test_secrets_belong_in_the_environment(file: Path, text: str, variable: str) -> None:
     message = refusal(file, text)
-    assert "holds a secret" in message
+    assert "is a secret" in message
     assert message.endswith(f"set {variable}.")
     assert not {"sk-1", "pw", "token", "Bearer"} & set(message.replace(":", " ").replace("@", " ").split())
 

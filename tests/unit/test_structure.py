@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -67,6 +68,14 @@ def test_only_the_command_line_imports_commands(graph: grimp.ImportGraph) -> Non
     }
 
     assert wrong == set()
+
+
+def test_tests_import_no_benchmarks() -> None:
+    """Benchmarks take the harness of the tests; the other way round only their own tests may."""
+    imports = re.compile(r"^\s*(from|import) benchmarks\b", re.MULTILINE)
+    found = {path.relative_to(TESTS) for path in TESTS.rglob("*.py") if imports.search(path.read_text())}
+
+    assert {path for path in found if path.parts[0] != "benchmarks"} == set()
 
 
 def test_all_tiers_but_one_are_collected(pytestconfig: pytest.Config) -> None:

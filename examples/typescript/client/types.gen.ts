@@ -1524,7 +1524,7 @@ export type TopicStats = {
     stored_bytes: number;
     compressed_turns: number;
     points: number;
-    points_away: number;
+    points_cold: number;
     cold_since: string | null;
 };
 

@@ -35,12 +35,12 @@ dates; what is newer replaces what it contradicts. Keep the language of the text
 
 
 class _Reply(BaseModel):
-    """The JSON object that is asked for."""
+    """The JSON object that is requested."""
 
     summary: str = Field(description="The text of the whole time, the most recent first.")
 
 
-class Told(NamedTuple):
+class DatedText(NamedTuple):
     """The text of a day, a month or a year."""
 
     when: str
@@ -71,11 +71,13 @@ class Condenser:
     own: str | None = None
     """Instructions in place of the built-in ones."""
 
-    def condense(self, when: str, texts: Sequence[Told], calls: list[CallRecord], *, model: bool = True) -> Condensed:
+    def condense(
+        self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, model: bool = True
+    ) -> Condensed:
         """One text of ``texts``, which come the newest first, as it does.
 
         Texts that fit together are joined. Others are read in groups, the oldest first, each with the summary so far.
-        What a model was asked is added to ``calls``; without ``model`` none is asked. A model that fails is no error:
+        Calls to a model are added to ``calls``; without ``model`` there are none. A model that fails is no error:
         rules pick from the texts, and the source says so.
         """
         chat = self.chat if model else None
@@ -88,22 +90,25 @@ class Condenser:
         try:
             text = ""
             for group in groups_of(texts, self.settings.group_units, self.settings.group_tokens * CHARS_PER_TOKEN):
-                text = self._asked(chat(), when, text, group, calls)
+                text = self._call_model(chat(), when, text, group, calls)
             return Condensed(text, SummarySource.MODEL, name)
         except MODEL_FAILURES as error:
             note = f"The text of {when} was picked by rules: {in_words(error.code)}."
             return Condensed(self._picked(texts), SummarySource.DEGRADED, OFFLINE_MODEL, (note,))
 
-    def _picked(self, texts: Sequence[Told]) -> str:
+    def _picked(self, texts: Sequence[DatedText]) -> str:
         """Some of every text as long as there is room, so that no day crowds out the others."""
         shown = texts[: max(1, self.settings.week_chars // _SHORTEST)]
         share = self.settings.week_chars // len(shown) - 1
         lines = [
-            Told(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line for each in shown
+            DatedText(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line
+            for each in shown
         ]
         return clipped("\n".join(lines), self.settings.week_chars)
 
-    def _asked(self, chat: ChatModel, when: str, before: str, group: Sequence[Told], calls: list[CallRecord]) -> str:
+    def _call_model(
+        self, chat: ChatModel, when: str, before: str, group: Sequence[DatedText], calls: list[CallRecord]
+    ) -> str:
         document = {"when": when, "so_far": before, "then": [{"when": each.when, "text": each.text} for each in group]}
 
         def checked(reply: _Reply) -> str:
@@ -121,12 +126,12 @@ _SHORTEST = 60
 """Characters of a text that is worth to be picked from."""
 
 
-def groups_of(texts: Sequence[Told], most: int, most_chars: int) -> list[list[Told]]:
+def groups_of(texts: Sequence[DatedText], most: int, most_chars: int) -> list[list[DatedText]]:
     """Texts, which come the newest first, in groups that one call each can read, the oldest first."""
-    groups: list[list[Told]] = [[]]
+    groups: list[list[DatedText]] = [[]]
     left = most_chars
     for each in reversed(texts):
-        shown = Told(each.when, clipped(each.text, most_chars))
+        shown = DatedText(each.when, clipped(each.text, most_chars))
         if groups[-1] and (len(groups[-1]) == most or len(shown.line) > left):
             groups.append([])
             left = most_chars

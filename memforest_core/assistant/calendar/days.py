@@ -77,12 +77,12 @@ def week_before(today: date) -> Days:
 
 
 def month_of(day: date) -> Days:
-    """The month that holds a day."""
+    """The month of a day."""
     return Days(Span.MONTH, day.replace(day=1), add_months(day, 1))
 
 
 def year_of(day: date) -> Days:
-    """The year that holds a day."""
+    """The year of a day."""
     return Days(Span.YEAR, date(day.year, 1, 1), date(day.year + 1, 1, 1))
 
 

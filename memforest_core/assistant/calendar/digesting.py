@@ -28,7 +28,7 @@ MAX_TEXT_CHARS = 1_200
 MAX_TURNS = 2_000
 """Of a day are read at most."""
 MAX_SPEAKERS = 30
-"""Speakers that a day tells of, those who spoke most."""
+"""Speakers of a day's digest, those who spoke most."""
 _NAME_CHARS = 80
 
 _FRAME = """\
@@ -51,7 +51,7 @@ class _Digest(BaseModel):
 
 
 class _Reply(BaseModel):
-    """The JSON object that is asked for."""
+    """The JSON object that is requested."""
 
     digests: list[_Digest] = Field(description="One for each speaker.")
 
@@ -71,7 +71,7 @@ class Digested:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """One of those whom a day tells of, with what they said."""
+    """A speaker of a day, with the texts of the turns."""
 
     id: str
     name: str
@@ -97,7 +97,7 @@ class Digester:
     ) -> Digested:
         """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order.
 
-        What every speaker said fits without a model where it is short. What a model was asked is added to ``calls``. A
+        What every speaker said fits without a model where it is short. Calls to a model are added to ``calls``. A
         model that fails is no error: rules pick from what was said, and the source says so.
         """
         speakers = speakers_of(turns)
@@ -111,7 +111,7 @@ class Digester:
         try:
             texts = {}
             for part in parts:
-                texts |= self._asked(self.chat(), days, zone, speakers, texts, part, calls)
+                texts |= self._call_model(self.chat(), days, zone, speakers, texts, part, calls)
             return Digested(_digests(speakers, texts), SummarySource.MODEL, self.model, total - len(turns) + unread)
         except MODEL_FAILURES as error:
             note = f"The digest of {days.first} was picked by rules: {in_words(error.code)}."
@@ -127,7 +127,7 @@ class Digester:
         texts = {each.id: summarize(each.texts, self.settings.day_chars) for each in speakers}
         return Digested(_digests(speakers, texts), source, OFFLINE_MODEL, left_out, notes)
 
-    def _asked(
+    def _call_model(
         self,
         chat: ChatModel,
         days: Days,
@@ -170,7 +170,7 @@ class Digester:
 
 
 def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
-    """Whom a day tells of, the one who spoke most first: people, or all who spoke where no human did."""
+    """The speakers of a day's digest, the one who spoke most first: people, or all where no human spoke."""
     said = [turn for turn in turns if turn.role is Role.USER] or list(turns)
     counts = Counter(turn.speaker_id for turn in said)
     names = {turn.speaker_id: turn.name for turn in said}

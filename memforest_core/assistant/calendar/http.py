@@ -1,4 +1,4 @@
-"""Where days, weeks, months and years are told."""
+"""HTTP routes of days, weeks, months and years."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.store.owners import ForestRef
 
 MAX_ROUNDS = 50
-"""Looks for a page; a page may be short when so many days in a row have only deleted turns beside others."""
+"""Queries for one page; a page may be short when so many days in a row have only deleted turns."""
 
 
 def days_with_turns(

@@ -1,4 +1,5 @@
-"""Makes digests of days that are missing or out of date: load, compute with nothing locked, keep what is still true."""
+"""Makes digests of days that are missing or out of date: load, compute with nothing locked, store what is still
+true."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from memforest_core.assistant.calendar.digesting import MAX_TEXT_CHARS, MAX_TURNS, Digested, Digester
-from memforest_core.assistant.calendar.records import DayDigest, HeldDay, Kept, LoadedDay
+from memforest_core.assistant.calendar.records import DayDigest, HeldDay, LoadedDay, StoredDigest
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
@@ -22,15 +23,15 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import Telemetry
 
 TRIES = 3
-"""How often a day is read again because somebody else kept a digest, or a turn came or went, meanwhile."""
+"""How often a day is read again because somebody else stored a digest, or a turn came or went, meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A day's digest, and how it is kept (None: it is not)."""
+    """A day's digest, and how it is stored (None: it is not)."""
 
     digest: DayDigest
-    kept: Kept | None
+    stored: StoredDigest | None
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ class Making:
             if each.turns and (force or self._due(each)) and budget.take():
                 shown.append(self._renewed(tenant, forest, each, force=force))
             else:
-                shown.append(Made(_digest(each, forest), each.kept if each.turns else None))
+                shown.append(Made(_digest(each, forest), each.stored if each.turns else None))
         return shown
 
     def budget(self) -> Budget:
@@ -94,22 +95,22 @@ class Making:
         return Budget(self._settings.at_once)
 
     def now(self) -> datetime:
-        """The moment now."""
+        """The current timestamp."""
         return self._now()
 
-    def outdated(self, kept: Kept, digest: bytes, end: datetime) -> bool:
-        """Whether what a digest was made from is another one since, or rules stood in for a model, and it may be made
+    def is_stale(self, stored: StoredDigest, digest: bytes, end: datetime) -> bool:
+        """Whether a digest's turns have changed since, or rules replaced a model, and it may be made
         again; ``end`` is when its time is over."""
-        now, without_model = self._now(), kept.source is SummarySource.DEGRADED
+        now, without_model = self._now(), stored.source is SummarySource.DEGRADED
         if self._digester.chat is not None:
-            without_model = without_model or kept.source is SummarySource.EXTRACTIVE
-        if kept.input_hash == digest and not without_model:
+            without_model = without_model or stored.source is SummarySource.EXTRACTIVE
+        if stored.input_hash == digest and not without_model:
             return False
-        over_since = kept.made_at < end <= now
-        return over_since or now - kept.made_at >= timedelta(seconds=self._settings.today_s)
+        over_since = stored.made_at < end <= now
+        return over_since or now - stored.made_at >= timedelta(seconds=self._settings.today_s)
 
     def recorded(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> list[str]:
-        """Keep what calls cost; a sentence when that could not be kept."""
+        """Keep what calls cost; a sentence when that could not be stored."""
         if not calls:
             return []
         self._telemetry.called(tenant, calls)
@@ -117,11 +118,11 @@ class Making:
             self._record(tenant, forest, calls)
         except StoreUnavailable:
             # The text is there and paid for; losing it as well would help nobody.
-            return ["What the digest cost could not be recorded: Postgres was away."]
+            return ["What the digest cost could not be recorded: Postgres was unavailable."]
         return []
 
     def _due(self, held: HeldDay) -> bool:
-        return held.kept is None or self.outdated(held.kept, held.digest, held.end)
+        return held.stored is None or self.is_stale(held.stored, held.digest, held.end)
 
     def _renewed(self, tenant: TenantId, forest: ForestRef, held: HeldDay, *, force: bool) -> Made:
         work = _Work()
@@ -129,15 +130,15 @@ class Making:
             loaded = self._load(tenant, forest, held)
             held = loaded.held
             if not held.turns or not (self._due(held) or (force and not tries)):
-                return Made(_digest(held, forest, work), held.kept if held.turns else None)
-            kept = _kept(loaded, self._made(tenant, forest, loaded, work), self._now())
+                return Made(_digest(held, forest, work), held.stored if held.turns else None)
+            stored = _stored_digest(loaded, self._made(tenant, forest, loaded, work), self._now())
             if forest.frozen:
-                return Made(_shown(held, kept, forest, work), None)
-            saved = self._saved(tenant, forest, loaded, kept, work)
+                return Made(_shown(held, stored, forest, work), None)
+            saved = self._saved(tenant, forest, loaded, stored, work)
             if saved is not False:
-                return Made(_shown(held, kept, forest, work), kept if saved else None)
+                return Made(_shown(held, stored, forest, work), stored if saved else None)
         work.notes.append(f"The digest of {held.days.first} is missing: its turns were deleted again and again.")
-        return Made(_digest(replace(held, kept=None), forest, work), None)
+        return Made(_digest(replace(held, stored=None), forest, work), None)
 
     @repeated
     def _load(self, tenant: TenantId, forest: ForestRef, held: HeldDay) -> LoadedDay:
@@ -149,7 +150,7 @@ class Making:
 
     def _made(self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, work: _Work) -> Digested:
         if forest.frozen:
-            work.notes.append("The memory is being merged into another: rules picked, and nothing is kept.")
+            work.notes.append("The memory is being merged into another: rules picked, and nothing is stored.")
             return self._digester.by_rules(loaded.turns, loaded.held.turns)
         own: list[CallRecord] = []
         zone = ZoneInfo(forest.time_zone)
@@ -163,18 +164,20 @@ class Making:
         with CalendarRows.opened(self._engine, tenant) as rows:
             rows.record(calls, forest)
 
-    def _saved(self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, kept: Kept, work: _Work) -> bool | None:
-        """Whether a digest was kept; None when the database could not be asked."""
+    def _saved(
+        self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, stored: StoredDigest, work: _Work
+    ) -> bool | None:
+        """Whether a digest was stored; None when the database was unavailable."""
         try:
-            return self._save(tenant, forest.id, loaded, kept)
+            return self._save(tenant, forest.id, loaded, stored)
         except StoreUnavailable:
-            work.notes.append("The digest could not be kept: Postgres was busy or away.")
+            work.notes.append("The digest could not be stored: Postgres was busy or unavailable.")
             return None
 
-    def _save(self, tenant: TenantId, forest: ForestId, loaded: LoadedDay, kept: Kept) -> bool:
-        """Keep a digest if the words that were read are all there, and nobody kept another one meanwhile.
+    def _save(self, tenant: TenantId, forest: ForestId, loaded: LoadedDay, stored: StoredDigest) -> bool:
+        """Keep a digest if the words that were read are all there, and nobody stored another one meanwhile.
 
-        What was said since then is no reason to make it again: it tells less, and nothing wrong.
+        Turns that came since then are no reason to make it again: it covers less, and nothing wrong.
         """
         with CalendarRows.opened(self._engine, tenant) as rows:
             rows.hurried()
@@ -182,11 +185,11 @@ class Making:
                 return False
             if not loaded.words <= rows.words(forest, loaded.held.start, loaded.held.end)[0]:
                 return False
-            return rows.keep(forest, loaded.held, kept)
+            return rows.store(forest, loaded.held, stored)
 
 
-def _kept(loaded: LoadedDay, made: Digested, now: datetime) -> Kept:
-    return Kept(
+def _stored_digest(loaded: LoadedDay, made: Digested, now: datetime) -> StoredDigest:
+    return StoredDigest(
         texts=made.texts,
         sources=loaded.sources,
         days=(),
@@ -201,9 +204,9 @@ def _kept(loaded: LoadedDay, made: Digested, now: datetime) -> Kept:
 
 
 def _digest(held: HeldDay, forest: ForestRef, work: _Work | None = None) -> DayDigest:
-    """A day as it is kept, or without a digest."""
+    """A day as it is stored, or without a digest."""
     work = work or _Work()
-    if held.kept is None or not held.turns:
+    if held.stored is None or not held.turns:
         return DayDigest(
             held.days.first,
             forest.time_zone,
@@ -211,26 +214,26 @@ def _digest(held: HeldDay, forest: ForestRef, work: _Work | None = None) -> DayD
             degraded=tuple(dict.fromkeys(work.notes)),
             calls=len(work.calls),
         )
-    return _shown(held, held.kept, forest, work)
+    return _shown(held, held.stored, forest, work)
 
 
-def _shown(held: HeldDay, kept: Kept, forest: ForestRef, work: _Work) -> DayDigest:
+def _shown(held: HeldDay, stored: StoredDigest, forest: ForestRef, work: _Work) -> DayDigest:
     notes = list(work.notes)
-    if kept.source is SummarySource.DEGRADED and not notes:
+    if stored.source is SummarySource.DEGRADED and not notes:
         notes.append(f"The digest of {held.days.first} was picked by rules: the model failed when it was made.")
-    if kept.left_out:
-        notes.append(f"The oldest {kept.left_out} turns of {held.days.first} were not read: there are too many.")
+    if stored.left_out:
+        notes.append(f"The oldest {stored.left_out} turns of {held.days.first} were not read: there are too many.")
     return DayDigest(
         day=held.days.first,
         time_zone=forest.time_zone,
         turns=held.turns,
-        speakers=kept.texts,
-        source=kept.source.value,
-        model=kept.model,
-        made_at=kept.made_at,
-        sources=kept.sources,
-        new_turns=max(0, held.turns - kept.turns),
-        left_out=kept.left_out,
+        speakers=stored.texts,
+        source=stored.source.value,
+        model=stored.model,
+        made_at=stored.made_at,
+        sources=stored.sources,
+        new_turns=max(0, held.turns - stored.turns),
+        left_out=stored.left_out,
         degraded=tuple(dict.fromkeys(notes)),
         calls=len(work.calls),
     )

@@ -9,11 +9,11 @@ from datetime import date
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
-from memforest_core.assistant.calendar.condensing import Condensed, Condenser, Told
+from memforest_core.assistant.calendar.condensing import Condensed, Condenser, DatedText
 from memforest_core.assistant.calendar.days import LIFE, Days, Span, month_of, one_day, year_of
 from memforest_core.assistant.calendar.listing import days_with_turns, local_days
 from memforest_core.assistant.calendar.making import TRIES, Budget, Made, Making
-from memforest_core.assistant.calendar.records import HeldDay, Kept, PeriodDigest, SpeakerDigest
+from memforest_core.assistant.calendar.records import HeldDay, PeriodDigest, SpeakerDigest, StoredDigest
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.periods import DAY
@@ -38,7 +38,7 @@ class _Child:
     text: str
     turns: int
     version: UUID | None
-    """Of its digest as it is kept; None when it is not."""
+    """Of its digest as it is stored; None when it is not."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class _Work:
     budget: Budget
     calls: int = 0
     stale: bool = False
-    """Something that it read was deleted meanwhile, or somebody else kept a text: it is to be read again."""
+    """Something that it read was deleted meanwhile, or somebody else stored a text: it is to be read again."""
     notes: list[str] = field(default_factory=list)
     missing: list[date] = field(default_factory=list)
 
@@ -132,49 +132,57 @@ class Periods:
 
     def _text(
         self, tenant: TenantId, forest: ForestRef, own: HeldDay, parts: Sequence[_Child], work: _Work
-    ) -> tuple[Kept | None, bool]:
-        """The text of its parts, None without any, and whether it is kept."""
+    ) -> tuple[StoredDigest | None, bool]:
+        """The text of its parts, None without any, and whether it is stored."""
         digest = _digest(parts)
         whole = not work.missing and all(part.version for part in parts)
         if not parts:
             return None, False
-        # A text that is kept tells of nothing that was deleted: it would have gone with it.
-        if own.kept is not None and not (whole and self._making.outdated(own.kept, digest, own.end)):
-            return own.kept, True
+        # A stored text covers nothing that was deleted: it would have been deleted too.
+        if own.stored is not None and not (whole and self._making.is_stale(own.stored, digest, own.end)):
+            return own.stored, True
         calls: list[CallRecord] = []
-        told = [Told(part.days.label, part.text) for part in parts]
+        texts = [DatedText(part.days.label, part.text) for part in parts]
         free = whole and not forest.frozen and work.budget.take()
-        made = self._condenser.condense(own.days.label, told, calls, model=free)
+        made = self._condenser.condense(own.days.label, texts, calls, model=free)
         work.calls += len(calls)
         work.notes += [*self._making.recorded(tenant, forest.id, calls), *made.notes]
-        kept = _kept(made, parts, digest, self._making)
+        stored = _stored_digest(made, parts, digest, self._making)
         by_rules = made.source is SummarySource.EXTRACTIVE and self._condenser.chat is not None
         if not whole or forest.frozen or by_rules:
             if by_rules:
                 work.notes.append(f"The text of {own.days.label} was picked by rules: the next readings make it whole.")
-            return kept, False
-        return kept, self._saved(tenant, forest.id, own, kept, parts, work)
+            return stored, False
+        return stored, self._saved(tenant, forest.id, own, stored, parts, work)
 
     def _saved(
-        self, tenant: TenantId, forest: ForestId, own: HeldDay, kept: Kept, parts: Sequence[_Child], work: _Work
+        self,
+        tenant: TenantId,
+        forest: ForestId,
+        own: HeldDay,
+        stored: StoredDigest,
+        parts: Sequence[_Child],
+        work: _Work,
     ) -> bool:
         try:
-            kept_now = self._save(tenant, forest, own, kept, parts)
+            stored_now = self._save(tenant, forest, own, stored, parts)
         except StoreUnavailable:
-            work.notes.append("The text could not be kept: Postgres was busy or away.")
+            work.notes.append("The text could not be stored: Postgres was busy or unavailable.")
             return False
-        work.stale = work.stale or not kept_now
-        return kept_now
+        work.stale = work.stale or not stored_now
+        return stored_now
 
-    def _save(self, tenant: TenantId, forest: ForestId, own: HeldDay, kept: Kept, parts: Sequence[_Child]) -> bool:
-        """Keep a text if what it was made from is all there, and nobody kept another one meanwhile."""
+    def _save(
+        self, tenant: TenantId, forest: ForestId, own: HeldDay, stored: StoredDigest, parts: Sequence[_Child]
+    ) -> bool:
+        """Keep a text if what it was made from is all there, and nobody stored another one meanwhile."""
         with CalendarRows.opened(self._engine, tenant) as rows:
             rows.hurried()
             if rows.lock_forest(forest) not in VISIBLE:
                 return False
             if not rows.all_there(forest, [part.version for part in parts if part.version]):
                 return False
-            return rows.keep(forest, own, kept)
+            return rows.store(forest, own, stored)
 
     @repeated
     def _held(self, tenant: TenantId, forest: ForestRef, wanted: Sequence[Days]) -> list[HeldDay]:
@@ -203,7 +211,7 @@ def _child(made: Made) -> _Child:
         one_day(made.digest.day),
         made.digest.text,
         made.digest.turns,
-        None if made.kept is None else made.kept.version,
+        None if made.stored is None else made.stored.version,
     )
 
 
@@ -211,9 +219,9 @@ def _digest(parts: Sequence[_Child]) -> bytes:
     return hashlib.sha256(b"".join(part.version.bytes for part in parts if part.version)).digest()
 
 
-def _kept(made: Condensed, parts: Sequence[_Child], digest: bytes, making: Making) -> Kept:
+def _stored_digest(made: Condensed, parts: Sequence[_Child], digest: bytes, making: Making) -> StoredDigest:
     turns = sum(part.turns for part in parts)
-    return Kept(
+    return StoredDigest(
         texts=(SpeakerDigest("", "", made.text, turns),),
         sources=(),
         days=tuple(part.days.first for part in parts),
@@ -231,7 +239,7 @@ def _shown(
     name: str,
     days: Days,
     forest: ForestRef,
-    made: Kept | None,
+    made: StoredDigest | None,
     parts: Sequence[_Child],
     work: _Work,
 ) -> PeriodDigest:

@@ -1,4 +1,4 @@
-"""Digests of days and of longer times as callers get them, and as they are kept."""
+"""Digests of days and of longer times as callers get them, and as they are stored."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class DayDigest:
     left_out: int = 0
     """The oldest turns of the day, which were too many for the model."""
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away and what was done without it."""
+    """One sentence for each unavailable part and what was done without it."""
     calls: int = 0
     """Calls made to the chat model by this reading."""
     owner_known: bool = True
@@ -86,7 +86,7 @@ class DayDigest:
     @property
     def text(self) -> str:
         """A line or more for each speaker."""
-        return told(self.speakers)
+        return speaker_lines(self.speakers)
 
     def to_dict(self) -> dict[str, Any]:
         """The digest as JSON values, by the names of the fields, with ``id`` and ``text``."""
@@ -135,7 +135,7 @@ class PeriodDigest:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredDigest:
     """A digest as it is stored."""
 
     texts: tuple[SpeakerDigest, ...]
@@ -153,7 +153,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class HeldDay:
-    """A day, or a longer time, with the digest that is kept of it."""
+    """A day, or a longer time, with its stored digest."""
 
     days: Days
     start: datetime
@@ -163,8 +163,8 @@ class HeldDay:
     digest: bytes
     """What these turns are; another one as soon as one comes or goes."""
     version: UUID | None
-    """Of the digest that is kept."""
-    kept: Kept | None
+    """Of the digest that is stored."""
+    stored: StoredDigest | None
     """None also when it is of other moments: the zone's rules have changed."""
 
 
@@ -192,6 +192,6 @@ class LoadedDay:
     """In order; the newest ones, when there are too many."""
 
 
-def told(speakers: Sequence[SpeakerDigest]) -> str:
+def speaker_lines(speakers: Sequence[SpeakerDigest]) -> str:
     """Texts of speakers as one text."""
     return "\n".join(block(turn_line(each.name, each.text) if each.name else each.text) for each in speakers)

@@ -1,6 +1,6 @@
-"""Digests in Postgres: the turns of a day are found by the times of their cells; a digest is kept with what they are.
+"""Digests in Postgres: the turns of a day are found by the times of their cells; a digest is stored with what they are.
 
-Who writes here holds the forest's row: no deletion of what a digest tells can pass by, and nobody waits for two rows.
+A writer here holds the lock of the forest's row: a deletion waits for it, and nobody waits for two rows.
 """
 
 # ruff: noqa: S608 - statements are made of constants of this module
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.assistant.calendar.days import Days, Span
-from memforest_core.assistant.calendar.records import DaySource, DayTurn, HeldDay, Kept, SpeakerDigest
+from memforest_core.assistant.calendar.records import DaySource, DayTurn, HeldDay, SpeakerDigest, StoredDigest
 from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.turns import Role
@@ -95,7 +95,7 @@ class CalendarRows(ForestRows):
     """Rows of one transaction of a tenant."""
 
     def held(self, forest: ForestId, wanted: Sequence[Days], zone: ZoneInfo) -> list[HeldDay]:
-        """What is kept of days and longer times, and of days what their turns are now, the newest first.
+        """What is stored of days and longer times, and of days what their turns are now, the newest first.
 
         One statement, however many there are.
         """
@@ -117,7 +117,7 @@ class CalendarRows(ForestRows):
                 turns=row.now,
                 digest=bytes(row.digest),
                 version=row.version,
-                kept=_kept(row) if row.same else None,
+                stored=_stored_digest(row) if row.same else None,
             )
             for row in rows
         ]
@@ -144,17 +144,17 @@ class CalendarRows(ForestRows):
         record_calls(self._db, self._tenant, calls, forest, None)
 
     def all_there(self, forest: ForestId, versions: Collection[UUID]) -> bool:
-        """Whether all these digests are kept still. The caller holds the forest."""
+        """Whether all these digests are stored still. The caller holds the forest's lock."""
         g = m.CalendarDigest
         own = sa.select(sa.func.count()).where(
             g.tenant_id == self._tenant, g.forest_id == forest, g.version.in_(list(versions))
         )
         return int(self._db.scalar(own) or 0) == len(versions)
 
-    def keep(self, forest: ForestId, held: HeldDay, digest: Kept) -> bool:
-        """Keep a digest in place of the one that ``held`` has; False when that is not the one that is kept now.
+    def store(self, forest: ForestId, held: HeldDay, digest: StoredDigest) -> bool:
+        """Keep a digest in place of the one that ``held`` has; False when that is not the one that is stored now.
 
-        The caller holds the forest.
+        The caller holds the forest's lock.
         """
         g = m.CalendarDigest
         days = held.days
@@ -188,8 +188,8 @@ class CalendarRows(ForestRows):
         return True
 
 
-def _kept(row: sa.Row[Any]) -> Kept:
-    return Kept(
+def _stored_digest(row: sa.Row[Any]) -> StoredDigest:
+    return StoredDigest(
         texts=tuple(SpeakerDigest(**each) for each in row.texts),
         sources=tuple(DaySource(**each) for each in row.sources if isinstance(each, dict)),
         days=tuple(date.fromisoformat(each) for each in row.sources if isinstance(each, str)),

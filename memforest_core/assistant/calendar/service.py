@@ -1,4 +1,4 @@
-"""The calendar of an owner: digests are made when they are asked for, and kept as long as they are true."""
+"""The calendar of an owner: digests are made when they are requested, and stored as long as they are true."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class CalendarService:
         ``date`` is a date or ISO 8601 ("2026-11-22"). A digest that is missing or out of date is made now: one call to
         the model of ``llm.summarize`` for all speakers (none where their words are short, some for a very long day);
         without a model, rules pick, and ``extractive`` says so. A day whose turns are the same as when its digest was
-        made is never made again. A model that is away is no error: ``degraded`` says so. A day without turns, or of an
-        owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable.
+        made is never made again. A model that is unavailable is no error: ``degraded`` says so. A day without turns, or
+        of an owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable.
         """
         owner, wanted = checked_name(owner, "owner"), checked_day(date)
         forest = self._forest(tenant, owner)
@@ -87,7 +87,7 @@ class CalendarService:
         """One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first.
 
         A month is made from its days, a year from its months, the life from its years; one reading makes
-        ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` tells which are still to be
+        ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` lists those still to be
         made. Raises InvalidInput, StoreUnavailable.
         """
         owner, days = checked_name(owner, "owner"), checked_period(period)

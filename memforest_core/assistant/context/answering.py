@@ -41,13 +41,13 @@ class ContextualAnswers:
         else the one that runs or got a turn last) too, and can cite them; not together with ``as_of``.
 
         One call to the model of ``llm.answer``; without any evidence none. Raises as recall does, InvalidSettings
-        without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is away is no
-        error: the evidence comes back, and ``degraded`` says so.
+        without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is unavailable
+        is no error: the evidence comes back, and ``degraded`` says so.
         """
         answering = self.open_answering()
         as_of, asked_at = options.get("as_of"), options.get("asked_at")
         if context and as_of is not None:
-            raise InvalidInput("A context tells what holds now: leave out as_of, or context.", code="invalid_context")
+            raise InvalidInput("A context is about now: leave out as_of, or context.", code="invalid_context")
         found = self.recall.recall(tenant, owner, question, k, mode, **options)
         budget = options.get("max_tokens") or MAX_TOKENS
         if context:

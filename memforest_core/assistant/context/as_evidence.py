@@ -21,15 +21,15 @@ def with_context(found: RecallResult, context: Context) -> RecallResult:
     """A recall's result whose evidence is what of it went into a context, best first, then the context's other parts:
     the profile, days, and the window from its end on."""
     went_in = {(part.session_id, part.turn_ids, part.text) for part in context.section(Section.EVIDENCE)}
-    pieces = [piece for piece in found.evidence if (piece.session_id, piece.turn_ids, piece.text) in went_in]
+    items = [item for item in found.evidence if (item.session_id, item.turn_ids, item.text) in went_in]
     window = context.section(Section.WINDOW)
     others = [*context.section(Section.PROFILE), *context.section(Section.TODAY), *context.section(Section.WEEK)]
-    places = {id(part): place for place, part in enumerate(window)}
-    pieces += [_piece(part, places.get(id(part), 0)) for part in (*others, *reversed(window))]
-    return replace(found, evidence=tuple(pieces), degraded=tuple(dict.fromkeys((*found.degraded, *context.degraded))))
+    positions = {id(part): position for position, part in enumerate(window)}
+    items += [_item(part, positions.get(id(part), 0)) for part in (*others, *reversed(window))]
+    return replace(found, evidence=tuple(items), degraded=tuple(dict.fromkeys((*found.degraded, *context.degraded))))
 
 
-def _piece(part: ContextPart, ordinal: int) -> Evidence:
+def _item(part: ContextPart, ordinal: int) -> Evidence:
     return Evidence(
         text=part.text.removeprefix("- "),
         time=UNKNOWN_TIME,

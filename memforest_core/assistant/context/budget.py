@@ -12,7 +12,7 @@ ORDER = (Section.WINDOW, Section.EVIDENCE, Section.PROFILE, Section.TODAY, Secti
 """Who may take what others leave, first to last."""
 
 
-def shares(settings: ContextSettings, max_tokens: int) -> dict[Section, int]:
+def section_tokens(settings: ContextSettings, max_tokens: int) -> dict[Section, int]:
     """The tokens of each section. Shares count relative to their sum, so that a section that is switched off (0) leaves
     its part to the others."""
     weights = {section: _share(settings, section) for section in Section}
@@ -34,12 +34,12 @@ class Budget:
     """How many tokens each section may take, as it becomes known what the others need."""
 
     max_tokens: int
-    shares: Mapping[Section, int]
+    section_tokens: Mapping[Section, int]
     _reserved: dict[Section, int] = field(default_factory=dict)
 
     def needs(self, section: Section, tokens: int) -> None:
         """A section needs at most so many tokens: of its share the rest is free for others."""
-        self._reserved[section] = min(tokens, self.shares[section])
+        self._reserved[section] = min(tokens, self.section_tokens[section])
 
     def took(self, section: Section, tokens: int) -> None:
         """A section is done, with so many tokens."""
@@ -47,9 +47,11 @@ class Budget:
 
     def sure(self, section: Section) -> int:
         """What a section can take whatever the others take."""
-        return self._reserved.get(section, self.shares[section])
+        return self._reserved.get(section, self.section_tokens[section])
 
     def free(self, section: Section) -> int:
         """What a section may take now: all that the others have not taken or reserved."""
-        others = sum(self._reserved.get(other, share) for other, share in self.shares.items() if other is not section)
+        others = sum(
+            self._reserved.get(other, share) for other, share in self.section_tokens.items() if other is not section
+        )
         return max(0, self.max_tokens - others)

@@ -33,7 +33,7 @@ def context(
     speaker: Annotated[
         str | None, typer.Option(help="Whom the profile is about and whose words are looked for.", show_default=False)
     ] = None,
-    channel: Annotated[str | None, typer.Option(help="Keeps sessions of this channel.", show_default=False)] = None,
+    channel: Annotated[str | None, typer.Option(help="Only sessions of this channel.", show_default=False)] = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Of the whole; the setting context.max_tokens unless given.", show_default=False)
     ] = None,

@@ -21,12 +21,12 @@ class DayText(Protocol):
 
     @property
     def degraded(self) -> Sequence[str]:
-        """One sentence for each part that was away."""
+        """One sentence for each unavailable part."""
         ...
 
 
 class Days(Protocol):
-    """Where digests of days come from. A model that is away is no error. Both raise StoreUnavailable."""
+    """Where digests of days come from. A model that is unavailable is no error. Both raise StoreUnavailable."""
 
     def today_of(self, tenant: TenantId, forest: ForestRef) -> DayText:
         """Today's digest, by one statement when it is up to date."""

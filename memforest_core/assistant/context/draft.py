@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContextRequest:
     """A checked request."""
 
     owner: str
@@ -32,7 +32,7 @@ class Asked:
 class Draft:
     """A context that is being made."""
 
-    asked: Asked
+    request: ContextRequest
     about: str
     session: str
     budget: Budget
@@ -71,12 +71,12 @@ class Draft:
     def done(self) -> Context:
         """The context."""
         return Context(
-            owner=self.asked.owner,
+            owner=self.request.owner,
             about=self.about,
             session_id=self.session,
             question=self.question,
             parts=tuple(part for section in Section for part in self.parts.get(section, ())),
-            max_tokens=self.asked.max_tokens,
+            max_tokens=self.request.max_tokens,
             left_out=tuple(self.left_out),
             degraded=tuple(dict.fromkeys(self.degraded)),
         )

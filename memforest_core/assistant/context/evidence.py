@@ -1,4 +1,4 @@
-"""Which pieces of a recall go into a context: none that its window or its profile tells already."""
+"""Which evidence of a recall goes into a context: none that its window or its profile has already."""
 
 from __future__ import annotations
 
@@ -22,88 +22,92 @@ class Shown:
     turns: Collection[tuple[str, str]] = ()
     """Turns that the window shows word for word, as the caller's ids of session and turn."""
     items: Collection[FactId] = ()
-    """Facts that the window holds."""
+    """Facts that the window has."""
     lines: Sequence[Line] = ()
     """Of the profile."""
 
 
 def chosen(
-    pieces: Sequence[Evidence], shown: Shown, max_tokens: int, same_words: float
+    items: Sequence[Evidence], shown: Shown, max_tokens: int, same_words: float
 ) -> tuple[list[ContextPart], list[Omission]]:
-    """The best pieces that fit and say something new, as parts, the best session first; and what is left out.
+    """The best items that fit and say something new, as parts, the best session first; and what is left out.
 
     ``max_tokens`` are for their lines and those of their days.
 
     ``same_words`` is the share of a turn's terms that the profile must have, so that the turn says nothing new.
     """
-    told: dict[FactId, frozenset[str]] = {}
+    mentioned: dict[FactId, frozenset[str]] = {}
     for line in shown.lines:
-        words = frozenset(term for text in (line.text, *line.told) for term in terms(text))
-        told |= {fact: told.get(fact, frozenset()) | words for fact in line.facts}
+        words = frozenset(term for text in (line.text, *line.sentences) for term in terms(text))
+        mentioned |= {fact: mentioned.get(fact, frozenset()) | words for fact in line.facts}
     taken: list[Evidence] = []
     out: list[Omission] = []
     groups: set[tuple[str, str]] = set()
     left = max_tokens
-    for piece in pieces:
-        why = Why.IN_WINDOW if _in_window(piece, shown) else Why.IN_PROFILE if _told(piece, told, same_words) else None
-        group = (piece.session_id, piece.time_label)
-        cost = line_tokens(piece.text) + (0 if group in groups else header_tokens(piece.time_label))
+    for item in items:
+        why = (
+            Why.IN_WINDOW
+            if _in_window(item, shown)
+            else Why.IN_PROFILE
+            if _is_mentioned(item, mentioned, same_words)
+            else None
+        )
+        group = (item.session_id, item.time_label)
+        cost = line_tokens(item.text) + (0 if group in groups else header_tokens(item.time_label))
         if why is None and cost > left:
             why = Why.BUDGET
         if why is None:
             left -= cost
             groups.add(group)
-            taken.append(piece)
+            taken.append(item)
         else:
-            turns = piece.turn_ids
-            out.append(
-                Omission(Section.EVIDENCE, why, line_tokens(piece.text), piece.fact_ids, piece.session_id, turns)
-            )
-    return [part(piece) for piece in in_order(taken)], out
+            turns = item.turn_ids
+            out.append(Omission(Section.EVIDENCE, why, line_tokens(item.text), item.fact_ids, item.session_id, turns))
+    return [part(item) for item in in_order(taken)], out
 
 
-def part(piece: Evidence) -> ContextPart:
-    """A piece of evidence as a part."""
+def part(item: Evidence) -> ContextPart:
+    """A item of evidence as a part."""
     return ContextPart(
         section=Section.EVIDENCE,
         kind=PartKind.EVIDENCE,
-        text=piece.text,
-        tokens=line_tokens(piece.text),
-        fact_ids=piece.fact_ids,
-        session_id=piece.session_id,
-        turn_ids=piece.turn_ids,
-        speaker=piece.speaker,
-        time_label=piece.time_label,
+        text=item.text,
+        tokens=line_tokens(item.text),
+        fact_ids=item.fact_ids,
+        session_id=item.session_id,
+        turn_ids=item.turn_ids,
+        speaker=item.speaker,
+        time_label=item.time_label,
     )
 
 
-def most_tokens(pieces: Sequence[Evidence]) -> int:
-    """Estimated tokens of all pieces, should every one of them need a line for its day."""
-    return sum(line_tokens(piece.text) + header_tokens(piece.time_label) for piece in pieces)
+def most_tokens(items: Sequence[Evidence]) -> int:
+    """Estimated tokens of all items, should every one of them need a line for its day."""
+    return sum(line_tokens(item.text) + header_tokens(item.time_label) for item in items)
 
 
-def in_order(pieces: Sequence[Evidence]) -> list[Evidence]:
-    """Pieces, given best first, session by session, that of the best piece first; within one in the order of time,
-    pieces of one day together."""
-    sessions = {piece.session_id: rank for rank, piece in reversed(list(enumerate(pieces)))}
+def in_order(items: Sequence[Evidence]) -> list[Evidence]:
+    """Items, given best first, session by session, that of the best item first; within one in the order of time,
+    items of one day together."""
+    sessions = {item.session_id: rank for rank, item in reversed(list(enumerate(items)))}
     days: dict[tuple[str, str], int] = {}
-    for piece in sorted(pieces, key=lambda piece: piece.time.start or LATEST):
-        days.setdefault((piece.session_id, piece.time_label), len(days))
-    return sorted(pieces, key=lambda one: (sessions[one.session_id], days[one.session_id, one.time_label], one.ordinal))
+    for item in sorted(items, key=lambda item: item.time.start or LATEST):
+        days.setdefault((item.session_id, item.time_label), len(days))
+    return sorted(items, key=lambda one: (sessions[one.session_id], days[one.session_id, one.time_label], one.ordinal))
 
 
-def _in_window(piece: Evidence, shown: Shown) -> bool:
-    if piece.turn_ids and all((piece.session_id, turn) in shown.turns for turn in piece.turn_ids):
+def _in_window(item: Evidence, shown: Shown) -> bool:
+    if item.turn_ids and all((item.session_id, turn) in shown.turns for turn in item.turn_ids):
         return True
-    return piece.kind is EvidenceKind.FACT and bool(piece.fact_ids) and set(piece.fact_ids) <= set(shown.items)
+    return item.kind is EvidenceKind.FACT and bool(item.fact_ids) and set(item.fact_ids) <= set(shown.items)
 
 
-def _told(piece: Evidence, told: dict[FactId, frozenset[str]], same_words: float) -> bool:
-    """Whether the profile tells it: a fact, or a turn that has hardly a word beyond its facts."""
-    if not piece.fact_ids or not all(fact in told for fact in piece.fact_ids):
+def _is_mentioned(item: Evidence, mentioned: dict[FactId, frozenset[str]], same_words: float) -> bool:
+    """Whether the profile mentions it: a fact, or a turn that has hardly a word beyond its facts."""
+    if not item.fact_ids or not all(fact in mentioned for fact in item.fact_ids):
         return False
-    if piece.kind is EvidenceKind.FACT:
+    if item.kind is EvidenceKind.FACT:
         return True
-    words = frozenset(terms(piece.text.removeprefix(f"{speaker(piece.speaker)}: ")))
-    known = frozenset[str]().union(*(told[fact] for fact in piece.fact_ids))
+    words = frozenset(terms(item.text.removeprefix(f"{speaker(item.speaker)}: ")))
+    known = frozenset[str]().union(*(mentioned[fact] for fact in item.fact_ids))
     return len(words & known) >= same_words * len(words)

@@ -1,8 +1,8 @@
 """Profile, today and the days before as one text, by a chat model: facts first.
 
-The text is kept under the hash of all that it is made from, one row a person in ``summary_cache``, so that any deletion
-from the memory drops it. The row is there before anything is read, with a fence: a text whose sources were read before
-a deletion finds another fence, or none, and is not kept.
+The text is stored under the hash of all that it is made from, one row a person in ``summary_cache``, so that any
+deletion from the memory drops it. The row is there before anything is read, with a fence: a text whose sources were
+read before a deletion finds another fence, or none, and is not stored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memforest_core.assistant.context.days import DayText
 from memforest_core.assistant.context.portraits import Line, Portrait
 from memforest_core.assistant.context.records import Section
 from memforest_core.assistant.context.rows import ContextRows, Fence
-from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.text import clean, clipped
 from memforest_core.errors import ContentFault, StoreUnavailable
@@ -27,7 +27,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 
 VERSION = 1
-"""Of the prompt and of what is kept: another one makes other hashes."""
+"""Of the prompt and of what is stored: another one makes other hashes."""
 SHOWN_CHARS = 2_000
 """Of each text are shown to the model."""
 ONE_TEXT = 2
@@ -40,10 +40,10 @@ what happened in the days before, the most recent first. One of them may be empt
 be in all.
 
 "sentences" of your answer are sentences that read on from one another: first what the facts say, then today, then the
-history. Where they contradict each other the facts hold. What is told by a fact is not told again from a day. Say only
-what is there; add nothing, guess nothing. Each sentence has "text", "facts": the numbers of the facts that it tells,
-and "days": "today" or "history" if it tells something of these, else "none". A sentence tells facts, or of one of the
-two, or both.
+history. Where they contradict each other the facts hold. What is lines_read by a fact is not lines_read again from a
+day. Say only what is there; add nothing, guess nothing. Each sentence has "text", "facts": the numbers of the facts
+that it tells, and "days": "today" or "history" if it tells something of these, else "none". A sentence tells facts, or
+of one of the two, or both.
 """
 
 _NAMES = {Section.PROFILE: "the profile", Section.TODAY: "today", Section.WEEK: "the days before"}
@@ -70,7 +70,7 @@ class MergedSentence(BaseModel):
 
 
 class MergedAnswer(BaseModel):
-    """The shape of an answer, before it is checked; also that of a text that is kept."""
+    """The shape of an answer, before it is checked; also that of a text that is stored."""
 
     sentences: list[MergedSentence]
 
@@ -80,13 +80,13 @@ class Merger:
     """Merges what is known of somebody. Thread-safe."""
 
     engine: Engine
-    asking: Asking
+    calls: CheckedCalls
     enabled: bool = False
 
     def fence(self, tenant: TenantId, owner: str, person: str) -> Fence | None:
         """The row of a person's merged text, to be read before what it is made from; None when nothing is merged, or
         the memory is being written. ``person`` is as the caller names them. Raises StoreUnavailable."""
-        return self._fence(tenant, owner, person) if self.enabled and self.asking.possible else None
+        return self._fence(tenant, owner, person) if self.enabled and self.calls.possible else None
 
     @repeated
     def _fence(self, tenant: TenantId, owner: str, person: str) -> Fence | None:
@@ -102,7 +102,7 @@ class Merger:
         days: Mapping[Section, DayText],
         max_chars: int,
     ) -> tuple[Portrait | None, list[str]]:
-        """A portrait whose sentences tell the days too, and sentences about what was away.
+        """A portrait whose sentences tell the days too, and sentences about what was unavailable.
 
         None instead of it when nothing is to be merged, or no model does it: then profile, today and the days before
         stand as they are, in this order, and a sentence says so. Facts that came since a model wrote the profile stay
@@ -111,7 +111,7 @@ class Merger:
         present = [section for section in _NAMES if section in days or (section is Section.PROFILE and portrait.lines)]
         if not self.enabled or len(present) < ONE_TEXT:
             return None, []
-        if not self.asking.possible:
+        if not self.calls.possible:
             return None, [_instead(present, "no chat model is configured")]
         if portrait.degraded:
             return None, [_instead(present, "the model did not write the profile")]
@@ -120,29 +120,29 @@ class Merger:
         sources = portrait.lines[: portrait.written] or portrait.lines
         below = portrait.lines[len(sources) :]
         document = _document(about, sources, days, max_chars)
-        key = _key(self.asking.model, document, sources)
+        key = _key(self.calls.model, document, sources)
 
         def check(answer: MergedAnswer) -> tuple[MergedAnswer, tuple[Line, ...]]:
             return answer, _checked(answer, sources, days, max_chars)
 
-        kept = _parsed(fence.text) if fence.hash == key else None
-        if kept is not None:
-            return _portrait(check(kept)[1], below), []
-        asked, why = self.asking.asked(tenant, fence.forest, _SYSTEM, document, MergedAnswer, check, "merged")
-        if asked is None:
+        stored = _parsed(fence.text) if fence.hash == key else None
+        if stored is not None:
+            return _portrait(check(stored)[1], below), []
+        answered, why = self.calls.answer(tenant, fence.forest, _SYSTEM, document, MergedAnswer, check, "merged")
+        if answered is None:
             return None, [_instead(present, why)]
-        answer, lines = asked
+        answer, lines = answered
         notes = []
         try:
-            self._keep(tenant, fence, key, answer.model_dump_json())
+            self._store(tenant, fence, key, answer.model_dump_json())
         except StoreUnavailable:
-            notes.append("The merged text could not be kept: Postgres was busy or away.")
+            notes.append("The merged text could not be stored: Postgres was busy or unavailable.")
         return _portrait(lines, below), notes
 
     @repeated
-    def _keep(self, tenant: TenantId, fence: Fence, key: str, text: str) -> None:
+    def _store(self, tenant: TenantId, fence: Fence, key: str, text: str) -> None:
         with ContextRows.opened(self.engine, tenant) as rows:
-            rows.keep_merged(fence, key, text)
+            rows.store_merged(fence, key, text)
 
 
 def _instead(present: Sequence[Section], why: str) -> str:
@@ -172,7 +172,7 @@ def _key(model: str, document: Mapping[str, object], sources: Sequence[Line]) ->
 
 
 def _parsed(text: str) -> MergedAnswer | None:
-    """A text that was kept, if this program wrote it."""
+    """A text that was stored, if this program wrote it."""
     try:
         return MergedAnswer.model_validate_json(text)
     except ValidationError:
@@ -194,11 +194,11 @@ def _checked(
             raise ContentFault(f'"days" is "{each.days.value}", which is empty')
         if not text or not (each.facts or section):
             raise ContentFault("a sentence is empty, or names neither facts nor days")
-        told = [sources[number - 1] for number in each.facts]
-        facts: dict[FactId, None] = dict.fromkeys(fact for line in told for fact in line.facts)
-        sentences = dict.fromkeys(sentence for line in told for sentence in line.told)
+        lines_read = [sources[number - 1] for number in each.facts]
+        facts: dict[FactId, None] = dict.fromkeys(fact for line in lines_read for fact in line.facts)
+        sentences = dict.fromkeys(sentence for line in lines_read for sentence in line.sentences)
         digest = "" if section is None else days[section].id
-        lines.append(Line(text=text, facts=tuple(facts), told=tuple(sentences), digest=digest))
+        lines.append(Line(text=text, facts=tuple(facts), sentences=tuple(sentences), digest=digest))
     if not lines:
         raise ContentFault('"sentences" is empty although something is known')
     if sum(len(line.text) + 1 for line in lines) > max_chars + 1:

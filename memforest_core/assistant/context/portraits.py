@@ -1,7 +1,7 @@
 """Profiles as a context shows them: read by one statement while the facts are the same, written by a model at times.
 
 A model's text of a profile would be out of date after nearly every turn of a chat. So it is written again at most once
-in ``context.profile_every_s``. Between, its sentences are shown as long as all their facts hold, and what is new stands
+in ``context.profile_every_s``. Between, its sentences are shown as long as all their facts hold, and what is new valid
 below them as a list.
 """
 
@@ -26,7 +26,7 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 
 VERSION = 1
-"""Of what is kept: another one is kept elsewhere."""
+"""Of what is stored: another one is stored elsewhere."""
 
 
 class Line(BaseModel):
@@ -37,14 +37,14 @@ class Line(BaseModel):
     text: str
     facts: tuple[FactId, ...]
     """The facts that it rests on."""
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
     """Their sentences."""
     digest: str = ""
     """The digest of days that it rests on too, where a model merged them."""
 
 
-class Kept(BaseModel):
-    """A portrait as it is kept."""
+class StoredPortrait(BaseModel):
+    """A portrait as it is stored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,7 +55,7 @@ class Kept(BaseModel):
     lines: tuple[Line, ...]
     written: tuple[Line, ...]
     """The sentences that a model wrote last."""
-    untold: tuple[FactId, ...]
+    unmentioned: tuple[FactId, ...]
     """Facts that it was shown then and left out: they are not new."""
     written_at: AwareDatetime | None
     """When; None without a model."""
@@ -76,11 +76,11 @@ class Portrait:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What one read found: whom it is about, what their facts are now, and what is kept."""
+    """What one read found: whom it is about, what their facts are now, and what is stored."""
 
     subject: Subject
     stamp: Stamp
-    kept: str | None
+    stored: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,40 +99,40 @@ class Portraits:
         return Wanted(owner, session, channel, turns, about or owner, VERSION, settings.max_facts, pinned)
 
     def read(self, rows: ContextRows, found: AtHand, person: Person) -> Read:
-        """What there is to know, within an open transaction: by no statement of its own where a profile is kept."""
+        """What there is to know, within an open transaction: by no statement of its own where a profile is stored."""
         settings = self.describer.settings
         subject = Subject(found.forest.id, person.keys, found.key, settings.max_facts, settings.max_states + 1)
-        known = found.kept is not None and found.keys == person.keys
-        return Read(subject, found.stamp if known else rows.stamp(subject), found.kept)
+        known = found.stored is not None and found.keys == person.keys
+        return Read(subject, found.stamp if known else rows.stamp(subject), found.stored)
 
     def portrait(self, tenant: TenantId, found: AtHand, person: Person, read: Read) -> Portrait:
-        """The lines: those that are kept when nothing has changed, else made anew. Raises StoreUnavailable."""
+        """The lines: those that are stored when nothing has changed, else made. Raises StoreUnavailable."""
         if not read.stamp.facts:
             return Portrait()
-        stamp, kept, now = self._stamp(found, person, read), _kept(read.kept), datetime.now(UTC)
-        due = self._due(kept, now)
-        if kept is not None and kept.stamp == stamp and (kept.whole or not due):
-            return Portrait(kept.lines, len(kept.written))
+        stamp, stored, now = self._stamp(found, person, read), _stored_portrait(read.stored), datetime.now(UTC)
+        due = self._due(stored, now)
+        if stored is not None and stored.stamp == stamp and (stored.whole or not due):
+            return Portrait(stored.lines, len(stored.written))
         profile = self.describer.profile(tenant, found.forest.owner, None if person.owner else person.id, write=due)
-        made, notes = _made(profile, kept, now), list(profile.degraded)
+        made, notes = _made(profile, stored, now), list(profile.degraded)
         if not notes:
             try:
-                self._keep(tenant, read, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
+                self._store(tenant, read, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
             except StoreUnavailable:
-                notes.append("The profile could not be kept: Postgres was busy or away.")
+                notes.append("The profile could not be stored: Postgres was busy or unavailable.")
         return Portrait(made.lines, len(made.written), tuple(notes))
 
-    def _due(self, kept: Kept | None, now: datetime) -> bool:
+    def _due(self, stored: StoredPortrait | None, now: datetime) -> bool:
         """Whether a model may write."""
-        if not self.describer.asking.possible:
+        if not self.describer.calls.possible:
             return False
-        return kept is None or kept.written_at is None or now - kept.written_at >= self.every
+        return stored is None or stored.written_at is None or now - stored.written_at >= self.every
 
     def _stamp(self, found: AtHand, person: Person, read: Read) -> str:
         """Of all that a portrait is made from."""
-        asking, settings = self.describer.asking, self.describer.settings
+        calls, settings = self.describer.calls, self.describer.settings
         made_of = [
-            *(VERSION, PROFILE_VERSION, asking.model, self.describer.system, settings.model_dump(mode="json")),
+            *(VERSION, PROFILE_VERSION, calls.model, self.describer.system, settings.model_dump(mode="json")),
             *(found.forest.time_zone, found.forest.display_name, sorted(found.names)),
             # Plans come true by the day.
             *(person.name, read.stamp.digest.hex(), datetime.now(UTC).date().isoformat()),
@@ -140,43 +140,45 @@ class Portraits:
         return hashlib.sha256(json.dumps(made_of, default=list).encode()).hexdigest()
 
     @repeated
-    def _keep(self, tenant: TenantId, read: Read, made: Kept) -> None:
-        told = {fact for line in (*made.lines, *made.written) for fact in line.facts}
+    def _store(self, tenant: TenantId, read: Read, made: StoredPortrait) -> None:
+        mentioned = {fact for line in (*made.lines, *made.written) for fact in line.facts}
         with ContextRows.opened(self.engine, tenant) as rows:
-            rows.keep(read.subject, made.model_dump_json(), told, read.stamp.digest)
+            rows.store(read.subject, made.model_dump_json(), mentioned, read.stamp.digest)
 
 
-def _kept(text: str | None) -> Kept | None:
-    """What is kept, if this program wrote it."""
+def _stored_portrait(text: str | None) -> StoredPortrait | None:
+    """What is stored, if this program wrote it."""
     if text is None:
         return None
     try:
-        return Kept.model_validate_json(text)
+        return StoredPortrait.model_validate_json(text)
     except ValidationError:
         return None
 
 
-def _made(profile: Profile, kept: Kept | None, now: datetime) -> Kept:
+def _made(profile: Profile, stored: StoredPortrait | None, now: datetime) -> StoredPortrait:
     """The portrait for a profile: a model's sentences, or those of before that still hold and a list of the rest."""
-    holds = {fact for state in profile.states for fact in state.fact_ids}
+    current = {fact for state in profile.states for fact in state.fact_ids}
     if profile.made is Made.MODEL:
         lines = tuple(_line(sentence, profile.states) for sentence in profile.sentences)
-        left = holds - {fact for line in lines for fact in line.facts}
-        # A text that was kept already was no call: the next one may come as soon as it could before.
-        at = kept.written_at if profile.cached and kept is not None else now
-        return Kept(
-            keys=(), stamp="", lines=lines, written=lines, untold=tuple(sorted(left)), written_at=at, whole=True
+        left = current - {fact for line in lines for fact in line.facts}
+        # A text that was stored already was no call: the next one may come as soon as it could before.
+        at = stored.written_at if profile.cached and stored is not None else now
+        return StoredPortrait(
+            keys=(), stamp="", lines=lines, written=lines, unmentioned=tuple(sorted(left)), written_at=at, whole=True
         )
-    before, untold, at = ((), (), None) if kept is None else (kept.written, kept.untold, kept.written_at)
-    stands = tuple(line for line in before if holds.issuperset(line.facts))
-    known = {*untold, *(fact for line in stands for fact in line.facts)}
+    before, unmentioned, at = (
+        ((), (), None) if stored is None else (stored.written, stored.unmentioned, stored.written_at)
+    )
+    valid = tuple(line for line in before if current.issuperset(line.facts))
+    known = {*unmentioned, *(fact for line in valid for fact in line.facts)}
     new = tuple(_line(each, profile.states) for each in profile.sentences if known.isdisjoint(each.fact_ids))
-    return Kept(
-        keys=(), stamp="", lines=(*stands, *new), written=stands, untold=untold, written_at=at, whole=at is None
+    return StoredPortrait(
+        keys=(), stamp="", lines=(*valid, *new), written=valid, unmentioned=unmentioned, written_at=at, whole=at is None
     )
 
 
 def _line(sentence: ProfileSentence, states: Sequence[ProfileState]) -> Line:
     own = set(sentence.fact_ids)
-    told = tuple(state.text for state in states if not own.isdisjoint(state.fact_ids))
-    return Line(text=sentence.text, facts=sentence.fact_ids, told=told)
+    sentences = tuple(state.text for state in states if not own.isdisjoint(state.fact_ids))
+    return Line(text=sentence.text, facts=sentence.fact_ids, sentences=sentences)

@@ -29,7 +29,7 @@ class Context:
     max_tokens: int
     left_out: tuple[Omission, ...] = ()
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away and what was done without it."""
+    """One sentence for each unavailable part and what was done without it."""
     owner_known: bool = True
     """False when the owner has no memory yet."""
 

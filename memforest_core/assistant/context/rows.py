@@ -1,6 +1,6 @@
-"""What a context reads at once: whose memory, the session's last turns, and the profile that is kept.
+"""What a context reads at once: whose memory, the session's last turns, and the profile that is stored.
 
-One statement, however large the memory is; a second one where no profile is kept yet. A profile is kept in
+One statement, however large the memory is; a second one where no profile is stored yet. A profile is stored in
 ``summary_cache`` as one about the whole forest: any deletion from the memory drops it in its own transaction.
 """
 
@@ -52,7 +52,7 @@ def _stamp(forest: str, subjects: str) -> str:
            sha256(convert_to(coalesce(string_agg(
                concat_ws(chr(31), x.fact_id, encode(x.text_hash, 'hex'), x.pinned,
                          coalesce(CAST(x.superseded_by AS text), ''),
-                         coalesce(CAST(extract(epoch FROM x.superseded_at) AS text), ''), coalesce(said.places, '')),
+                         coalesce(CAST(extract(epoch FROM x.superseded_at) AS text), ''), coalesce(said.positions, '')),
                chr(30) ORDER BY x.fact_id), ''), 'UTF8')) AS digest
       FROM ((SELECT * FROM ({fact}
               WHERE {of_subjects} AND attribute <> '' AND subject_key <> ''
@@ -62,7 +62,7 @@ def _stamp(forest: str, subjects: str) -> str:
               WHERE {of_subjects} AND pinned AND attribute = '' AND superseded_at IS NULL
               ORDER BY seq DESC LIMIT :pinned) notes)) x
      CROSS JOIN LATERAL (
-           SELECT string_agg(o.cell_id || '/' || o.item, ' ' ORDER BY o.cell_id, o.item) AS places
+           SELECT string_agg(o.cell_id || '/' || o.item, ' ' ORDER BY o.cell_id, o.item) AS positions
              FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.fact_id = x.fact_id) said
     """  # noqa: S608 - constants of this module
 
@@ -71,7 +71,7 @@ _STAMP = sa.text(_stamp(":f", "CAST(:subjects AS text[])"))
 
 
 def _at_hand(session: str) -> sa.TextClause:
-    # The profile that is kept names its subjects, so that their facts are looked up by the same statement.
+    # The profile that is stored names its subjects, so that their facts are looked up by the same statement.
     return sa.text(f"""
     SELECT f.forest_id, f.time_zone, f.state, f.display_name, people.names,
            head.session_id, head.external_id, head.turn_count, head.channel, said.turns,
@@ -79,7 +79,7 @@ def _at_hand(session: str) -> sa.TextClause:
                     WHERE w.tenant_id = :t AND w.session_id = head.session_id) AS compacted,
            EXISTS (SELECT 1 FROM memforest.window_item i
                     WHERE i.tenant_id = :t AND i.session_id = head.session_id) AS items,
-           place.key, kept.text AS kept, subjects.keys, stamp.facts, stamp.digest
+           place.key, stored.text AS stored, subjects.keys, stamp.facts, stamp.digest
       FROM memforest.forest f
      CROSS JOIN LATERAL (
            SELECT coalesce(json_agg(json_build_array(p.speaker_id, p.name)
@@ -95,9 +95,9 @@ def _at_hand(session: str) -> sa.TextClause:
      CROSS JOIN LATERAL (
            SELECT sha256(convert_to(concat_ws(chr(31), 'context', CAST(:version AS text), f.forest_id,
                                               CAST(:person AS text)), 'UTF8')) AS key) place
-      LEFT JOIN memforest.summary_cache kept ON kept.tenant_id = :t AND kept.input_hash = place.key
+      LEFT JOIN memforest.summary_cache stored ON stored.tenant_id = :t AND stored.input_hash = place.key
      CROSS JOIN LATERAL (
-           SELECT ARRAY(SELECT json_array_elements_text(CAST(kept.text AS json) -> 'keys')) AS keys) subjects
+           SELECT ARRAY(SELECT json_array_elements_text(CAST(stored.text AS json) -> 'keys')) AS keys) subjects
      CROSS JOIN LATERAL ({_stamp("f.forest_id", "subjects.keys")}) stamp
      WHERE f.tenant_id = :t AND f.owner = :owner AND f.state IN ('live', 'frozen')
     """)  # noqa: S608 - constants of this module
@@ -128,7 +128,7 @@ class SessionAtHand:
     channel: str | None
     last: tuple[LastTurn, ...]
     bare: bool
-    """Neither a summary nor items are kept for its window."""
+    """Neither a summary nor items are stored for its window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +142,17 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class AtHand:
-    """Whose memory it is, who speaks in it, the session, and the profile that is kept."""
+    """Whose memory it is, who speaks in it, the session, and the profile that is stored."""
 
     forest: ForestRef
     names: Sequence[tuple[str, str]]
     """The id and each name of the human speakers."""
     session: SessionAtHand | None
     key: bytes
-    """Where the profile is kept."""
-    kept: str | None
+    """Where the profile is stored."""
+    stored: str | None
     keys: frozenset[str]
-    """Names of whom the kept profile is about, normalized."""
+    """Names of whom the stored profile is about, normalized."""
     stamp: Stamp
     """Of the facts about these."""
 
@@ -171,7 +171,7 @@ class Wanted:
     person: str
     """Whose profile, as the caller names them."""
     version: int
-    """Of what is kept."""
+    """Of what is stored."""
     facts: int
     """Of the person that a profile reads."""
     pinned: int
@@ -179,7 +179,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose facts are meant, how many of them are read, and where the text is kept."""
+    """Whose facts are meant, how many of them are read, and where the text is stored."""
 
     forest: ForestId
     keys: Collection[str]
@@ -190,14 +190,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The row that a person's merged text is kept in, as it was before the text's sources were read."""
+    """The row that a person's merged text is stored in, as it was before the text's sources were read."""
 
     forest: ForestId
     key: bytes
     mark: str
     """Another one after a deletion."""
     hash: str
-    """Of what the kept text was made from, hexadecimal; empty without one."""
+    """Of what the stored text was made from, hexadecimal; empty without one."""
     text: str
 
 
@@ -207,34 +207,36 @@ class ContextRows(TenantRows):
     def fence(self, owner: str, person: str, version: int) -> Fence | None:
         """The row of a person's merged text, made if there is none.
 
-        Any deletion drops it in its own transaction, which holds the forest. So it is made by who holds the forest;
-        None when somebody else does, or the owner has no memory that can be written.
+        Any deletion drops it in its own transaction, which holds the forest. So it is made by who holds the forest's
+        lock's lock; None when somebody else does, or the owner has no memory that can be written.
         """
         forest = find_forest(self._db, self._tenant, owner)
         if forest is None or forest.frozen:
             return None
         made_of = json.dumps(["merged", version, str(forest.id), person])
-        key, kept = hashlib.sha256(made_of.encode()).digest(), m.Summary
-        found = self._db.scalar(sa.select(kept.text).where(kept.tenant_id == self._tenant, kept.input_hash == key))
+        key, stored = hashlib.sha256(made_of.encode()).digest(), m.Summary
+        found = self._db.scalar(
+            sa.select(stored.text).where(stored.tenant_id == self._tenant, stored.input_hash == key)
+        )
         if found is None:
             if lock_forest(self._db, self._tenant, forest.id, wait=False) not in VISIBLE:
                 return None
             found = json.dumps({"mark": uuid4().hex, "hash": "", "text": ""})
             row = {"tenant_id": self._tenant, "input_hash": key, "text": found}
             self._db.execute(
-                insert(kept).values(**row, forest_id=forest.id, tree_id=forest.id).on_conflict_do_nothing()
+                insert(stored).values(**row, forest_id=forest.id, tree_id=forest.id).on_conflict_do_nothing()
             )
         return Fence(forest.id, key, **json.loads(found))
 
-    def keep_merged(self, fence: Fence, hash_: str, text: str) -> bool:
+    def store_merged(self, fence: Fence, hash_: str, text: str) -> bool:
         """Keep a text; False when its row has gone since, or another transaction holds it."""
-        kept = m.Summary
-        own = (kept.tenant_id == self._tenant, kept.input_hash == fence.key)
-        found = self._db.scalar(sa.select(kept.text).where(*own).with_for_update(skip_locked=True))
+        stored = m.Summary
+        own = (stored.tenant_id == self._tenant, stored.input_hash == fence.key)
+        found = self._db.scalar(sa.select(stored.text).where(*own).with_for_update(skip_locked=True))
         if found is None or json.loads(found)["mark"] != fence.mark:
             return False
         new = json.dumps({"mark": fence.mark, "hash": hash_, "text": text})
-        self._db.execute(sa.update(kept).where(*own).values(text=new, created_at=sa.func.clock_timestamp()))
+        self._db.execute(sa.update(stored).where(*own).values(text=new, created_at=sa.func.clock_timestamp()))
         return True
 
     def at_hand(self, wanted: Wanted) -> AtHand | None:
@@ -257,7 +259,7 @@ class ContextRows(TenantRows):
             names=[(speaker, name) for speaker, name in row.names],
             session=head,
             key=bytes(row.key),
-            kept=row.kept,
+            stored=row.stored,
             keys=frozenset(row.keys),
             stamp=Stamp(row.facts, bytes(row.digest)),
         )
@@ -268,22 +270,22 @@ class ContextRows(TenantRows):
         row = self._run(_STAMP, **values).one()
         return Stamp(row.facts, bytes(row.digest))
 
-    def keep(self, of: Subject, text: str, told: Collection[FactId], digest: bytes) -> bool:
+    def store(self, of: Subject, text: str, mentioned: Collection[FactId], digest: bytes) -> bool:
         """Keep a text in place of the one before; False when the facts are others than those it was made from.
 
-        The row and the facts it tells are held until the transaction ends: a deletion either is seen here, or waits and
-        then finds the text. This waits for no deletion: what one holds is not kept.
+        The rows of the text and its facts are locked until the transaction ends: a deletion either is seen here, or
+        waits and then finds the text. This waits for no deletion: a text whose facts one has locked is not stored.
         """
-        if not told or not self._hold(of.key):
+        if not mentioned or not self._hold(of.key):
             return False
         fact = m.FactRow
         held = self._db.scalars(
             sa.select(fact.fact_id)
-            .where(fact.tenant_id == self._tenant, fact.forest_id == of.forest, among(fact.fact_id, told))
+            .where(fact.tenant_id == self._tenant, fact.forest_id == of.forest, among(fact.fact_id, mentioned))
             .order_by(fact.fact_id)
             .with_for_update(read=True, key_share=True, skip_locked=True)
         )
-        if {FactId(id_) for id_ in held} != set(told) or self.stamp(of).digest != digest:
+        if {FactId(id_) for id_ in held} != set(mentioned) or self.stamp(of).digest != digest:
             return False
         row = {"tenant_id": self._tenant, "input_hash": of.key, "text": text}
         new = insert(m.Summary).values(**row, forest_id=of.forest, tree_id=of.forest)
@@ -292,9 +294,9 @@ class ContextRows(TenantRows):
         return True
 
     def _hold(self, key: bytes) -> bool:
-        """Hold the row of a kept text, if there is one; False when another transaction holds it."""
-        kept = m.Summary
-        own = sa.select(kept.input_hash).where(kept.tenant_id == self._tenant, kept.input_hash == key)
+        """Hold the row of a stored text, if there is one; False when another transaction holds it."""
+        stored = m.Summary
+        own = sa.select(stored.input_hash).where(stored.tenant_id == self._tenant, stored.input_hash == key)
         if self._db.scalar(own.with_for_update(skip_locked=True)) is not None:
             return True
         return self._db.scalar(own) is None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from memforest_core.assistant.context.as_evidence import with_context
-from memforest_core.assistant.context.budget import Budget, is_on, shares
+from memforest_core.assistant.context.budget import Budget, is_on, section_tokens
 from memforest_core.assistant.context.days import Days, DayText
-from memforest_core.assistant.context.draft import Asked, Draft
+from memforest_core.assistant.context.draft import ContextRequest, Draft
 from memforest_core.assistant.context.evidence import Shown, chosen, most_tokens
 from memforest_core.assistant.context.merging import Merger
 from memforest_core.assistant.context.portraits import Line, Portrait, Portraits, Read
@@ -37,10 +37,10 @@ from memforest_core.store.repeating import repeated
 
 MAX_BUDGET = 1_000_000
 MIN_MERGED_CHARS = 200
-"""Of a text that a model is asked for, however small the budget is."""
+"""Of a text that a model is request for, however small the budget is."""
 LEAST_RECALLED, LEAST_PIECE = 500, 12
 """Tokens that a recall may bring, however small the budget is: what was found and does not fit is named; and those of a
-piece with its share of its day's header: more pieces than fit at this size are not looked for."""
+piece with its share of its day's header: more items than fit at this size are not looked for."""
 _DAYS = {Section.TODAY: "today", Section.WEEK: "the week"}
 
 
@@ -83,51 +83,51 @@ class ContextService:
         context.profile_every_s; with context.merge one more call makes one text of profile, today and the week. An
         owner without a memory gets an empty context. Raises InvalidInput, StoreUnavailable.
         """
-        return self._made(tenant, self._asked(owner, session, question, speaker, channel, max_tokens))
+        return self._made(tenant, self._request(owner, session, question, speaker, channel, max_tokens))
 
     def around(
         self, tenant: TenantId, owner: str, found: RecallResult, session: str | None, max_tokens: int
     ) -> RecallResult:
-        """What was recalled for a question, with profile, days and window of its context beside it as evidence.
+        """What was recalled for a question, with profile, days and window of its context as further evidence.
 
         Nothing is there twice, and all of it is within ``max_tokens``; what was recalled comes first. Raises as
         ``context``.
         """
         if not found.owner_known:
             return found
-        context = self._made(tenant, self._asked(owner, session, found.question, None, None, max_tokens), found)
+        context = self._made(tenant, self._request(owner, session, found.question, None, None, max_tokens), found)
         return with_context(found, context)
 
-    def _made(self, tenant: TenantId, asked: Asked, recalled: RecallResult | None = None) -> Context:
+    def _made(self, tenant: TenantId, request: ContextRequest, recalled: RecallResult | None = None) -> Context:
         """A context; of what was ``recalled`` already, if given."""
-        budget = Budget(asked.max_tokens, shares(self.settings, asked.max_tokens))
-        about = asked.owner if asked.speaker is None else asked.speaker
+        budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
+        about = request.owner if request.speaker is None else request.speaker
         # Before anything is read that a merged text is made from.
-        fence = None if self.merger is None else self.merger.fence(tenant, asked.owner, about)
-        loaded = self._load(tenant, asked)
+        fence = None if self.merger is None else self.merger.fence(tenant, request.owner, about)
+        loaded = self._load(tenant, request)
         if loaded is None:
-            draft = Draft(asked, about, "", budget)
+            draft = Draft(request, about, "", budget)
             for section in Section:
                 draft.without(section, Why.NOTHING)
             return replace(draft.done(), owner_known=False)
         found, person, read = loaded
         session_id = "" if found.session is None else found.session.external_id
-        draft = Draft(asked, person.name, session_id, budget)
+        draft = Draft(request, person.name, session_id, budget)
         portrait = self._portrait(tenant, draft, found, person, read)
         days = self._days(tenant, draft, found)
         portrait, days = self._merged(tenant, draft, fence, portrait, days)
-        pieces = self._recalled(tenant, draft, found, person, recalled)
+        items = self._recalled(tenant, draft, found, person, recalled)
         # What more of the profile will fit is known only at the end.
         room = draft.budget.sure(Section.PROFILE) - draft.frame(Section.PROFILE)
         sure = {part.fact_ids for part in profile_parts(portrait, room)[0]}
         lines = [line for line in portrait.lines if line.facts in sure]
         self._put_window(tenant, draft, found, lines)
-        self._put_evidence(draft, pieces, lines)
+        self._put_evidence(draft, items, lines)
         self._put_profile(draft, portrait)
         self._fit_days(draft, days)
         return draft.done()
 
-    def _asked(
+    def _request(
         self,
         owner: str,
         session: str | None,
@@ -135,14 +135,14 @@ class ContextService:
         speaker: str | None,
         channel: str | None,
         max_tokens: int | None,
-    ) -> Asked:
+    ) -> ContextRequest:
         if question is not None:
             parse_question(question)
         most = self.settings.max_tokens if max_tokens is None else max_tokens
         if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_BUDGET:
             raise InvalidInput(f"Set max_tokens to a whole number from 1 to {MAX_BUDGET:,}.", code="invalid_max_tokens")
         name = None if session is None else checked_name(session, "session")
-        return Asked(
+        return ContextRequest(
             owner=checked_name(owner, "owner"),
             session=None if name == LATEST_SESSION else name,
             question=question,
@@ -152,14 +152,16 @@ class ContextService:
         )
 
     @repeated
-    def _load(self, tenant: TenantId, asked: Asked) -> tuple[AtHand, Person, Read | None] | None:
+    def _load(self, tenant: TenantId, request: ContextRequest) -> tuple[AtHand, Person, Read | None] | None:
         """What is at hand; None without a memory."""
         with ContextRows.opened(self.engine, tenant) as rows:
             turns = self.windows.compact_turns
-            found = rows.at_hand(self.portraits.wanted(asked.owner, asked.session, asked.channel, turns, asked.speaker))
+            found = rows.at_hand(
+                self.portraits.wanted(request.owner, request.session, request.channel, turns, request.speaker)
+            )
             if found is None:
                 return None
-            person = person_named(asked.owner, found.forest, found.names, asked.speaker)
+            person = person_named(request.owner, found.forest, found.names, request.speaker)
             wanted = is_on(self.settings, Section.PROFILE)
             return found, person, self.portraits.read(rows, found, person) if wanted else None
 
@@ -204,7 +206,7 @@ class ContextService:
         """Profile and days, or the one text that a model made of them, which is the profile then."""
         if self.merger is None:
             return portrait, days
-        tokens = sum(draft.budget.shares[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
+        tokens = sum(draft.budget.section_tokens[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
         most = max(MIN_MERGED_CHARS, tokens * CHARS_PER_TOKEN)
         merged, notes = self.merger.merged(tenant, fence, draft.about, portrait, days, most)
         draft.degraded += notes
@@ -223,7 +225,7 @@ class ContextService:
             draft.without(section, Why.OFF)
         elif self.days is None:
             draft.without(section, Why.UNAVAILABLE)
-        elif draft.asked.channel is not None:
+        elif draft.request.channel is not None:
             draft.without(section, Why.CHANNEL)
         else:
             return True
@@ -236,7 +238,7 @@ class ContextService:
         if not is_on(self.settings, Section.EVIDENCE):
             draft.without(Section.EVIDENCE, Why.OFF)
             return ()
-        draft.question = draft.asked.question or _last_said(found, draft.asked.channel)
+        draft.question = draft.request.question or _last_said(found, draft.request.channel)
         if not draft.question:
             draft.without(Section.EVIDENCE, Why.NOTHING)
             return ()
@@ -253,16 +255,16 @@ class ContextService:
         return result.evidence
 
     def _recall(self, tenant: TenantId, draft: Draft, person: Person) -> RecallResult:
-        tokens = max(LEAST_RECALLED, draft.asked.max_tokens)
+        tokens = max(LEAST_RECALLED, draft.request.max_tokens)
         options: RecallOptions = {"max_tokens": tokens}
-        if draft.asked.speaker is not None:
+        if draft.request.speaker is not None:
             options["speakers"] = list(person.ids)
-        if draft.asked.channel is not None:
-            options["channels"] = [draft.asked.channel]
+        if draft.request.channel is not None:
+            options["channels"] = [draft.request.channel]
         if self.settings.complete_questions and draft.session:
             options["session_id"] = draft.session
         most = min(MAX_K, tokens // LEAST_PIECE)
-        return self.recall.recall(tenant, draft.asked.owner, draft.question, most, **options)
+        return self.recall.recall(tenant, draft.request.owner, draft.question, most, **options)
 
     def _put_window(self, tenant: TenantId, draft: Draft, found: AtHand, lines: Sequence[Line]) -> None:
         why = self._no_window(draft, found.session)
@@ -278,8 +280,8 @@ class ContextService:
             if window is None:
                 return
             draft.degraded += window.degraded
-            told = {fact for line in lines for fact in line.facts}
-            parts, out = window_parts(window, room, told)
+            mentioned = {fact for line in lines for fact in line.facts}
+            parts, out = window_parts(window, room, mentioned)
         if not parts and not out:
             out = [Omission(Section.WINDOW, Why.NOTHING)]
         draft.put(Section.WINDOW, parts, sum(part.tokens for part in parts), out)
@@ -290,23 +292,23 @@ class ContextService:
             return Why.OFF
         if session is None:
             return Why.NOTHING
-        if draft.asked.channel is not None and session.channel != draft.asked.channel:
+        if draft.request.channel is not None and session.channel != draft.request.channel:
             return Why.CHANNEL
         return Why.BUDGET if draft.room(Section.WINDOW) < 1 else None
 
     def _window(self, tenant: TenantId, draft: Draft, room: int) -> SessionWindow:
         try:
-            return self.window.window(tenant, draft.asked.owner, draft.session, max_tokens=room)
+            return self.window.window(tenant, draft.request.owner, draft.session, max_tokens=room)
         except NotFound:
             # It was deleted after it was read.
             return SessionWindow(draft.session, (), room)
 
-    def _put_evidence(self, draft: Draft, pieces: Sequence[Evidence], lines: Sequence[Line]) -> None:
-        if not pieces:
+    def _put_evidence(self, draft: Draft, items: Sequence[Evidence], lines: Sequence[Line]) -> None:
+        if not items:
             return
         window = draft.parts.get(Section.WINDOW, [])
         shown = Shown(shown_turns(window), {fact for part in window for fact in part.fact_ids}, lines)
-        parts, out = chosen(pieces, shown, draft.room(Section.EVIDENCE), self.recall.settings.same_words)
+        parts, out = chosen(items, shown, draft.room(Section.EVIDENCE), self.recall.settings.same_words)
         draft.put(Section.EVIDENCE, parts, body_tokens(parts), out)
 
     def _put_profile(self, draft: Draft, portrait: Portrait) -> None:

@@ -16,8 +16,8 @@ _REASONS = {"budget": Why.BUDGET, "repeated": Why.IN_WINDOW, "superseded": Why.S
 
 
 def short_parts(session: SessionAtHand, most: int, max_tokens: int) -> list[ContextPart] | None:
-    """All turns of a session word for word, if it has fewer than ``most``, nothing is kept for its window and they fit;
-    else None: then the window has to be read."""
+    """All turns of a session word for word, if it has fewer than ``most``, nothing is stored for its window and they
+    fit; else None: then the window has to be read."""
     if session.turns >= most or not session.bare:
         return None
     parts = [
@@ -37,13 +37,13 @@ def short_parts(session: SessionAtHand, most: int, max_tokens: int) -> list[Cont
 
 
 def window_parts(
-    window: SessionWindow, max_tokens: int, told: Collection[FactId]
+    window: SessionWindow, max_tokens: int, mentioned: Collection[FactId]
 ) -> tuple[list[ContextPart], list[Omission]]:
-    """A window's parts, and what is left out: items that the profile tells (``told``), and what does not fit once it is
+    """A window's parts, and what is left out: items whose facts are ``mentioned``, and what does not fit once it is
     escaped, items and oldest parts first. The last turn stays, cut if it has to be."""
     parts, out = [], [_omitted(each) for each in window.left_out]
     for each in window.parts:
-        if each.fact_id is not None and each.fact_id in told:
+        if each.fact_id is not None and each.fact_id in mentioned:
             out.append(_left(_part(each), Why.IN_PROFILE))
         else:
             parts.append(_part(each))

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memforest_core.assistant.conversation_window.records import KeptSummary, Loaded, PartKind, TreeSummary, WindowPart
+from memforest_core.assistant.conversation_window.records import (
+    Loaded,
+    PartKind,
+    StoredSummary,
+    TreeSummary,
+    WindowPart,
+)
 from memforest_core.domain.rendering import turn_line
 from memforest_core.ingest.refresh.records import SummarySource
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Summaries for the turns before an end, and the turns between that no summary stands for."""
+    """Summaries for the turns before an end, and the turns between that no summary covers."""
 
-    kept: KeptSummary | None
+    stored: StoredSummary | None
     summaries: tuple[TreeSummary, ...]
     bare: tuple[int, ...]
     """Ordinals, in order."""
@@ -22,36 +28,36 @@ class Cover:
     @property
     def chars(self) -> int:
         """Characters of all summaries."""
-        return sum(len(each.text) for each in self.summaries) + (0 if self.kept is None else len(self.kept.text))
+        return sum(len(each.text) for each in self.summaries) + (0 if self.stored is None else len(self.stored.text))
 
 
 def untold(start: int, end: int, summaries: Iterable[TreeSummary], waiting: Iterable[tuple[int, int]]) -> list[int]:
-    """The turns from ``start`` to before ``end`` that no summary's range holds, or that wait to be placed in the tree
+    """The turns from ``start`` to before ``end`` that no summary's range has, or that wait to be placed in the tree
     with one of their cells: its summaries don't know them."""
-    told: set[int] = set()
+    covered: set[int] = set()
     for each in summaries:
-        told.update(range(each.first, each.last + 1))
+        covered.update(range(each.first, each.last + 1))
     for first, last in waiting:
-        told.difference_update(range(first, last + 1))
-    return [at for at in range(start, end) if at not in told]
+        covered.difference_update(range(first, last + 1))
+    return [at for at in range(start, end) if at not in covered]
 
 
-def cover(loaded: Loaded, kept: KeptSummary | None) -> Cover:
-    """What stands for the turns before the end: the tree alone, or the kept summary and the tree after it."""
-    summaries = (loaded.tree or ()) if kept is None else loaded.later
-    start = 0 if kept is None else kept.turns
+def cover(loaded: Loaded, stored: StoredSummary | None) -> Cover:
+    """What covers the turns before the end: the tree alone, or the stored summary and the tree after it."""
+    summaries = (loaded.tree or ()) if stored is None else loaded.later
+    start = 0 if stored is None else stored.turns
     bare = untold(start, loaded.end, summaries, loaded.waiting)
-    return Cover(kept, tuple(summaries), tuple(at for at in bare if at in loaded.turns))
+    return Cover(stored, tuple(summaries), tuple(at for at in bare if at in loaded.turns))
 
 
 def chosen(loaded: Loaded, max_tokens: int) -> Cover:
-    """Of the tree alone and of the kept summary with the tree after it the one that fits better.
+    """Of the tree alone and of the stored summary with the tree after it the one that fits better.
 
     What fits both ways leaves fewer turns without a summary, then takes fewer tokens.
     """
     ways = [] if loaded.tree is None else [cover(loaded, None)]
-    if loaded.kept is not None:
-        ways.append(cover(loaded, loaded.kept))
+    if loaded.stored is not None:
+        ways.append(cover(loaded, loaded.stored))
     return min(ways, key=lambda way: (overflow(way, loaded, max_tokens), len(way.bare), _tokens(way, loaded)))
 
 
@@ -62,7 +68,9 @@ def overflow(way: Cover, loaded: Loaded, max_tokens: int) -> int:
 
 def older_parts(way: Cover, loaded: Loaded) -> list[WindowPart]:
     """Summaries and turns before the end as parts, in the session's order."""
-    parts = [] if way.kept is None else [_summary(loaded, way.kept.text, way.kept.source, 0, way.kept.turns - 1)]
+    parts = (
+        [] if way.stored is None else [_summary(loaded, way.stored.text, way.stored.source, 0, way.stored.turns - 1)]
+    )
     parts += [_summary(loaded, each.text, each.source, each.first, each.last, each) for each in way.summaries]
     return sorted([*parts, *_turns(loaded, way.bare)], key=lambda part: (part.first, part.last))
 

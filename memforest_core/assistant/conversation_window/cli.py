@@ -44,15 +44,15 @@ def window(
     max_tokens: Annotated[
         int | None, typer.Option(help="Of the window; the setting window.max_tokens unless given.", show_default=False)
     ] = None,
-    keep: Annotated[
-        int | None, typer.Option(help="Last turns word for word; the setting window.keep.", show_default=False)
+    last_turns: Annotated[
+        int | None, typer.Option(help="Last turns word for word; the setting window.last_turns.", show_default=False)
     ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print a session as a model should see it: the last turns, older ones as summaries, and what recall found."""
     with opened_memory(data) as memory:
-        shown = memory.window(owner, session, max_tokens=max_tokens, keep=keep)
+        shown = memory.window(owner, session, max_tokens=max_tokens, last_turns=last_turns)
     if as_json:
         print_json(shown.to_dict())
     else:
@@ -102,7 +102,7 @@ def window_put(
         console().print("Windows are switched off: MEMFOREST_WINDOW__ENABLED.")
     else:
         console().print(
-            f"Session {printable(held.session_id)} holds {held.held} items: {held.added} new, {held.unknown} unknown,"
+            f"Session {printable(held.session_id)} has {held.held} items: {held.added} new, {held.unknown} unknown,"
             f" {held.fallen} fell out."
         )
 

@@ -39,7 +39,7 @@ texts.
 
 
 class _Reply(BaseModel):
-    """The JSON object that is asked for."""
+    """The JSON object that is requested."""
 
     summary: str = Field(description="The summary of the conversation so far.")
 
@@ -68,7 +68,7 @@ class Compactor:
     def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Compacted:
         """The summary of ``before``, the summary so far, and ``texts``, what came after it, in order.
 
-        Texts that fit together are joined without a model. What a model was asked is added to ``calls``. A model that
+        Texts that fit together are joined without a model. Calls to a model are added to ``calls``. A model that
         fails is no error: rules pick from the texts, and the source says so.
         """
         whole = "\n".join(text for text in (before, *texts) if text)
@@ -80,13 +80,13 @@ class Compactor:
         shown, shortened = _bounded(texts)
         notes = (f"Rules shortened the oldest {shortened} texts before the model read them.",) if shortened else ()
         try:
-            return Compacted(self._asked(self.chat(), before, shown, calls), SummarySource.MODEL, model, notes)
+            return Compacted(self._call_model(self.chat(), before, shown, calls), SummarySource.MODEL, model, notes)
         except MODEL_FAILURES as error:
             note = f"The summary of older turns was picked by rules: {in_words(error.code)}."
             picked = summarize([before, *texts], self.budget)
             return Compacted(picked, SummarySource.DEGRADED, OFFLINE_MODEL, (note,))
 
-    def _asked(self, chat: ChatModel, before: str, texts: Sequence[str], calls: list[CallRecord]) -> str:
+    def _call_model(self, chat: ChatModel, before: str, texts: Sequence[str], calls: list[CallRecord]) -> str:
         document = {"so_far": before, "then": list(texts)}
         system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.budget)) + DATA_ONLY
         first = request(Step.SUMMARIZE, system, document, _Reply, "window_summary")

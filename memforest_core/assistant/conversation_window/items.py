@@ -16,14 +16,14 @@ def references(rows: WindowRows, forest: ForestId, given: Sequence[UUID | tuple[
     for each in given:
         if not isinstance(each, UUID):
             turns.setdefault(each[0], []).append(each[1])
-    places: dict[tuple[str, str], tuple[SessionId, int]] = {}
+    positions: dict[tuple[str, str], tuple[SessionId, int]] = {}
     for session, ids in turns.items():
         own = session_id(forest, session)
-        places |= {(session, turn): (own, at) for turn, at in rows.ordinals(own, ids).items()}
+        positions |= {(session, turn): (own, at) for turn, at in rows.ordinals(own, ids).items()}
     found: list[Reference] = []
     for each in given:
         if isinstance(each, UUID):
             found += [Reference(FactId(each))] if each in facts else []
-        elif each in places:
-            found.append(Reference(None, *places[each]))
+        elif each in positions:
+            found.append(Reference(None, *positions[each]))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memforest_core.assistant.conversation_window.arranging import untold
-from memforest_core.assistant.conversation_window.records import KeptSummary, Loaded, TreeSummary, WindowHead
+from memforest_core.assistant.conversation_window.records import Loaded, StoredSummary, TreeSummary, WindowHead
 from memforest_core.assistant.conversation_window.rows import WindowRows, summary_of_tree
 from memforest_core.domain.ids import ForestId, NodeId, tree_id
 from memforest_core.domain.scopes import TreeKind
@@ -33,33 +33,33 @@ def load(
     forest: ForestRef,
     head: WindowHead,
     *,
-    keep: int,
+    last_turns: int,
     most: int,
-    grows: Callable[[KeptSummary], bool],
+    grows: Callable[[StoredSummary], bool],
 ) -> Loaded:
-    """What the window of a session is made from, with its last ``keep`` turns word for word.
+    """What the window of a session is made from, with its last ``last_turns`` turns word for word.
 
-    ``most`` turns gather before they are compacted; ``grows`` says whether the next summary is made from a kept one.
+    ``most`` turns gather before they are compacted; ``grows`` says whether the next summary is made from a stored one.
     """
-    kept, end = rows.kept(head.id), max(0, head.turns - keep)
-    begin = kept.turns if kept is not None and grows(kept) else 0
+    stored, end = rows.stored(head.id), max(0, head.turns - last_turns)
+    begin = stored.turns if stored is not None and grows(stored) else 0
     digest = rows.digest(head.id, begin, end) if head.turns - begin >= most else b""
     root = rows.root(tree_id(forest.id, TreeKind.SESSION, str(head.id)))
-    done = 0 if kept is None else kept.turns
+    done = 0 if stored is None else stored.turns
     whole = summaries(rows, root, 0, end)
     later = summaries(rows, root, done, end) if done else whole
     waiting = rows.waiting(head.id, end)
     bare = {*untold(0, end, whole, waiting), *untold(done, end, later, waiting)}
     tree: Sequence[TreeSummary] | None = whole
     if begin and len(bare) > most:
-        # The tree lags behind; only what the kept summary does not stand for is needed word for word.
+        # The tree lags behind; only what the stored summary does not stand for is needed word for word.
         tree, bare = None, {at for at in bare if at >= done}
     ends = {at for each in (*whole, *later) for at in (each.first, each.last)} | {0, max(0, done - 1)}
     return Loaded(
         forest=forest.id,
         frozen=forest.frozen,
         head=head,
-        kept=kept,
+        stored=stored,
         end=end,
         begin=begin,
         digest=digest,

@@ -46,12 +46,12 @@ class WindowPart:
     session_id: str
     """The caller's id of the session that it was said in."""
     turn_ids: tuple[str, ...]
-    """The caller's ids of its turns; of a summary that of the first and of the last turn that it stands for."""
+    """The caller's ids of its turns; of a summary that of the first and of the last turn that it covers."""
     first: int
     """The place of its first turn in the session, from 0."""
     last: int
     turns: int = 1
-    """How many turns it stands for."""
+    """How many turns it covers."""
     role: str = ""
     """Of a turn."""
     speaker: str = ""
@@ -102,9 +102,9 @@ class SessionWindow:
     turns: int = 0
     """How many turns the session has."""
     compacted: int = 0
-    """How many of them, the first ones, the window's own summary stands for."""
+    """How many of them, the first ones, the window's own summary covers."""
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away and what was done without it."""
+    """One sentence for each unavailable part and what was done without it."""
     calls: int = 0
     """Calls made to the chat model for this window."""
     enabled: bool = True
@@ -130,11 +130,11 @@ class SessionWindow:
 
 @dataclass(frozen=True, slots=True)
 class HeldItems:
-    """What a window holds after items were put into it."""
+    """What a window has after items were put into it."""
 
     session_id: str
     held: int
-    """Items that it holds now."""
+    """Items that it has now."""
     added: int
     """New ones among those that were given."""
     unknown: int
@@ -150,11 +150,11 @@ class HeldItems:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSummary:
+class StoredSummary:
     """The window's own summary of a session's first turns, as it is stored."""
 
     turns: int
-    """It stands for the turns before this ordinal."""
+    """It covers the turns before this ordinal."""
     text: str
     source: SummarySource
     model: str
@@ -203,19 +203,19 @@ class Loaded:
 
     forest: ForestId
     frozen: bool
-    """It is being merged into another: nothing is kept for it."""
+    """It is being merged into another: nothing is stored for it."""
     head: WindowHead
-    kept: KeptSummary | None
+    stored: StoredSummary | None
     end: int
     """Turns from this ordinal on stay word for word."""
     begin: int
-    """What is compacted now begins with this turn: 0, or what follows the kept summary."""
+    """What is compacted now begins with this turn: 0, or what follows the stored summary."""
     digest: bytes
     """Of the turns from ``begin`` to before ``end``."""
     tree: Sequence[TreeSummary] | None
-    """Summaries for turns before ``end``, from the first turn on. None: it lags too far behind the kept summary."""
+    """Summaries for turns before ``end``, from the first turn on. None: it lags too far behind the stored summary."""
     later: Sequence[TreeSummary]
-    """The same, from the first turn that the kept summary does not stand for."""
+    """The same, from the first turn that the stored summary does not stand for."""
     waiting: Sequence[tuple[int, int]]
     """First and last turns of the cells before ``end`` that are not in the tree."""
     turns: Mapping[int, Turn]

@@ -1,6 +1,6 @@
-"""Windows in Postgres: a session's turns and clean summaries are read; the window's own summary and items are kept.
+"""Windows in Postgres: a session's turns and clean summaries are read; the window's own summary and items are stored.
 
-Who writes here holds the forest's row: no deletion of what a summary tells can pass by, and nobody waits for two rows.
+A writer here holds the lock of the forest's row: a deletion waits for it, and nobody waits for two rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from uuid import UUID, uuid4, uuid5
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.assistant.conversation_window.records import HeldItem, KeptSummary, TreeSummary, WindowHead
+from memforest_core.assistant.conversation_window.records import HeldItem, StoredSummary, TreeSummary, WindowHead
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId, session_id
 from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.turns import Turn
@@ -156,15 +156,15 @@ class WindowRows(ForestRows):
         found: str | None = self._db.scalar(own) or self._run(_LATEST, f=forest).scalar()
         return found
 
-    def kept(self, session: SessionId) -> KeptSummary | None:
-        """The summary that is kept of a session's first turns."""
+    def stored(self, session: SessionId) -> StoredSummary | None:
+        """The summary that is stored of a session's first turns."""
         w = m.SessionWindow
         own = sa.select(w.__table__).where(w.tenant_id == self._tenant, w.session_id == session)
         row = self._db.execute(own).first()
         if row is None:
             return None
         source = SummarySource(row.source)
-        return KeptSummary(row.turns, row.text, source, row.model, bytes(row.input_hash), row.version)
+        return StoredSummary(row.turns, row.text, source, row.model, bytes(row.input_hash), row.version)
 
     def digest(self, session: SessionId, start: int, end: int) -> bytes:
         """What the turns from ``start`` to before ``end`` are: another one as soon as one of them is deleted."""
@@ -226,9 +226,9 @@ class WindowRows(ForestRows):
         """Keep what model calls cost."""
         record_calls(self._db, self._tenant, calls, forest, session)
 
-    def keep(self, forest: ForestId, session: SessionId, summary: KeptSummary, replaced: UUID | None) -> bool:
+    def store(self, forest: ForestId, session: SessionId, summary: StoredSummary, replaced: UUID | None) -> bool:
         """Keep a summary in place of the one of the version ``replaced`` (None: of none); False when that is not the
-        one that is kept now. The caller holds the forest."""
+        one that is stored now. The caller holds the forest's lock."""
         w = m.SessionWindow
         values: dict[str, Any] = {
             "turns": summary.turns,
@@ -251,7 +251,7 @@ class WindowRows(ForestRows):
         return set(self._db.scalars(own))
 
     def ordinals(self, session: SessionId, turns: Collection[str]) -> Mapping[str, int]:
-        """The places of turns with words, by the caller's ids."""
+        """The ordinals of turns with words, by the caller's ids."""
         t = m.TurnRow
         own = sa.select(t.external_id, t.ordinal).where(
             t.tenant_id == self._tenant, t.session_id == session, ~t.erased, among(t.external_id, turns)
@@ -259,11 +259,12 @@ class WindowRows(ForestRows):
         return {row.external_id: row.ordinal for row in self._db.execute(own)}
 
     def put(
-        self, forest: ForestId, session: SessionId, references: Sequence[Reference], *, again: bool, most: int
+        self, forest: ForestId, session: SessionId, references: Sequence[Reference], *, repeat_moves: bool, most: int
     ) -> tuple[int, int, int]:
-        """Put items into a window, the last one at the best place: how many it holds, are new, and fell out.
+        """Put items into a window, the last one at the best place: how many it has, are new, and fell out.
 
-        ``again`` says whether one that is there already moves to the best place. The caller holds the forest.
+        ``repeat_moves`` says whether one that is there already moves to the best place. The caller holds the forest's
+        lock.
         """
         i = m.WindowItem
         of_window = (i.tenant_id == self._tenant, i.session_id == session)
@@ -287,12 +288,12 @@ class WindowRows(ForestRows):
                 for at, each in enumerate(unique)
             ]
             used = {"place": upsert.excluded.place, "put_at": sa.func.clock_timestamp()}
-            kept = (
+            stored = (
                 upsert.on_conflict_do_update(index_elements=key, set_=used)
-                if again
+                if repeat_moves
                 else upsert.on_conflict_do_nothing(index_elements=key)
             )
-            self._db.execute(kept, rows)
+            self._db.execute(stored, rows)
         fallen = self._run(_DROP_OLDEST, s=session, most=most).rowcount
         held = int(self._db.scalar(sa.select(sa.func.count()).where(*of_window)) or 0)
         return held, sum(each.id not in before for each in unique), fallen

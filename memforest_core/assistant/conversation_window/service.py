@@ -1,4 +1,4 @@
-"""The window of a session: load in one transaction, compact with nothing locked, keep what is still true."""
+"""The window of a session: load in one transaction, compact with nothing locked, last_turns what is still true."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from memforest_core.assistant.conversation_window.loading import load, window_he
 from memforest_core.assistant.conversation_window.naming import ItemInput, named_items
 from memforest_core.assistant.conversation_window.records import (
     HeldItems,
-    KeptSummary,
     Loaded,
     PartKind,
     SessionWindow,
+    StoredSummary,
 )
 from memforest_core.assistant.conversation_window.rows import WindowRows, new_version
 from memforest_core.domain.ids import TenantId
@@ -41,15 +41,15 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 TRIES = 3
-"""How often a window is read again because somebody else compacted it, or a turn was deleted, meanwhile."""
+"""How often a window is read repeat_moves because somebody else compacted it, or a turn was deleted, meanwhile."""
 MAX_BUDGET = 10_000_000
-MAX_KEEP = 1_000
+MAX_LAST_TURNS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     max_tokens: int
-    keep: int
+    last_turns: int
 
 
 class WindowService:
@@ -70,46 +70,46 @@ class WindowService:
         session_id: str = LATEST_SESSION,
         *,
         max_tokens: int | None = None,
-        keep: int | None = None,
+        last_turns: int | None = None,
     ) -> SessionWindow:
         """A session as a model should see it: the last turns word for word, older ones as summaries, and items.
 
         ``session_id`` "LATEST" names the session that runs or, without one, the one that got a turn last.
-        ``max_tokens`` bounds the estimated tokens (the setting window.max_tokens unless given), ``keep`` turns stay
-        word for word (window.keep). Summaries are those of the session's tree, where they are clean. When
-        window.compact_turns turns have gathered without, all but ``keep`` of them are compacted: one call to the
+        ``max_tokens`` bounds the estimated tokens (the setting window.max_tokens unless given), ``last_turns`` turns
+        stay word for word (window.last_turns). Summaries are those of the session's tree, where they are clean. When
+        window.compact_turns turns have gathered without, all but ``last_turns`` of them are compacted: one call to the
         model of ``llm.summarize`` makes the next summary of the one before and what is new; without a model, rules do.
-        A model that is away is no error: ``degraded`` says so. An owner without a memory, or without a session for
-        LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,
+        A model that is unavailable is no error: ``degraded`` says so. An owner without a memory, or without a session
+        for LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,
         StoreUnavailable.
         """
-        asked = self._asked(max_tokens, keep)
+        request = self._request(max_tokens, last_turns)
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         if not self._settings.enabled:
-            return SessionWindow("", (), asked.max_tokens, enabled=False)
+            return SessionWindow("", (), request.max_tokens, enabled=False)
         calls: list[CallRecord] = []
         notes: list[str] = []
         left = TRIES
         while True:
-            loaded = self._load(tenant, owner, name, asked.keep)
+            loaded = self._load(tenant, owner, name, request.last_turns)
             if isinstance(loaded, SessionWindow):
-                return replace(loaded, max_tokens=asked.max_tokens)
-            way = chosen(loaded, asked.max_tokens)
-            due = self._due(loaded, way, asked)
+                return replace(loaded, max_tokens=request.max_tokens)
+            way = chosen(loaded, request.max_tokens)
+            due = self._due(loaded, way, request)
             if due and not left:
-                notes.append("Older turns are not compacted: the session changed again and again.")
+                notes.append("Older turns are not compacted: the session changed repeat_moves and repeat_moves.")
             made = self._compact(tenant, loaded, calls, notes) if due and left else None
-            unsaved = None if made is None else self._kept(tenant, loaded, made, notes)
+            unsaved = None if made is None else self._stored(tenant, loaded, made, notes)
             if made is None or unsaved is not None:
                 shown = way if unsaved is None else Cover(unsaved, (), ())
-                return self._shown(loaded, shown, asked, calls, notes)
+                return self._shown(loaded, shown, request, calls, notes)
             left -= 1
 
     def window_put(self, tenant: TenantId, owner: str, session_id: str, items: Sequence[ItemInput]) -> HeldItems:
         """Put what recall found into a session's window: references to facts and turns, never copies of words.
 
-        ``items`` are pieces of evidence, ids of facts, or pairs of a session's and a turn's id, the best first, at most
-        1,000. They stay until there are more than window.items: then those fall out that were put in, or put in again,
+        ``items`` are items of evidence, ids of facts, or pairs of a session's and a turn's id, the best first, at most
+        1,000. They stay until there are more than window.items: then those fall out that were put in (again)
         the longest ago (window.eviction "LRU"), or put in first ("FIFO"). What is forgotten falls out at once.
         ``session_id`` as in ``window``. Raises NotFound for a session that is not stored, InvalidInput,
         StoreUnavailable.
@@ -120,14 +120,14 @@ class WindowService:
             return HeldItems("", 0, 0, 0, 0, enabled=False)
         return self._put(tenant, owner, name, given)
 
-    def _asked(self, max_tokens: int | None, keep: int | None) -> _Asked:
-        return _Asked(
+    def _request(self, max_tokens: int | None, last_turns: int | None) -> _Request:
+        return _Request(
             _whole(self._settings.max_tokens if max_tokens is None else max_tokens, "max_tokens", MAX_BUDGET),
-            _whole(self._settings.keep if keep is None else keep, "keep", MAX_KEEP),
+            _whole(self._settings.last_turns if last_turns is None else last_turns, "last_turns", MAX_LAST_TURNS),
         )
 
     @repeated
-    def _load(self, tenant: TenantId, owner: str, name: str, keep: int) -> Loaded | SessionWindow:
+    def _load(self, tenant: TenantId, owner: str, name: str, last_turns: int) -> Loaded | SessionWindow:
         """What a window is made from; a window without parts when there is nothing."""
         with WindowRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
@@ -136,27 +136,28 @@ class WindowService:
             head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 return SessionWindow(head, (), 0)
-            return load(rows, forest, head, keep=keep, most=self._settings.compact_turns, grows=self._grows)
+            return load(rows, forest, head, last_turns=last_turns, most=self._settings.compact_turns, grows=self._grows)
 
-    def _grows(self, kept: KeptSummary) -> bool:
-        """Whether the next summary is made from this one: what rules picked is made again once there is a model."""
-        return self._compactor.chat is None or kept.source is not SummarySource.EXTRACTIVE
+    def _grows(self, stored: StoredSummary) -> bool:
+        """Whether the next summary is made from this one: what rules picked is made repeat_moves once there is a
+        model."""
+        return self._compactor.chat is None or stored.source is not SummarySource.EXTRACTIVE
 
-    def _due(self, loaded: Loaded, way: Cover, asked: _Asked) -> bool:
-        """Whether enough turns have gathered without a summary, or what stands for them does not fit."""
-        # Fewer than ``keep`` at once would mean a call for every few turns.
-        most = max(self._settings.compact_turns, 2 * asked.keep)
+    def _due(self, loaded: Loaded, way: Cover, request: _Request) -> bool:
+        """Whether enough turns have gathered without a summary, or what covers them does not fit."""
+        # Fewer than ``last_turns`` at once would mean a call for every few turns.
+        most = max(self._settings.compact_turns, 2 * request.last_turns)
         if loaded.frozen or loaded.head.turns - loaded.begin < most or loaded.begin >= loaded.end:
             return False
         if len(way.bare) + loaded.head.turns - loaded.end >= most:
             return True
-        return way.chars > self._settings.summary_chars and overflow(way, loaded, asked.max_tokens) > 0
+        return way.chars > self._settings.summary_chars and overflow(way, loaded, request.max_tokens) > 0
 
     def _compact(self, tenant: TenantId, loaded: Loaded, calls: list[CallRecord], notes: list[str]) -> Compacted | None:
         """The next summary, with nothing locked; None when there is nothing to tell."""
-        base = loaded.kept if loaded.begin else None
+        base = loaded.stored if loaded.begin else None
         way = cover(loaded, base)
-        parts = older_parts(replace(way, kept=None), loaded)
+        parts = older_parts(replace(way, stored=None), loaded)
         # Summaries have lines of several turns.
         texts = [block(part.text) if part.kind is PartKind.TURN else part.text for part in parts]
         if not texts:
@@ -170,7 +171,7 @@ class WindowService:
                 self._recorded(tenant, loaded, own)
             except StoreUnavailable:
                 # The text is there and paid for; losing it as well would help nobody.
-                notes.append("What the summary cost could not be recorded: Postgres was away.")
+                notes.append("What the summary cost could not be recorded: Postgres was unavailable.")
         notes += made.notes
         return made
 
@@ -179,47 +180,51 @@ class WindowService:
         with WindowRows.opened(self._engine, tenant) as rows:
             rows.record(calls, loaded.forest, loaded.head.id)
 
-    def _kept(self, tenant: TenantId, loaded: Loaded, made: Compacted, notes: list[str]) -> KeptSummary | None:
-        """Keep a summary, or find that the session is to be read again: None. What can't be kept is returned."""
-        before = loaded.kept.input_hash if loaded.kept is not None and loaded.begin else b""
+    def _stored(self, tenant: TenantId, loaded: Loaded, made: Compacted, notes: list[str]) -> StoredSummary | None:
+        """Keep a summary, or find that the session is to be read repeat_moves: None. What can't be stored is
+        returned."""
+        before = loaded.stored.input_hash if loaded.stored is not None and loaded.begin else b""
         digest = hashlib.sha256(before + loaded.digest).digest()
-        summary = KeptSummary(loaded.end, made.text, made.source, made.model, digest, new_version())
+        summary = StoredSummary(loaded.end, made.text, made.source, made.model, digest, new_version())
         if made.source is SummarySource.DEGRADED:
-            # The next window asks the model again: what rules picked is not built upon.
+            # The next window asks the model once more: what rules picked is not built upon.
             return summary
         try:
-            self._keep(tenant, loaded, summary)
+            self._store(tenant, loaded, summary)
         except StoreUnavailable:
-            notes.append("The summary of older turns could not be kept: Postgres was busy or away.")
+            notes.append("The summary of older turns could not be stored: Postgres was busy or unavailable.")
             return summary
         return None
 
-    def _keep(self, tenant: TenantId, loaded: Loaded, summary: KeptSummary) -> bool:
-        """Keep a summary if the turns that it tells are all there, and nobody kept another one meanwhile."""
+    def _store(self, tenant: TenantId, loaded: Loaded, summary: StoredSummary) -> bool:
+        """Store a summary if the turns that it covers are all there, and nobody stored another one meanwhile."""
         with WindowRows.opened(self._engine, tenant) as rows:
             rows.hurried()
             if rows.lock_forest(loaded.forest) not in VISIBLE:
                 return False
             if rows.digest(loaded.head.id, loaded.begin, loaded.end) != loaded.digest:
                 return False
-            replaced = None if loaded.kept is None else loaded.kept.version
-            return rows.keep(loaded.forest, loaded.head.id, summary, replaced)
+            replaced = None if loaded.stored is None else loaded.stored.version
+            return rows.store(loaded.forest, loaded.head.id, summary, replaced)
 
     def _shown(
-        self, loaded: Loaded, way: Cover, asked: _Asked, calls: Sequence[CallRecord], notes: Sequence[str]
+        self, loaded: Loaded, way: Cover, request: _Request, calls: Sequence[CallRecord], notes: Sequence[str]
     ) -> SessionWindow:
         older = older_parts(way, loaded)
-        parts, left_out = fitted(last_parts(loaded), older, loaded.items, asked.max_tokens)
+        parts, left_out = fitted(last_parts(loaded), older, loaded.items, request.max_tokens)
         degraded = [part for part in older if part.source == SummarySource.DEGRADED and part.node_id is not None]
         if degraded:
-            notes = [*notes, f"The model was away when {len(degraded)} summaries of the session's tree were made."]
+            notes = [
+                *notes,
+                f"The model was unavailable when {len(degraded)} summaries of the session's tree were made.",
+            ]
         return SessionWindow(
             session_id=loaded.head.external_id,
             parts=parts,
-            max_tokens=asked.max_tokens,
+            max_tokens=request.max_tokens,
             left_out=left_out,
             turns=loaded.head.turns,
-            compacted=0 if way.kept is None else way.kept.turns,
+            compacted=0 if way.stored is None else way.stored.turns,
             degraded=tuple(dict.fromkeys(notes)),
             calls=len(calls),
         )
@@ -231,15 +236,21 @@ class WindowService:
             # No deletion of what is referred to can pass by.
             state = rows.lock_forest(forest.id)
             if state == "frozen":
-                raise ForestFrozen(f"Owner {owner!r:.80} is being merged into another: put it again in some seconds.")
+                raise ForestFrozen(
+                    f"Owner {owner!r:.80} is being merged into another: put it repeat_moves in some seconds."
+                )
             if state != "live":
-                raise ForestChanged(f"The memory of owner {owner!r:.80} was replaced at this moment: put it again.")
+                raise ForestChanged(
+                    f"The memory of owner {owner!r:.80} was replaced at this moment: put it repeat_moves."
+                )
             head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 raise NotFound(f"Owner {owner!r:.80} has no stored session yet: append a turn first.")
             found = references(rows, forest.id, given)
-            again = self._settings.eviction == "LRU"
-            held, added, fallen = rows.put(forest.id, head.id, found[::-1], again=again, most=self._settings.items)
+            repeat_moves = self._settings.eviction == "LRU"
+            held, added, fallen = rows.put(
+                forest.id, head.id, found[::-1], repeat_moves=repeat_moves, most=self._settings.items
+            )
         return HeldItems(head.external_id, held, added, len(given) - len(found), fallen)
 
 

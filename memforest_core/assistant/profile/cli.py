@@ -1,4 +1,4 @@
-"""``memforest remember``, ``forget-words``, ``profile`` and ``intent``: a memory asked in words."""
+"""``memforest remember``, ``forget-words``, ``profile`` and ``intent``: commands in words."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def remember(
     text: Annotated[str, typer.Argument(help='What to keep, such as "I moved to Miami".')],
     owner: OwnerOption,
     about: AboutOption = None,
-    at: Annotated[str | None, typer.Option(help="When it was said; now unless given.", show_default=False)] = None,
+    at: Annotated[str | None, typer.Option(help="The timestamp; now unless given.", show_default=False)] = None,
     session: Annotated[
         str | None, typer.Option(help="The note's own id; a new one when not given.", show_default=False)
     ] = None,
@@ -61,14 +61,14 @@ def remember(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep a note: its facts are pinned, and a later one takes the place of an earlier one."""
+    """Keep a note: its facts are pinned, and a later one takes the turn of an earlier one."""
     with opened_store(data, create=True) as store:
         handle = store.client.remember(owner, text, about, at=at, session_id=session, wait=wait, timeout_s=timeout)
         progress = handle.status()
     if as_json:
         print_json({"owner": owner, "session": handle.session_id, "progress": progress})
     else:
-        console().print(f"Kept as {named(handle.session_id)}: {progress.stage.value}.")
+        console().print(f"Stored as {named(handle.session_id)}: {progress.stage.value}.")
 
 
 def forget_words(
@@ -114,7 +114,7 @@ def profile(
     owner: OwnerOption,
     about: AboutOption = None,
     write: Annotated[
-        bool, typer.Option("--write/--no-write", help="Let the model write a text that is not kept already.")
+        bool, typer.Option("--write/--no-write", help="Let the model write a text that is not stored yet.")
     ] = True,
     data: DataOption = None,
     as_json: JsonOption = False,
@@ -133,7 +133,7 @@ def intent(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a text asks of the memory: remember, forget, about_me or none. Nothing is done about it."""
+    """Say what a text wants of the memory: remember, forget, about_me or none. Nothing is done about it."""
     with opened_memory(data) as memory:
         found = memory.intent(text)
     if as_json:
@@ -154,11 +154,11 @@ def _print_forgotten(owner: str, forgotten: Forgetting) -> None:
     else:
         out.print("Nothing was found that these words mean.")
     if forgotten.others:
-        out.print("Near these words, and kept:", style="dim")
+        out.print("Near these words, not deleted:", style="dim")
         _print_facts(forgotten.others)
-    for title, places in (("Turns that go", forgotten.turns), ("Turns that say it too and are kept", forgotten.left)):
-        if places:
-            shown = ", ".join(printable(f"{place.session_id}/{place.turn_id}") for place in places)
+    for title, turns in (("Turns that go", forgotten.turns), ("Turns that say it too and are stored", forgotten.left)):
+        if turns:
+            shown = ", ".join(printable(f"{turn.session_id}/{turn.turn_id}") for turn in turns)
             out.print(f"{title}: {shown}")
     for task in forgotten.operations:
         out.print(f"Operation {task}: memforest operations shows it.", style="dim")
@@ -181,7 +181,7 @@ def _print_profile(owner: str, found: Profile) -> None:
         return
     out.print(printable(found.text) if found.text else f"Nothing is known of {printable(found.about)}.")
     _print_degraded(found.degraded)
-    by = "a list" if found.made.value == "rules" else "kept" if found.cached else "written now"
+    by = "a list" if found.made.value == "rules" else "stored" if found.cached else "written now"
     more = ", more were left out" if found.truncated else ""
     out.print(f"{len(found.states)} states{more}; {by}.", style="dim")
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.people import Person, person_named
 from memforest_core.assistant.profile.records import Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows
@@ -63,7 +63,7 @@ class SentenceAnswer(BaseModel):
 
 
 class ProfileAnswer(BaseModel):
-    """The shape of an answer, before it is checked; also that of a text that is kept."""
+    """The shape of an answer, before it is checked; also that of a text that is stored."""
 
     sentences: list[SentenceAnswer]
 
@@ -82,28 +82,28 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Describer:
-    """Tells what is known of people. Thread-safe."""
+    """Describes what is known of people. Thread-safe."""
 
     engine: Engine
-    asking: Asking
+    calls: CheckedCalls
     settings: ProfileSettings
     own: str | None = None
     """Instructions in place of the built-in ones."""
 
     @property
     def system(self) -> str:
-        """What the model is told."""
+        """The instructions of the model."""
         return told(SYSTEM, self.own, FRAME)
 
     def profile(self, tenant: TenantId, owner: str, about: str | None = None, *, write: bool = True) -> Profile:
         """What is known now of somebody: the states that hold, and pinned facts that are none, with their ids.
 
         ``about`` is a speaker's id or name, or another name; None is the owner. With a chat model ``text`` is sentences
-        in the third person: one call at temperature 0 (a second one when the answer can't be used), kept under a hash
+        in the third person: one call at temperature 0 (a second one when the answer can't be used), stored under a hash
         of the facts, the model and the prompt, until one of the memory's words is deleted. Without a model it is a
-        list; with one that is away too, and ``degraded`` says so. Without ``write`` no call is made: a text that is not
-        kept already is a list. An owner without a memory yet gets an empty one, and
-        ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+        list; with one that is unavailable too, and ``degraded`` says so. Without ``write`` no call is made: a text that
+        is not stored already is a list. An owner without a memory yet gets an empty one, and ``owner_known`` is False.
+        Raises InvalidInput, StoreUnavailable.
         """
         owner = checked_name(owner, "owner")
         known = self._known(tenant, owner, about)
@@ -112,7 +112,7 @@ class Describer:
         listed = tuple(
             ProfileSentence(block(f"- {state.text}{PLANNED * state.planned}"), state.fact_ids) for state in known.states
         )
-        if not self.asking.possible and (note := by_rules(state.source for state in known.states)):
+        if not self.calls.possible and (note := by_rules(state.source for state in known.states)):
             listed = (*listed, ProfileSentence(f"({note})", ()))
         plain = Profile(
             about=known.person.name,
@@ -122,15 +122,15 @@ class Describer:
             states=known.states,
             truncated=known.truncated,
         )
-        if not known.states or not self.asking.possible:
+        if not known.states or not self.calls.possible:
             return plain
         document = _document(known, self.settings.max_chars)
-        key = _key(self.asking.model, self.system, known, document)
+        key = _key(self.calls.model, self.system, known, document)
         with ProfileRows.opened(self.engine, tenant) as rows:
-            kept = rows.kept_text(key)
-        if kept is not None:
-            return _told(
-                plain, _checked(parsed(kept, ProfileAnswer), known.states, self.settings.max_chars), cached=True
+            stored = rows.stored_text(key)
+        if stored is not None:
+            return _described(
+                plain, _checked(parsed(stored, ProfileAnswer), known.states, self.settings.max_chars), cached=True
             )
 
         if not write:
@@ -139,18 +139,20 @@ class Describer:
         def check(answer: ProfileAnswer) -> tuple[ProfileAnswer, tuple[ProfileSentence, ...]]:
             return answer, _checked(answer, known.states, self.settings.max_chars)
 
-        asked, why = self.asking.asked(tenant, known.forest.id, self.system, document, ProfileAnswer, check, "profile")
-        if asked is None:
+        answered, why = self.calls.answer(
+            tenant, known.forest.id, self.system, document, ProfileAnswer, check, "profile"
+        )
+        if answered is None:
             return replace(plain, degraded=(f"The profile is a list, not a text: {why}.",))
-        answer, sentences = asked
+        answer, sentences = answered
         if self.settings.cached:
-            self._keep(tenant, known, key, answer.model_dump_json())
-        return _told(plain, sentences)
+            self._store(tenant, known, key, answer.model_dump_json())
+        return _described(plain, sentences)
 
     @repeated
-    def _keep(self, tenant: TenantId, known: _Known, key: bytes, text: str) -> None:
+    def _store(self, tenant: TenantId, known: _Known, key: bytes, text: str) -> None:
         with ProfileRows.opened(self.engine, tenant) as rows:
-            rows.keep_text(known.forest.id, key, text, known.hashes, self.settings.cached)
+            rows.store_text(known.forest.id, key, text, known.hashes, self.settings.cached)
 
     def _known(self, tenant: TenantId, owner: str, about: str | None) -> _Known | None:
         """The states that hold now; None without a memory."""
@@ -164,13 +166,13 @@ class Describer:
             chains, _ = chains_of(rows.states, facts, Speakers(owner, names), None)
             pinned = rows.pinned(forest.id, person.keys, self.settings.max_states + 1)
         zone = ZoneInfo(forest.time_zone)
-        holding = sorted(
+        current = sorted(
             (state for states in chains.values() for state in states if state.current),
             key=lambda state: state.position,
         )
-        found = [_state(state, zone) for state in holding]
+        found = [_state(state, zone) for state in current]
         found += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]
-        texts = {each.fact.id: each.fact.statement.text for state in holding for each in state.said}
+        texts = {each.fact.id: each.fact.statement.text for state in current for each in state.said}
         texts |= {fact: statement.text for fact, statement in pinned}
         shown = tuple(found[-self.settings.max_states :])
         ids = {fact for state in shown for fact in state.fact_ids}
@@ -241,6 +243,6 @@ def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: i
     return tuple(sentences)
 
 
-def _told(plain: Profile, sentences: tuple[ProfileSentence, ...], *, cached: bool = False) -> Profile:
+def _described(plain: Profile, sentences: tuple[ProfileSentence, ...], *, cached: bool = False) -> Profile:
     text = " ".join(one_line(sentence.text) for sentence in sentences)
     return replace(plain, text=text, made=Made.MODEL, sentences=sentences, cached=cached)

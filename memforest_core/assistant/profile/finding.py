@@ -30,7 +30,7 @@ from memforest_core.store.owners import ForestRef
 MAX_STATES = 500
 """Facts that are read of the states that words ask for; of more, the latest."""
 
-_ASKS = re.compile(
+_QUERY = re.compile(
     r"^(?:about\s+)?(?:where|what|which|who|whom|whose|how|when|my|our|his|her|their|\w+['\u2019]s)\b", re.IGNORECASE
 )
 """Words that name a state ("where I work", "my job"), and do not tell something of it ("that I like my job")."""
@@ -91,7 +91,7 @@ class Finder:
     embedder: Embedder
 
     def find(self, tenant: TenantId, forest: ForestRef, words: str, most: int) -> Found:
-        """At most ``most`` facts: those of the pieces that recall finds, and those of the states that are asked for.
+        """At most ``most`` facts: those of the evidence that recall finds, and those of the states that are meant.
 
         Raises InvalidInput, StoreUnavailable.
         """
@@ -100,15 +100,15 @@ class Finder:
         vector = self._vector(words, degraded)
         with ProfileRows.opened(self.engine, tenant) as rows:
             meant = read_words(words, forest, rows.speakers(forest.id))
-            asked = (
+            known = (
                 rows.states.of_subjects(forest.id, meant.people, meant.attributes, MAX_STATES)
                 if meant.attributes and meant.people
                 else []
             )
-            states: frozenset[UUID] = frozenset(state.id for state in asked if _asked_for(state, meant))
+            states: frozenset[UUID] = frozenset(state.id for state in known if _is_meant(state, meant))
             ids: set[UUID] = {fact for piece in recalled.evidence for fact in piece.fact_ids}
             near = rows.near_facts(forest.id, ids | states, self.embedder.model)
-        if any(single_valued(state.attribute) for state in asked if state.id in states):
+        if any(single_valued(state.attribute) for state in known if state.id in states):
             meant = replace(meant, bare=True)
         scored = [FoundFact(each.id, each.statement.text, _similarity(each, meant, states, vector)) for each in near]
         best = sorted(scored, key=lambda fact: -fact.similarity)
@@ -126,7 +126,7 @@ class Finder:
         try:
             made: Vectors = self.embedder.embed_query([words]).vectors[0]
         except (ModelUnavailable, ModelRejected):
-            degraded.append("The embedding model is away: facts were compared by words alone.")
+            degraded.append("The embedding model is unavailable: facts were compared by words alone.")
             return None
         return made
 
@@ -146,14 +146,14 @@ def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, st
         names=frozenset(term for word in _capitalized(words) for term in terms(word)),
         people=about,
         others=_keys(others) - about,
-        attributes=asked_now(f"{words} now") if _ASKS.match(words.strip()) else frozenset(),
+        attributes=asked_now(f"{words} now") if _QUERY.match(words.strip()) else frozenset(),
         bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
         first_person=_first_person(words),
         stated_attributes=asked_now(f"{words} now"),
     )
 
 
-def _asked_for(state: StoredState, meant: Meant) -> bool:
+def _is_meant(state: StoredState, meant: Meant) -> bool:
     """Whether words that ask for an attribute mean this state of it: "my dog" is not the cat, though both are pets."""
     return single_valued(state.attribute) or meant.terms.issubset(terms(f"{state.attribute} {state.statement.text}"))
 
@@ -161,8 +161,8 @@ def _asked_for(state: StoredState, meant: Meant) -> bool:
 def _similarity(fact: NearFact, meant: Meant, states: frozenset[UUID], vector: Vectors | None) -> float:
     """How near a fact is to words, 0 to 1.
 
-    0 for one that is about another speaker, or lacks a name that the words have ("Miami": Madrid is as near by cosine);
-    1 for a state that they ask for; else the larger of the cosine and of the share of their terms that the fact has.
+    0 for one about another speaker, or without a name that the words have ("Miami": Madrid is as near by cosine);
+    1 for a state that is meant; else the larger of the cosine and of the share of their terms that the fact has.
     That share counts for nothing where the words ask for a state alone: "I work on the weekend" is no job.
     """
     said = f"{fact.statement.subject} {fact.statement.text}"

@@ -1,4 +1,4 @@
-"""Forgetting by words: facts are found and chosen, then the deletions are asked for that anybody could ask for."""
+"""Forgetting by words: facts are found and chosen, then they are deleted by the usual operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.finding import Finder, Found
 from memforest_core.assistant.profile.records import Forgetting, FoundFact, Made, SaidIn, Turns
 from memforest_core.assistant.profile.rows import ProfileRows, Saying
@@ -28,7 +28,7 @@ MAX_WORDS_CHARS = 1_000
 SHOWN_CHARS = 500
 """Of each fact are shown to the model."""
 ACTOR = "memory"
-"""Who asks for a deletion, in the audit, when nobody says who does."""
+"""The actor of a deletion in the audit, when the caller names none."""
 
 _SYSTEM = """\
 Somebody asks that a memory forgets something. You choose which of its facts are meant. The user message is a JSON
@@ -56,7 +56,7 @@ class Forgetter:
     finder: Finder
     erasure: Erasure
     operations: Operations
-    asking: Asking
+    calls: CheckedCalls
     settings: ProfileSettings
 
     def forget(
@@ -75,10 +75,10 @@ class Forgetter:
 
         With a chat model one call chooses among the facts that are found; without, those that say all that the words
         say. Words that fit several things choose none. ``turns`` says what becomes of the turns that say the facts:
-        "alone" deletes those that say nothing else, "all" also those that say other things, "none" keeps them;
-        ``left`` of the result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks,
-        for the audit. Returns when the deletions are asked for; with ``wait`` when they are done, at most
-        ``timeout_s`` seconds later, with their receipts. A model that is away, or names what it was not shown,
+        "alone" deletes those that say nothing else, "all" also those that say other things, "none" leaves them;
+        ``left`` of the result names what stays. ``dry_run`` only says what would go. ``actor`` is the name
+        for the audit. Returns when the deletions are requested; with ``wait`` when they are done, at most
+        ``timeout_s`` seconds later, with their receipts. A model that is unavailable, or names what it was not shown,
         chooses nothing, and ``degraded`` says so.
         Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
         """
@@ -95,7 +95,7 @@ class Forgetter:
             raise InvalidInput(f"Set turns to alone, all or none, not {turns!r:.40}.", code="invalid_turns")
         if not isinstance(words, str) or not words.strip() or len(words) > MAX_WORDS_CHARS:
             raise InvalidInput(f"Say what to forget in 1 to {MAX_WORDS_CHARS} characters.", code="invalid_words")
-        made = Made.MODEL if self.asking.possible else Made.RULES
+        made = Made.MODEL if self.calls.possible else Made.RULES
         with ProfileRows.opened(self.engine, tenant) as rows:
             forest = rows.forest(owner)
         if forest is None:
@@ -111,13 +111,17 @@ class Forgetter:
         result = Forgetting(
             facts=chosen,
             others=tuple(fact for fact in found.facts if fact.id not in ids),
-            turns=_places(going),
-            left=_places(staying),
+            turns=_said_in(going),
+            left=_said_in(staying),
             made=made,
             dry_run=dry_run,
             degraded=(*found.degraded, *degraded),
         )
-        return result if dry_run else replace(result, operations=self._asked(tenant, owner, ids, saying, going, actor))
+        return (
+            result
+            if dry_run
+            else replace(result, operations=self._request_deletions(tenant, owner, ids, saying, going, actor))
+        )
 
     def forget_facts(
         self, tenant: TenantId, owner: str, facts: Collection[FactId], *, actor: str
@@ -131,7 +135,7 @@ class Forgetter:
             forest = known(rows.forest(checked_name(owner, "owner")), owner)
             ids = {*facts, *(old for old, _, _ in rows.corrected_to(forest.id, facts))}
             saying = rows.saying(ids)
-        return self._asked(tenant, owner, ids, saying, [each for each in saying if not each.mixed], actor)
+        return self._request_deletions(tenant, owner, ids, saying, [each for each in saying if not each.mixed], actor)
 
     def with_receipts(self, tenant: TenantId, forgotten: Forgetting) -> Forgetting:
         """The same with the receipts of its deletions. Raises StoreUnavailable."""
@@ -142,7 +146,7 @@ class Forgetter:
     ) -> tuple[tuple[FoundFact, ...], tuple[str, ...]]:
         """The facts that are meant, and a sentence when the words or the model's answer leave that open."""
         facts = found.facts
-        if not self.asking.possible:
+        if not self.calls.possible:
             if found.ambiguous:
                 return (), ("The words fit several facts, so nothing is forgotten: name one of others, or say all.",)
             least = self.settings.forget_similarity
@@ -168,10 +172,10 @@ class Forgetter:
                 raise ContentFault(f'"facts" names {number}, which does not say what the words say: leave it out')
             return chosen
 
-        chosen, why = self.asking.asked(tenant, forest.id, _SYSTEM, document, ChoiceAnswer, check, "choice")
+        chosen, why = self.calls.answer(tenant, forest.id, _SYSTEM, document, ChoiceAnswer, check, "choice")
         return ((), (f"Nothing was chosen, so nothing is forgotten: {why}.",)) if chosen is None else (chosen, ())
 
-    def _asked(
+    def _request_deletions(
         self,
         tenant: TenantId,
         owner: str,
@@ -213,9 +217,9 @@ def _with_corrected(rows: ProfileRows, forest: ForestRef, chosen: tuple[FoundFac
 
 def _said_only_in(saying: Sequence[Saying], going: Sequence[Saying]) -> set[FactId]:
     """The facts that no other turn says: they go with these."""
-    kept = {each.fact_id for each in saying if each not in going}
-    return {each.fact_id for each in going} - kept
+    left = {each.fact_id for each in saying if each not in going}
+    return {each.fact_id for each in going} - left
 
 
-def _places(saying: Sequence[Saying]) -> tuple[SaidIn, ...]:
+def _said_in(saying: Sequence[Saying]) -> tuple[SaidIn, ...]:
     return tuple(SaidIn(*place) for place in dict.fromkeys((each.session, each.turn) for each in saying))

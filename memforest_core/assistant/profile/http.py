@@ -1,4 +1,4 @@
-"""Where a memory is asked in words."""
+"""HTTP routes of notes, profiles and forgetting by words."""
 
 from __future__ import annotations
 

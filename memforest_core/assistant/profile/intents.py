@@ -1,4 +1,4 @@
-"""What a text that is addressed to an assistant asks of its memory: by a model, or by rules (English)."""
+"""What a text that is addressed to an assistant is_question of its memory: by a model, or by rules (English)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.records import Intent, IntentKind, Made
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.text import clean, sentences
@@ -17,8 +17,8 @@ MAX_CHARS = 8_192
 """Of a text; a recall's question has the same limit."""
 
 _SYSTEM = """\
-You read one message that somebody wrote to an assistant with a long-term memory, and say what it asks of that memory.
-The user message is a JSON document: "text" is the message.
+You read one message that somebody wrote to an assistant with a long-term memory, and say what it is_question of that
+memory. The user message is a JSON document: "text" is the message.
 
 "kind" is one of: "remember" (the assistant is asked to keep something in mind), "forget" (it is asked to forget or
 delete something), "about_me" (it is asked what it knows about the writer), "none" (anything else: questions, chat,
@@ -45,7 +45,7 @@ _REMEMBER_NOTHING = re.compile(
 )
 _FORGET = re.compile(
     rf"{_POLITE}(?:forget|stop\s+remembering|(?:delete|erase|remove|clear|wipe)(?=.*\b(?:memory|memories|remember|know)\b))"
-    rf"(?:\s+about|\s+(?:everything|anything|all|what)(?:\s+(?:that\s+)?(?:you\s+(?:know|remember)|i\s+(?:said|told\s+you)))?"
+    rf"(?:\s+about|\s+(?:everything|anything|all|what)(?:\s+(?:that\s+)?(?:you\s+(?:know|remember)|i\s+(?:said|note\s+you)))?"
     rf"\s+about)?{_LINK}(?P<object>\S.*)$",
     re.IGNORECASE | re.DOTALL,
 )
@@ -76,35 +76,36 @@ class IntentAnswer(BaseModel):
 class Intents:
     """Reads what texts ask for. Thread-safe."""
 
-    asking: Asking
+    calls: CheckedCalls
 
     def intent(self, tenant: TenantId, text: str) -> Intent:
-        """What a text that is addressed to the assistant asks of its memory: to remember or forget something, what is
-        known about the writer, or nothing. Nothing is done about it.
+        """What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
+        what is known about the writer, or nothing. Nothing is done about it.
 
         ``text`` has at most 8,192 characters. With a chat model one call reads it (a second one when the answer can't
-        be used); else, or when the model is away, rules do, and ``degraded`` says so in the latter case. Raises
+        be used); else, or when the model is unavailable, rules do, and ``degraded`` says so in the latter case. Raises
         InvalidInput, StoreUnavailable.
         """
         if not isinstance(text, str) or len(text) > MAX_CHARS:
             raise InvalidInput(f"Give a text of at most {MAX_CHARS} characters.", code="invalid_text")
         text = clean(text).strip()
-        if not text or not self.asking.possible:
+        if not text or not self.calls.possible:
             return read_by_rules(text)
 
         def check(answer: IntentAnswer) -> Intent:
             return _checked(answer, text)
 
-        read, why = self.asking.asked(tenant, None, _SYSTEM, {"text": text}, IntentAnswer, check, "intent")
+        read, why = self.calls.answer(tenant, None, _SYSTEM, {"text": text}, IntentAnswer, check, "intent")
         if read is not None:
             return read
         by_rules = read_by_rules(text)
-        told = f"The text was read by rules: {why}."
-        return Intent(by_rules.kind, by_rules.object, Made.RULES, (told,))
+        note = f"The text was read by rules: {why}."
+        return Intent(by_rules.kind, by_rules.object, Made.RULES, (note,))
 
 
 def read_by_rules(text: str) -> Intent:
-    """What a text asks for, by patterns over its sentences: the first one that asks for something counts."""
+    """What a text is_question for, by patterns over its sentences: the first one that is_question for something
+    counts."""
     for sentence in sentences(text.replace("\u2019", "'")):
         said = sentence.strip()
         about = _ABOUT_ME.match(said)
@@ -119,13 +120,13 @@ def read_by_rules(text: str) -> Intent:
             if found is None:
                 continue
             what = _FROM_MEMORY.sub("", found["object"].strip(_END)).strip(_END)
-            asks = kind is IntentKind.REMEMBER and said.endswith("?") and not _asks_politely(said)
-            if what and not asks and not nothing.match(what):
+            is_question = kind is IntentKind.REMEMBER and said.endswith("?") and not _is_polite_request(said)
+            if what and not is_question and not nothing.match(what):
                 return Intent(kind, what, Made.RULES)
     return Intent(IntentKind.NONE, "", Made.RULES)
 
 
-def _asks_politely(said: str) -> bool:
+def _is_polite_request(said: str) -> bool:
     """Whether a question is a request: "Can you remember that I am vegan?"."""
     return re.match(r"^(?:\w+[\s,]+)?(?:can|could|would|will)\s+you\b", said, re.IGNORECASE) is not None
 

@@ -1,4 +1,4 @@
-"""A note: one statement that somebody wants kept, as a turn of a session of its own."""
+"""A note: one statement that somebody wants remembered, as a turn of a session of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of the room: what is known of somebody, what was forgotten, and what a text asks for."""
+"""Results of the room: what is known of somebody, what was forgotten, and what a text wants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Made(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileState:
-    """One state that holds now, or one pinned fact that is no state."""
+    """One current state, or one pinned fact that is no state."""
 
     attribute: str
     """What it is a state of ("residence"); empty for a pinned fact that is none."""
@@ -35,7 +35,7 @@ class ProfileState:
     text: str
     """The sentence of the fact that says it first."""
     since: str
-    """The day from which it holds or on which it happened, as people write it; "date unknown" without one."""
+    """The day from which it is valid or on which it happened, as people write it; "date unknown" without one."""
     fact_ids: tuple[FactId, ...]
     """All facts that say it, the first one first."""
     polarity: Polarity = Polarity.POSITIVE
@@ -76,12 +76,12 @@ class Profile:
     states: tuple[ProfileState, ...]
     """In the order of time."""
     truncated: bool = False
-    """More states hold than one profile tells (``profile.max_states``), or there are more facts than it reads
+    """More states are current than one profile has (``profile.max_states``), or there are more facts than it reads
     (``profile.max_facts``): the oldest are left out."""
     cached: bool = False
     """The text was made before, from the same facts."""
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away."""
+    """One sentence for each unavailable part."""
     owner_known: bool = True
     """False when the owner has no memory yet."""
 
@@ -115,25 +115,25 @@ class SaidIn:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """What words asked to forget, and what became of it."""
+    """What words wanted to forget, and what became of it."""
 
     facts: tuple[FoundFact, ...]
     """What is forgotten: with ``dry_run`` what would be. Empty when nothing was found or chosen."""
     others: tuple[FoundFact, ...]
-    """What was found near the words and is kept, the nearest first."""
+    """What was found near the words and is stored, the nearest first."""
     turns: tuple[SaidIn, ...]
     """Turns whose words go with the facts."""
     left: tuple[SaidIn, ...]
-    """Turns that say a forgotten fact too and are kept: their words still tell it."""
+    """Turns that say a forgotten fact too and are stored: their words still tell it."""
     made: Made
     """Who chose the facts: the model, or rules."""
     dry_run: bool
     operations: tuple[TaskId, ...] = ()
-    """The deletions that were asked for, in their order."""
+    """The deletions that were requested, in their order."""
     receipts: tuple[Receipt, ...] = ()
     """Of the deletions, when they were waited for."""
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away."""
+    """One sentence for each unavailable part."""
     owner_known: bool = True
     """False when the owner has no memory yet."""
 
@@ -149,7 +149,7 @@ class Forgetting:
 
 
 class IntentKind(StrEnum):
-    """What a text that is addressed to an assistant asks of its memory."""
+    """What a text that is addressed to an assistant wants of its memory."""
 
     REMEMBER = "remember"
     FORGET = "forget"
@@ -159,14 +159,14 @@ class IntentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a text asks of the memory. Nothing acts on it by itself."""
+    """What a text wants of the memory. Nothing acts on it by itself."""
 
     kind: IntentKind
     object: str
-    """What is to be remembered or forgotten, or asked about ("my job"), in the text's own words; else empty."""
+    """What is to be remembered, forgotten or described ("my job"), in the text's own words; else empty."""
     made: Made
     degraded: tuple[str, ...] = ()
-    """A sentence when the model was away and rules were used."""
+    """A sentence when the model was unavailable and rules were used."""
 
     def to_dict(self) -> dict[str, Any]:
         """The intent as JSON values, by the names of the fields."""

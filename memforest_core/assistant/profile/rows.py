@@ -1,4 +1,4 @@
-"""Statements of the room: facts that words may mean, turns that say them, and texts of profiles that are kept."""
+"""Statements of the room: facts that words may mean, turns that say them, and texts of profiles that are stored."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _CORRECTED_TO = sa.text("""
      WHERE fact_id <> ALL(CAST(:facts AS uuid[])) ORDER BY fact_id, newer
     """)
 
-# The oldest texts of a memory beyond those that are kept.
+# The oldest texts of a memory beyond those that are stored.
 _DROP_OLD = sa.text("""
     DELETE FROM memforest.summary_cache WHERE tenant_id = :t AND tree_id = :f AND input_hash IN (
         SELECT input_hash FROM memforest.summary_cache WHERE tenant_id = :t AND tree_id = :f
-         ORDER BY created_at DESC, input_hash OFFSET :kept FOR UPDATE SKIP LOCKED)
+         ORDER BY created_at DESC, input_hash OFFSET :stored FOR UPDATE SKIP LOCKED)
     """)
 
 
@@ -142,14 +142,14 @@ class ProfileRows(PeopleRows):
             for row in self._run(_SAYING, facts=list(facts))
         ]
 
-    def kept_text(self, key: bytes) -> str | None:
-        """The text that is kept under a hash."""
-        kept = m.Summary
-        statement = sa.select(kept.text).where(kept.tenant_id == self._tenant, kept.input_hash == key)
+    def stored_text(self, key: bytes) -> str | None:
+        """The text that is stored under a hash."""
+        stored = m.Summary
+        statement = sa.select(stored.text).where(stored.tenant_id == self._tenant, stored.input_hash == key)
         found: str | None = self._db.scalar(statement)
         return found
 
-    def keep_text(self, forest: ForestId, key: bytes, text: str, facts: Mapping[FactId, bytes], most: int) -> bool:
+    def store_text(self, forest: ForestId, key: bytes, text: str, facts: Mapping[FactId, bytes], most: int) -> bool:
         """Keep a text, and of the forest's texts at most so many; False when one of its facts has gone since.
 
         ``facts`` are those that it was made from, with the hashes of their texts. They are held until the transaction
@@ -166,7 +166,7 @@ class ProfileRows(PeopleRows):
             return False
         row = {"tenant_id": self._tenant, "input_hash": key, "text": text, "forest_id": forest, "tree_id": forest}
         self._db.execute(insert(m.Summary).values(row).on_conflict_do_nothing())
-        self._run(_DROP_OLD, f=forest, kept=most)
+        self._run(_DROP_OLD, f=forest, stored=most)
         return True
 
     def record(self, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:

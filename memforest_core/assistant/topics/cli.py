@@ -126,7 +126,7 @@ def stats(topic: TopicArgument, owner: OwnerOption, data: DataOption = None, as_
         "stored bytes": found.stored_bytes,
         "compressed turns": found.compressed_turns,
         "points": found.points,
-        "points away": found.points_away,
+        "cold points": found.points_cold,
         "cold since": since,
     }.items():
         table.add_row(name, str(value))

@@ -18,10 +18,10 @@ from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.settings import TopicSettings
 from memforest_core.store.engine import Engine
 
-NO_INDEX = "The vector index is away: no topic was looked for."
-NO_MODEL = "The embedding model is away: no topic was looked for."
+NO_INDEX = "The vector index is unavailable: no topic was looked for."
+NO_MODEL = "The embedding model is unavailable: no topic was looked for."
 REFUSED = "The embedding model could not be used ({}): no topic was looked for."
-NO_STORE = "The store is away: no topic was looked for."
+NO_STORE = "The store is unavailable: no topic was looked for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TopicMatcher:
     settings: TopicSettings
 
     def match(self, tenant: TenantId, forest: ForestId, text: str) -> Match:
-        """The topic of a text; what is away is no error, and said in the answer: the turn is stored already.
+        """The topic of a text; what is unavailable is no error, and said in the answer: the turn is stored already.
 
         One embedding, one search for the nearest facts, and one short transaction that reads the topics they are in.
         """

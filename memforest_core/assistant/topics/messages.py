@@ -41,8 +41,8 @@ def context_of(topic: Topic, summary: str, newest: Sequence[TopicTurn], max_toke
 
 def _headed(topic: Topic, summary: str, max_tokens: int) -> str:
     room = max(0, max_tokens - estimated_tokens(PREAMBLE) - 1) * CHARS_PER_TOKEN
-    told = f"{topic.title}\n{summary}" if topic.named else summary or topic.title
-    return f"{PREAMBLE}\n\n{clipped(told, room)}".rstrip()
+    text = f"{topic.title}\n{summary}" if topic.named else summary or topic.title
+    return f"{PREAMBLE}\n\n{clipped(text, room)}".rstrip()
 
 
 def _message(each: TopicTurn, *, named: bool) -> dict[str, str]:

@@ -18,12 +18,12 @@ TITLE_CHARS = 80
 
 def title_of(row: Any) -> str:
     """The stored title, else the beginning of the summary, else the domain; empty when there is none of them yet."""
-    told = row.title or row.summary or row.label or ""
-    return clipped(" ".join(told.split()), TITLE_CHARS)
+    title = row.title or row.summary or row.label or ""
+    return clipped(" ".join(title.split()), TITLE_CHARS)
 
 
 def topic_of(row: Any, settings: TopicSettings) -> Topic:
-    """A topic as its row tells, rated at the moment when it was read."""
+    """A topic of a row, rated when the row was read."""
     importance, rated = standing(row, settings)
     return Topic(
         id=TreeId(row.tree_id),

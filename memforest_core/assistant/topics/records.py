@@ -23,7 +23,7 @@ class Temperature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: a scene of three facts or more, whose tree holds its facts over time."""
+    """One topic: a scene of three facts or more, whose tree has its facts over time."""
 
     id: TreeId
     title: str
@@ -42,9 +42,9 @@ class Topic:
     """0 to 1: its importance, halved with each half-life without an access."""
     temperature: Temperature
     accesses: int
-    """Pieces of it that recall returned, and readings of its context or history."""
+    """Evidence of it that recall returned, and readings of its context or history."""
     last_access: datetime | None
-    """None when nobody asked for it yet."""
+    """None when nobody read it yet."""
     importance: float
     """0 to 1: the mean of what its turns state, and what accesses teach."""
 
@@ -91,12 +91,12 @@ class TopicStats:
     text_bytes: int
     """Of its turns' texts in UTF-8."""
     stored_bytes: int
-    """What Postgres keeps for them, compressed where it compresses."""
+    """What Postgres stores for them, compressed where it compresses."""
     compressed_turns: int
     """Turns whose text Postgres has compressed: those of more than about 2,000 bytes, hot or cold."""
     points: int
     """Facts and cells that say them, of which the vector index should have a point."""
-    points_away: int
+    points_cold: int
     """The same, without a point because their topics are cold."""
     cold_since: datetime | None
 

@@ -40,7 +40,7 @@ _PAGE = sa.text(f"""
 
 _THESE = sa.text(described(f"SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = ANY(CAST(:ids AS uuid[]))"))
 
-# Those that wait longest for something new: as many as a round looks at.
+# Those that wait longest for something new: as many as a round reads.
 _LEAST_RECENT = sa.text(
     described(f"""
         SELECT r.* FROM memforest.tree r LEFT JOIN memforest.visit v ON v.tenant_id = :t AND v.item_id = r.root_id
@@ -93,7 +93,7 @@ _STATS = sa.text(f"""
                count(*) FILTER (WHERE pg_column_compression(t.content) IS NOT NULL) AS compressed_turns
           FROM {TURNS}) said
      CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE NOT i.cold) AS points, count(*) FILTER (WHERE i.cold) AS points_away
+        SELECT count(*) FILTER (WHERE NOT i.cold) AS points, count(*) FILTER (WHERE i.cold) AS points_cold
           FROM (SELECT p.payload_id AS id FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id
                  UNION
                 SELECT o.cell_id FROM memforest.placement p
@@ -102,7 +102,7 @@ _STATS = sa.text(f"""
           JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = held.id AND NOT i.deleted) points
 """)
 
-# Whoever deletes the forest waits for this, or this finds it going.
+# A deletion of the forest waits for this, or this finds it going.
 _VISIT = sa.text(f"""
     WITH alive AS (
         SELECT f.forest_id FROM memforest.forest f
@@ -114,7 +114,7 @@ _VISIT = sa.text(f"""
        SET visits = least(CAST(visit.visits AS bigint) + 1, 2147483647), last_visit_at = excluded.last_visit_at
 """)
 
-# More hot topics than are kept whatever their priority, or something that is cold.
+# More hot topics than are stored whatever their priority, or something that is cold.
 _RESTLESS = sa.text("""
     SELECT f.forest_id FROM memforest.forest f
      WHERE f.tenant_id = :t AND f.state = 'live'
@@ -129,7 +129,7 @@ _RESTLESS = sa.text("""
 """)
 
 # Visits are counted in memory and written late: one that came just before a topic became cold counts too.
-_ASKED_FOR = sa.text(f"""
+_VISITED = sa.text(f"""
     SELECT r.tree_id FROM memforest.tree r
      WHERE {TOPIC} AND r.cold_at IS NOT NULL AND (
            CAST(:all AS boolean) OR r.last_mark_at > r.cold_at
@@ -161,7 +161,7 @@ class TopicRows(ReduceRows):
         return find_forest(self._db, self._tenant, owner)
 
     def page(self, forest: ForestId, after: tuple[datetime, UUID] | None, limit: int, importance: float) -> list[Row]:
-        """Topics as they are told of, the one that reaches furthest in time first, from the one after this place."""
+        """Topics with their columns, the one that reaches furthest in time first, from the one after this place."""
         end, tree = after or (None, None)
         return list(self._run(_PAGE, f=forest, end=end, after=tree, n=limit, importance=importance))
 
@@ -223,17 +223,17 @@ class TopicRows(ReduceRows):
         """The next live forests, in order of ids, with more than ``most`` hot topics or anything cold."""
         return [ForestId(id_) for id_ in self._run(_RESTLESS, after=after, most=most, n=limit).scalars()]
 
-    def asked_for(self, forest: ForestId, late_s: float, limit: int, *, every: bool) -> list[TreeId]:
+    def visited(self, forest: ForestId, late_s: float, limit: int, *, every: bool) -> list[TreeId]:
         """Cold topics that were visited or got something since, the earliest in time first; or ``every`` cold one."""
-        found = self._run(_ASKED_FOR, f=forest, late=late_s, n=limit, all=every)
+        found = self._run(_VISITED, f=forest, late=late_s, n=limit, all=every)
         return [TreeId(tree) for tree in found.scalars()]
 
     def set_temperature(self, trees: Sequence[TreeId], *, cold: bool) -> int:
-        """Make topics cold or hot; how many points that changes. The caller holds the forest."""
+        """Make topics cold or hot; how many points that changes. The caller holds the forest's lock."""
         return set_temperature(self._db, self._tenant, trees, cold=cold)
 
     def warm_strays(self, forest: ForestId, limit: int) -> int:
-        """Write points again that no cold topic has any more; how many. The caller holds the forest."""
+        """Write points again that no cold topic has any more; how many. The caller holds the forest's lock."""
         return warm_strays(self._db, self._tenant, forest, limit)
 
     def record_call(self, call: CallRecord, forest: ForestId) -> None:

@@ -93,12 +93,12 @@ class TopicService:
             after = HistoryPlace(moment_in(str(moment)), checked_id(str(session), "cursor"), ordinal_in(ordinal))
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
-            told = topic_of(row, self.settings.topics)
-            if told.temperature is Temperature.COLD and not include_compressed:
+            read = topic_of(row, self.settings.topics)
+            if read.temperature is Temperature.COLD and not include_compressed:
                 return Page(())
             found = rows.history(known.id, row.tree_id, after, limit + 1)
         if after is None:
-            self._visited(tenant, known, told)
+            self._visited(tenant, known, read)
         return page_of(found, limit, topic_turn, place_of)
 
     def topic_stats(self, tenant: TenantId, owner: str, topic: UUID | str) -> TopicStats:
@@ -116,13 +116,13 @@ class TopicService:
             stored_bytes=int(counts.stored_bytes),
             compressed_turns=counts.compressed_turns,
             points=counts.points,
-            points_away=counts.points_away,
+            points_cold=counts.points_cold,
             cold_since=row.cold_at,
         )
 
     @repeated
     def topic_tag(self, tenant: TenantId, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:
-        """Give a topic these tags instead of those it has; none takes them away. At most 20, of 60 characters each.
+        """Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
 
         They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
         """
@@ -134,15 +134,15 @@ class TopicService:
 
     @repeated
     def topic_merge(self, tenant: TenantId, owner: str, a: UUID | str, b: UUID | str) -> Topic:
-        """Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized anew.
+        """Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
 
         Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
         and the same; ForestFrozen, else as ``topic_context``.
         """
         with self._changing(tenant, owner) as (rows, forest):
-            known, kept = self._topic(rows, forest, owner, a)
+            known, target = self._topic(rows, forest, owner, a)
             _, absorbed = self._topic(rows, forest, owner, b)
-            ids = [TreeId(kept.tree_id), TreeId(absorbed.tree_id)]
+            ids = [TreeId(target.tree_id), TreeId(absorbed.tree_id)]
             if ids[0] == ids[1]:
                 raise InvalidInput("Name two different topics to merge.", code="same_topic")
             settings = ruled(self.settings, rows.rules(known.id))
@@ -150,8 +150,8 @@ class TopicService:
             together = rows.together(ids)
             if together > settings.reduce.scene_cap:
                 raise InvalidInput(
-                    f"These topics have {together} facts together, and a topic holds at most"
-                    f" {settings.reduce.scene_cap}: raise MEMFOREST_REDUCE__SCENE_CAP, or keep them apart.",
+                    f"These topics have {together} facts together, and a topic has at most"
+                    f" {settings.reduce.scene_cap}: raise MEMFOREST_REDUCE__SCENE_CAP, or leave them separate.",
                     code="topic_too_large",
                 )
             unite(rows, known.id, scenes[ids[0]], scenes[ids[1]], settings)

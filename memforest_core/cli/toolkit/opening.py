@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
     from memforest_core.client.producer import MemForestClient
     from memforest_core.domain.ids import TenantId
-    from memforest_core.lifecycle.transfer.rebuild.embedding import Reembedding
+    from memforest_core.lifecycle.rebuild.embedding import Reembedding
     from memforest_core.observe.inspection import InspectionService
     from memforest_core.settings import DatabaseSettings
     from memforest_core.store.engine import Engine

@@ -21,9 +21,9 @@ from memforest_core.domain.turns import Turn
 from memforest_core.ingest.accept.records import Backlog, Quota, RunningSession, SessionProgress
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.merge.report import ConflictReport
+from memforest_core.lifecycle.rebuild.plan import Plan
 from memforest_core.lifecycle.retain.records import Policy, Preview
-from memforest_core.lifecycle.transfer.merge.report import ConflictReport
-from memforest_core.lifecycle.transfer.rebuild.plan import Plan
 from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
 from memforest_core.observe.records import LoggedCall
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, NewEndpoint
@@ -417,11 +417,13 @@ class Operations:
         return ask("intent", Intent, {"text": text})
 
     def window(
-        self, owner: str, session_id: str = "LATEST", *, max_tokens: int | None = None, keep: int | None = None
+        self, owner: str, session_id: str = "LATEST", *, max_tokens: int | None = None, last_turns: int | None = None
     ) -> Exchange[SessionWindow]:
         """As ``WindowService.window``."""
         return ask(
-            "window", SessionWindow, {"owner": owner, "session_id": session_id, "max_tokens": max_tokens, "keep": keep}
+            "window",
+            SessionWindow,
+            {"owner": owner, "session_id": session_id, "max_tokens": max_tokens, "last_turns": last_turns},
         )
 
     def window_put(self, owner: str, session_id: str, items: Sequence[ItemInput]) -> Exchange[HeldItems]:

@@ -11,8 +11,9 @@ from memforest_core.domain.routes import Route
 from memforest_core.ingest.accept.http import ROUTES as ACCEPT
 from memforest_core.lifecycle.correct.http import ROUTES as CORRECT
 from memforest_core.lifecycle.erase.http import ROUTES as ERASE
+from memforest_core.lifecycle.merge.http import ROUTES as MERGE
+from memforest_core.lifecycle.rebuild.http import ROUTES as REBUILD
 from memforest_core.lifecycle.retain.http import ROUTES as RETAIN
-from memforest_core.lifecycle.transfer.http import ROUTES as TRANSFER
 from memforest_core.observe.http import ROUTES as OBSERVE
 from memforest_core.observe.reading.http import ROUTES as READING
 from memforest_core.observe.webhooks.http import ROUTES as WEBHOOKS
@@ -35,7 +36,7 @@ FOLDERS = {
     "window": WINDOW,
     "calendar": CALENDAR,
     "topics": TOPICS,
-    "operations": (*ERASE, *CORRECT, *TRANSFER, *RETAIN, *WORK),
+    "operations": (*ERASE, *CORRECT, *MERGE, *REBUILD, *RETAIN, *WORK),
     "webhooks": WEBHOOKS,
 }
 """Routes by the heading under which the reference lists them."""

@@ -15,19 +15,19 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.opening import open_index
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
+from memforest_core.lifecycle.bundle.importing import BundleParts
+from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.correct.service import Correction, Eraser
 from memforest_core.lifecycle.erase.clearing import Clearing, ForestEraser
 from memforest_core.lifecycle.erase.service import Erasure
 from memforest_core.lifecycle.erase.steps import Erasing
 from memforest_core.lifecycle.erase.vacuuming import Vacuuming
+from memforest_core.lifecycle.merge.service import Merging
+from memforest_core.lifecycle.rebuild.embedding import Reembedding
+from memforest_core.lifecycle.rebuild.planning import Models, Planner
+from memforest_core.lifecycle.rebuild.rows.plan import PlanRows
+from memforest_core.lifecycle.rebuild.service import Rematerializing
 from memforest_core.lifecycle.retain.service import Retention
-from memforest_core.lifecycle.transfer.bundles.importing import BundleParts
-from memforest_core.lifecycle.transfer.bundles.service import Bundles
-from memforest_core.lifecycle.transfer.merge.service import Merging
-from memforest_core.lifecycle.transfer.rebuild.embedding import Reembedding
-from memforest_core.lifecycle.transfer.rebuild.planning import Models, Planner
-from memforest_core.lifecycle.transfer.rebuild.rows.plan import PlanRows
-from memforest_core.lifecycle.transfer.rebuild.service import Rematerializing
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Embedder, Step

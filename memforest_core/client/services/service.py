@@ -19,14 +19,14 @@ from memforest_core.assistant.context.portraits import Portraits
 from memforest_core.assistant.context.service import ContextService
 from memforest_core.assistant.conversation_window.compacting import Compactor
 from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.assistant.profile.asking import Asking
+from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.describing import Describer
 from memforest_core.assistant.profile.finding import Finder
 from memforest_core.assistant.profile.forgetting import Forgetter
 from memforest_core.assistant.profile.intents import Intents
+from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.assistant.topics.matching import TopicMatcher
 from memforest_core.assistant.topics.service import TopicService
-from memforest_core.assistant.topics.tending import TopicTending
 from memforest_core.client.services.lifecycle import LifecycleParts
 from memforest_core.client.services.process import Process
 from memforest_core.client.services.producer import open_producer
@@ -267,9 +267,9 @@ class Services(Process):
         return TopicMatcher(self.engine, self.index, self.embedder, self.settings.topics)
 
     @cached_property
-    def topic_tending(self) -> TopicTending:
+    def topic_cooling(self) -> TopicCooling:
         """Topics that become cold or warm."""
-        return TopicTending(self.engine, self.settings.topics)
+        return TopicCooling(self.engine, self.settings.topics)
 
     @cached_property
     def summarizing(self) -> Summarizing:
@@ -317,9 +317,9 @@ class Services(Process):
         return ContextualAnswers(self.recall, self.context, lambda: self.answering)
 
     @cached_property
-    def _profile_chat(self) -> Asking:
+    def _profile_chat(self) -> CheckedCalls:
         offline = self._offline(Step.PROFILE)
-        return Asking(self.engine, None if offline else lambda: self.chat, self.telemetry)
+        return CheckedCalls(self.engine, None if offline else lambda: self.chat, self.telemetry)
 
     @cached_property
     def inspection(self) -> InspectionService:

@@ -79,7 +79,7 @@ _TOLD: dict[str, TypeEngine[Any]] = {"cell_id": sa.Uuid(), "outcome": sa.Text(),
 """What a window's answer says of each of its cells."""
 
 
-def _again_at(again: Again) -> sa.ColumnElement[Any]:
+def _retry_at(again: Again) -> sa.ColumnElement[Any]:
     """When a cell that was kept word by word is tried again: later with each time."""
     delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
     return seconds_from_now(delay)
@@ -203,7 +203,7 @@ class ExtractRows(VectorRows):
             state=WorkState.DONE,
             placed=False,
             extracted_at=sa.func.clock_timestamp(),
-            again_at=sa.case((later, _again_at(again))),
+            retry_at=sa.case((later, _retry_at(again))),
             agains=sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
             outcome=sa.select(told.c.outcome).where(of_cell).scalar_subquery(),
             summary=sa.select(told.c.summary).where(of_cell).scalar_subquery(),
@@ -263,7 +263,7 @@ class ExtractRows(VectorRows):
 
     def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
         """End the lease of a window whose cells stay as they are; the next extraction comes after a longer delay."""
-        self._end(window, code, text, state=WorkState.DONE, again_at=_again_at(again), agains=m.Cell.agains + 1)
+        self._end(window, code, text, state=WorkState.DONE, retry_at=_retry_at(again), agains=m.Cell.agains + 1)
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
         """Give the window back for a later try."""

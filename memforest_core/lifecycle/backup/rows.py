@@ -43,7 +43,7 @@ _ASKED = sa.text("""
                AND a.owner_hash IS NOT NULL LIMIT 1) AS owner_hash
       FROM memforest.maintenance k
      WHERE k.kind = 'erase' AND k.cancelled_by IS NULL AND NOT k.arguments ? 'dry_run'
-     ORDER BY k.asked
+     ORDER BY k.sequence
     """)
 _IDENTITIES = sa.text("""
     SELECT c.relname AS name, a.attname AS attribute FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid

@@ -56,11 +56,11 @@ _FREE_ITEMS = sa.text("""
 
 # A window is extracted as a whole: if one of its cells were extracted again, that would contradict the correction.
 _STOP_RETRIES = sa.text("""
-    UPDATE memforest.cell c SET again_at = NULL
+    UPDATE memforest.cell c SET retry_at = NULL
       FROM (SELECT DISTINCT session_id, window_ordinal FROM memforest.cell
              WHERE tenant_id = :t AND cell_id = ANY(CAST(:cells AS uuid[]))) w
      WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
-       AND c.again_at IS NOT NULL
+       AND c.retry_at IS NOT NULL
 """)
 
 _SUPERSEDE = sa.text("""

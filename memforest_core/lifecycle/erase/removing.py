@@ -114,7 +114,7 @@ class Removal:
         counts["summaries"] += len(masked)
 
         words.detach_facts([fact.id for fact in leaving])
-        self._rows.reducing.attest([fact.id for fact in touched if fact.stated])
+        self._rows.reducing.set_sources([fact.id for fact in touched if fact.stated])
         leaves = self._rows.reducing.take_out({fact.id: fact.routing_hash for fact in leaving}, self._model)
         counts["candidates"] += words.drop_items([*batch.items, *superseded])
         for tree, group in words.drop_cells(batch.gone).items():

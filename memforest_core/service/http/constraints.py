@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memforest_core.assistant.conversation_window.naming import MAX_ITEMS
-from memforest_core.assistant.conversation_window.service import MAX_BUDGET, MAX_KEEP
+from memforest_core.assistant.conversation_window.service import MAX_BUDGET, MAX_LAST_TURNS
 from memforest_core.assistant.profile.forgetting import MAX_WORDS_CHARS
 from memforest_core.assistant.profile.intents import MAX_CHARS
 from memforest_core.client.producer import WAIT_STAGES
@@ -16,9 +16,9 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import MAX_TAG_CHARS
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, MAX_ID, Role
 from memforest_core.lifecycle.correct.wording import MAX_TEXT
+from memforest_core.lifecycle.merge.service import MAX_SOURCES
 from memforest_core.lifecycle.retain import policies
 from memforest_core.lifecycle.retain.records import Order
-from memforest_core.lifecycle.transfer.merge.service import MAX_SOURCES
 from memforest_core.models.calls import Step
 from memforest_core.observe.webhooks.addresses import MAX_URL
 from memforest_core.observe.webhooks.records import Event
@@ -105,7 +105,7 @@ _VALUES: Mapping[str, Schema] = {
     "neighbours": _whole(asking.MAX_NEIGHBOURS, 0),
     "max_tokens": _whole(asking.MAX_TOKENS),
     "window.max_tokens": _whole(MAX_BUDGET),
-    "keep": _whole(MAX_KEEP),
+    "last_turns": _whole(MAX_LAST_TURNS),
     "budget_ms": {"exclusiveMinimum": 0},
     "max_facts": _whole(policies.MOST_FACTS),
     "max_bytes": _whole(policies.MOST_BYTES),

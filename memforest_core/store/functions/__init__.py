@@ -26,22 +26,24 @@ def install(connection: sa.Connection) -> None:
 
 
 def install_rules(connection: sa.Connection) -> None:
-    """Create or replace ``memforest.beside`` alone, which holds nobody back."""
+    """Create or replace ``memforest.operation_rule`` alone, which blocks nobody."""
     cursor = connection.connection.cursor()
-    cursor.execute(_beside())
-    cursor.execute("REVOKE ALL ON FUNCTION memforest.beside(text, text) FROM PUBLIC")
-    cursor.execute("GRANT EXECUTE ON FUNCTION memforest.beside(text, text) TO memforest_service, memforest_limited")
+    cursor.execute(_operation_rule())
+    cursor.execute("REVOKE ALL ON FUNCTION memforest.operation_rule(text, text) FROM PUBLIC")
+    cursor.execute(
+        "GRANT EXECUTE ON FUNCTION memforest.operation_rule(text, text) TO memforest_service, memforest_limited"
+    )
 
 
-def _beside() -> str:
-    """``memforest.beside(earlier role, later role)``: the answer of ``domain.operations.RULES``."""
+def _operation_rule() -> str:
+    """``memforest.operation_rule(earlier role, later role)``: the answer of ``domain.operations.RULES``."""
     cases = "\n".join(
         f"           WHEN '{earlier} {later}' THEN '{found}'"
         for earlier, answers in RULES.items()
         for later, found in answers.items()
     )
     return f"""
-        CREATE OR REPLACE FUNCTION memforest.beside(earlier text, later text)
+        CREATE OR REPLACE FUNCTION memforest.operation_rule(earlier text, later text)
         RETURNS text
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
             SELECT CASE earlier || ' ' || later
@@ -53,6 +55,10 @@ def _beside() -> str:
 def has_rules(connection: sa.Connection) -> bool:
     """Whether the database answers every pair of roles as this version does."""
     pairs = [(earlier, later) for earlier in Role for later in Role]
-    asked = sa.text("SELECT memforest.beside(e, l) FROM unnest(CAST(:e AS text[]), CAST(:l AS text[])) AS u(e, l)")
-    found = connection.scalars(asked, {"e": [str(pair[0]) for pair in pairs], "l": [str(pair[1]) for pair in pairs]})
+    statement = sa.text(
+        "SELECT memforest.operation_rule(e, l) FROM unnest(CAST(:e AS text[]), CAST(:l AS text[])) AS u(e, l)"
+    )
+    found = connection.scalars(
+        statement, {"e": [str(pair[0]) for pair in pairs], "l": [str(pair[1]) for pair in pairs]}
+    )
     return list(found) == [answer(*pair) for pair in pairs]

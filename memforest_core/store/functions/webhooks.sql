@@ -1,4 +1,4 @@
--- What webhooks are told of: a change of a work row becomes deliveries in the same transaction. A tenant without an endpoint
+-- Events of webhooks: a change of a work row becomes deliveries in the same transaction. A tenant without an endpoint
 -- costs one probe of an index, and a change that no event is about costs a comparison.
 
 -- Store an event for each enabled endpoint of the tenant that wants it. While a delivery is held its id is made of what it is
@@ -16,7 +16,7 @@ LANGUAGE sql AS $$
     ON CONFLICT (tenant_id, delivery_id) DO NOTHING
 $$;
 
--- A cell was given up, or it was placed or given up as the last one of its session. Copies that operations build are not told of.
+-- A cell was given up, or it was placed or given up as the last one of its session. Copies that operations build send no event.
 -- The cells are read from the end, where those that wait are.
 CREATE OR REPLACE FUNCTION memforest.tell_of_cell()
 RETURNS trigger
@@ -42,7 +42,7 @@ BEGIN
     IF OLD.placed OR OLD.state = 'dead' THEN
         RETURN NULL;
     END IF;
-    -- Two transactions that each settle a last cell would each miss the other's: the second waits here, and looks afterwards.
+    -- Two transactions that each settle a last cell would each miss the other's: the second waits here, and counts afterwards.
     PERFORM pg_advisory_xact_lock(hashtextextended('memforest.telling ' || NEW.forest_id, 0));
     IF (SELECT c.cell_id FROM memforest.cell c
          WHERE c.tenant_id = NEW.tenant_id AND c.session_id = NEW.session_id AND NOT (c.placed OR c.state = 'dead')
@@ -71,7 +71,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- An operation is over, or was given up. What the service does by itself has no actor, and is told of only when it is given up.
+-- An operation is over, or was given up. What the service does by itself has no actor, and sends an event only when it is given up.
 CREATE OR REPLACE FUNCTION memforest.tell_of_operation()
 RETURNS trigger
 LANGUAGE plpgsql AS $$

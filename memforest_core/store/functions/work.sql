@@ -69,7 +69,7 @@ BEGIN
             WHEN 'held' THEN
                 (SELECT min(c.tenant_id) FROM cell c WHERE c.state = 'held' AND c.tenant_id > reached)
             WHEN 'again' THEN
-                (SELECT min(c.tenant_id) FROM cell c WHERE c.again_at IS NOT NULL AND c.tenant_id > reached)
+                (SELECT min(c.tenant_id) FROM cell c WHERE c.retry_at IS NOT NULL AND c.tenant_id > reached)
             WHEN 'past' THEN
                 (SELECT min(d.tenant_id) FROM webhook_delivery d
                   WHERE d.state IN ('done', 'dead') AND d.tenant_id > reached)
@@ -140,7 +140,7 @@ BEGIN
           LIMIT 1)
         UNION ALL
         (SELECT 0::smallint FROM cell c
-          WHERE wanted = 'again' AND c.tenant_id = t.tenant_id AND c.again_at <= clock_timestamp()
+          WHERE wanted = 'again' AND c.tenant_id = t.tenant_id AND c.retry_at <= clock_timestamp()
           LIMIT 1)
     ) w
     GROUP BY t.tenant_id, w.lane
@@ -250,7 +250,7 @@ END $$;
 REVOKE ALL ON FUNCTION memforest.lost(interval) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION memforest.lost(interval) TO memforest_service, memforest_limited;
 
--- How much work stands where, by tenant, kind and state; oldest_s is the age in seconds of the oldest of it. Only work
+-- The backlog by tenant, kind and state; oldest_s is the age in seconds of the oldest of it. Only work
 -- that is under way or stuck is counted, from partial indexes: what is done is not a backlog.
 -- Its owner is bound by row-level security too: the setting memforest.across lifts that for this one query.
 CREATE OR REPLACE FUNCTION memforest.backlog()
@@ -272,7 +272,7 @@ BEGIN
         UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'running'
         UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'held'
         UNION ALL SELECT c.tenant_id, 'extract', c.state, c.created_at FROM cell c WHERE c.state = 'dead'
-        UNION ALL SELECT c.tenant_id, 'reextract', 'held', c.extracted_at FROM cell c WHERE c.again_at IS NOT NULL
+        UNION ALL SELECT c.tenant_id, 'reextract', 'held', c.extracted_at FROM cell c WHERE c.retry_at IS NOT NULL
         UNION ALL SELECT c.tenant_id, 'reduce', 'ready', c.extracted_at FROM cell c
                    WHERE c.state = 'done' AND NOT c.placed
         UNION ALL SELECT i.tenant_id, 'index_' || i.kind, i.state, i.available_at FROM index_row i

@@ -28,7 +28,7 @@ _TRIES = 3
 _REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
 
 # What the model alone could not read: it is in the trees word by word, and tried again by itself.
-_WORD_BY_WORD = """(c.state = 'done' AND c.placed AND c.again_at IS NOT NULL AND c.outcome = 'verbatim'
+_WORD_BY_WORD = """(c.state = 'done' AND c.placed AND c.retry_at IS NOT NULL AND c.outcome = 'verbatim'
        AND c.error_code IN ('model_unavailable', 'model_timeout', 'model_rejected', 'model_auth_failed'))"""
 
 _GIVEN_UP = f"(c.state = 'dead' OR {_WORD_BY_WORD})"
@@ -131,7 +131,7 @@ _STILL_DEAD = sa.text(f"{_CHOSEN} SELECT cell_id FROM chosen")  # noqa: S608 - a
 _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     UPDATE memforest.cell c
        SET state = CASE WHEN d.reduced THEN 'done' ELSE 'ready' END, attempts = 0, lost_leases = 0,
-           available_at = clock_timestamp(), again_at = NULL,
+           available_at = clock_timestamp(), retry_at = NULL,
            window_ordinal = CASE WHEN d.reduced OR head.cell_id IS NOT NULL THEN c.window_ordinal ELSE c.ordinal END,
            error_code = CASE WHEN d.reduced THEN NULL ELSE c.error_code END,
            error_text = CASE WHEN d.reduced THEN NULL ELSE c.error_text END,
@@ -174,7 +174,7 @@ _MOVE_BACK = sa.text("""
 _END_CELLS = sa.text("""
     UPDATE memforest.cell c
        SET state = 'done', placed = facts.kept, outcome = CASE WHEN facts.kept THEN 'verbatim' ELSE 'dead' END,
-           extracted_at = coalesce(c.extracted_at, clock_timestamp()), again_at = NULL
+           extracted_at = coalesce(c.extracted_at, clock_timestamp()), retry_at = NULL
       FROM unnest(CAST(:ids AS uuid[])) AS d(cell_id)
      CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM memforest.occurrence o
                                          WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) facts
@@ -213,7 +213,7 @@ _RETRY_TASKS = sa.text("""
                                ON other.tenant_id = :t AND other.task_id = theirs.task_id
                               AND other.state IN ('held', 'ready', 'running')
                             WHERE mine.tenant_id = :t AND mine.task_id = k.task_id
-                              AND memforest.beside(theirs.role, mine.role) = 'refused'))
+                              AND memforest.operation_rule(theirs.role, mine.role) = 'refused'))
          ORDER BY kind, subject, created_at DESC)
     RETURNING task_id
     """)

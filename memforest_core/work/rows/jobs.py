@@ -81,11 +81,11 @@ _FREE_DELIVERIES = sa.text(f"""
 
 _REOPEN_PICK = sa.text("""
     SELECT c.session_id, c.window_ordinal FROM memforest.cell c
-     WHERE c.tenant_id = :t AND c.again_at <= clock_timestamp() AND c.ordinal = c.window_ordinal
+     WHERE c.tenant_id = :t AND c.retry_at <= clock_timestamp() AND c.ordinal = c.window_ordinal
        AND NOT EXISTS (SELECT 1 FROM memforest.cell other
                         WHERE other.tenant_id = :t AND other.session_id = c.session_id
                           AND other.window_ordinal = c.window_ordinal AND NOT (other.state = 'done' AND other.placed))
-     ORDER BY c.again_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
+     ORDER BY c.retry_at LIMIT :n FOR NO KEY UPDATE SKIP LOCKED
     """)
 
 # After the lock, the state of all cells is checked again: a correction or an erasure may have come in between. A window
@@ -98,13 +98,13 @@ _REOPEN_HOLD = sa.text("""
 
 _REOPEN = sa.text("""
     UPDATE memforest.cell c
-       SET state = 'ready', again_at = NULL, attempts = 0, lost_leases = 0, lane = 1,
+       SET state = 'ready', retry_at = NULL, attempts = 0, lost_leases = 0, lane = 1,
            available_at = clock_timestamp()
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:windows AS int[])) AS w(session, head)
      WHERE c.tenant_id = :t AND c.session_id = w.session AND c.window_ordinal = w.head
        AND EXISTS (SELECT 1 FROM memforest.cell head
                     WHERE head.tenant_id = :t AND head.session_id = w.session AND head.ordinal = w.head
-                      AND head.again_at <= clock_timestamp())
+                      AND head.retry_at <= clock_timestamp())
        AND NOT EXISTS (SELECT 1 FROM memforest.cell other
                         WHERE other.tenant_id = :t AND other.session_id = w.session AND other.window_ordinal = w.head
                           AND NOT (other.state = 'done' AND other.placed

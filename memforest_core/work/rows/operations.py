@@ -63,21 +63,23 @@ _PART_OF = sa.text("""
     """)
 
 _NEIGHBOURS = sa.text("""
-    SELECT other.task_id, other.kind, other.state, theirs.role, memforest.beside(theirs.role, mine.role) AS answer
+    SELECT other.task_id, other.kind, other.state, theirs.role,
+           memforest.operation_rule(theirs.role, mine.role) AS answer
       FROM memforest.maintenance k
       JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
       JOIN memforest.maintenance_forest theirs
         ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.task_id <> k.task_id
       JOIN memforest.maintenance other
-        ON other.tenant_id = :t AND other.task_id = theirs.task_id AND other.state <> 'done' AND other.asked < k.asked
+        ON other.tenant_id = :t AND other.task_id = theirs.task_id AND other.state <> 'done'
+       AND other.sequence < k.sequence
      WHERE k.tenant_id = :t AND k.task_id = :id
-       AND CASE memforest.beside(theirs.role, mine.role)
+       AND CASE memforest.operation_rule(theirs.role, mine.role)
            WHEN 'beside' THEN false
            WHEN 'holds' THEN true
            WHEN 'refused' THEN other.state <> 'dead' OR other.kind = 'erase'
                                OR (other.kind = 'merge' AND other.progress ->> 'phase' IN ('merge', 'end', 'fold'))
            ELSE other.state <> 'dead' END
-     ORDER BY other.asked
+     ORDER BY other.sequence
     """)
 
 _JOIN = sa.text("""
@@ -88,7 +90,7 @@ _JOIN = sa.text("""
           JOIN memforest.maintenance k
             ON k.tenant_id = :t AND k.task_id = theirs.task_id AND k.state IN ('held', 'ready', 'running')
          WHERE theirs.tenant_id = :t AND theirs.forest_id = :forest AND theirs.task_id <> :id
-           AND memforest.beside(theirs.role, :role) <> 'beside')
+           AND memforest.operation_rule(theirs.role, :role) <> 'beside')
     ON CONFLICT DO NOTHING
     """)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from qdrant_client import QdrantClient
 
-from benchmarks.recall_latency.measuring import tended
 from memforest_core.index.qdrant import tended as beside
 from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.qdrant.server import QdrantServerIndex
@@ -21,6 +20,7 @@ from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.stack import copy_index
+from tests.harness.timing import until
 
 
 @contextmanager
@@ -75,7 +75,7 @@ class WithAllBeside(EdgeIndex):
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         super().search(queries)
-        tended(self)
+        until(lambda: not self.tending)
         return super().search(queries)
 
 

@@ -13,7 +13,6 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from benchmarks.recall_latency.measuring import tended
 from memforest_core.index.qdrant import tended as module
 from memforest_core.index.qdrant.beside import Group
 from memforest_core.index.qdrant.edge import EdgeIndex
@@ -261,13 +260,3 @@ def test_a_least_score_cuts_what_a_graph_finds(index: EdgeIndex) -> None:
     query = IndexQuery(VECTORS[5], FACTS, LIMIT, min_score=0.999)
     assert [hit.id for hit in index.search([query])[0]] == [ROWS[5]]
     assert [list(hits) for hits in index.search([replace(query, min_score=1.5)])] == [[]]
-
-
-def test_a_benchmark_waits_until_graphs_are_there(index: EdgeIndex) -> None:
-    """Given a search that lets a graph be built, when that is waited for, then the next search has the graph."""
-    nearest(index, QUESTIONS[0])
-    assert index.tending
-    tended(index)
-    known = index._beside._vectors._known[Group(ACME, FACTS.forest_id, PointKind.FACT)]
-    assert known.kept is not None
-    assert tended(index) < 0.1

@@ -13,13 +13,7 @@ from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelLimits
 from memforest_core.models.limits.redis_ledger import PREFIX, open_redis
 from tests.contract.limits.limited import limits_of
-from tests.harness.servers import SessionServers, session_servers
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[SessionServers]:
-    with session_servers() as running:
-        yield running
+from tests.harness.servers import SessionServers
 
 
 @pytest.fixture

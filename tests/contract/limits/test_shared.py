@@ -22,7 +22,7 @@ from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger
 from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
-from tests.harness.timing import within
+from tests.harness.timing import until, within
 
 ROOT = Path(__file__).parents[3]
 Opened = Callable[..., CallLimits]
@@ -222,13 +222,6 @@ def refuses(limits: CallLimits) -> bool:
     except ModelRateLimited:
         return True
     return False
-
-
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class TestRateLimited:

@@ -163,7 +163,7 @@ def test_planted_texts_add_no_line_at_the_margin(node: Node, planted: str) -> No
         assert sum(line.startswith("<") for line in lines) == tags
         assert len(lines) == tags + len(days) + sum(begins(part.text) for part in made.parts)
         assert_steers_nothing(made.messages()[0]["content"])
-        window = node.memory.window(planted, session or "long", keep=4)
+        window = node.memory.window(planted, session or "long", last_turns=4)
         assert len(margin(window.text)) == sum(begins(part.item) for part in window.parts)
         for part in window.parts:
             if part.source:

@@ -13,7 +13,7 @@ import pytest
 
 from memforest_core.cli.toolkit import operating
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.transfer.rebuild.cli import parsed_rules
+from memforest_core.lifecycle.rebuild.cli import parsed_rules
 from memforest_core.work.records import OperationTask, TaskId
 
 TASK = TaskId(UUID(int=7))

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
+from memforest_core.lifecycle.bundle.records import TABLES
 from memforest_core.lifecycle.erase.rows import clearing
-from memforest_core.lifecycle.transfer.bundles.records import TABLES
 from memforest_core.store import tables as m
 from memforest_core.store.copying import (
     CONTENT,

@@ -54,7 +54,7 @@ class AcceptRows(TenantRows):
 
     def find_forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, which no other transaction freezes or deletes before this one ends."""
-        return find_forest(self._db, self._tenant, owner, keep=True)
+        return find_forest(self._db, self._tenant, owner, locked=True)
 
     def ensure_forest(self, owner: str, forest_id: ForestId, time_zone: str) -> ForestRef:
         """The owner's forest, created with this id and zone when missing."""

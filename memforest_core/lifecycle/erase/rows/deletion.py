@@ -30,7 +30,7 @@ _FORESTS_OF_OWNER = sa.text("""
 _REPEATS = sa.text("""
     SELECT task_id FROM memforest.maintenance
      WHERE tenant_id = :t AND kind = 'erase' AND (task_id = :task OR arguments ->> 'repeats' = CAST(:task AS text))
-     ORDER BY asked
+     ORDER BY sequence
 """)
 
 _NAMED = sa.text("""
@@ -58,7 +58,7 @@ _MERGED_BEFORE = sa.text("""
             ON theirs.tenant_id = :t AND theirs.forest_id = mine.forest_id AND theirs.role LIKE 'merge%'
           JOIN memforest.maintenance o
             ON o.tenant_id = :t AND o.task_id = theirs.task_id AND o.state IN ('ready', 'running')
-           AND o.asked < k.asked
+           AND o.sequence < k.sequence
          WHERE k.tenant_id = :t AND k.task_id = :task)
 """)
 
@@ -104,10 +104,10 @@ _ALL_ASKED_FOR = sa.text("""
 # The unfinished work of a forest that is given up is postponed for 100 years: no worker finds it. An indexer that is
 # writing points of it keeps its lease, so that clearing can wait for it.
 _PUT_OFF_CELLS = sa.text("""
-    UPDATE memforest.cell SET state = CASE WHEN state = 'running' THEN 'ready' ELSE state END, again_at = NULL,
+    UPDATE memforest.cell SET state = CASE WHEN state = 'running' THEN 'ready' ELSE state END, retry_at = NULL,
            lease_token = NULL, lease_until = NULL, worker_id = NULL,
            available_at = clock_timestamp() + interval '100 years'
-     WHERE tenant_id = :t AND forest_id = :f AND (state IN ('ready', 'held', 'running') OR again_at IS NOT NULL)
+     WHERE tenant_id = :t AND forest_id = :f AND (state IN ('ready', 'held', 'running') OR retry_at IS NOT NULL)
 """)
 _PUT_OFF_POINTS = sa.text(f"""
     UPDATE memforest.index_row SET available_at = clock_timestamp() + interval '100 years'

@@ -199,7 +199,7 @@ class WordRows(BatchRows):
         own = [m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells)]
         lock = sa.select(m.Cell.cell_id).where(*own).order_by(m.Cell.cell_id)
         self._db.execute(lock.with_for_update(key_share=True)).all()
-        self._db.execute(sa.update(m.Cell).where(*own, m.Cell.again_at.is_not(None)).values(again_at=None))
+        self._db.execute(sa.update(m.Cell).where(*own, m.Cell.retry_at.is_not(None)).values(retry_at=None))
 
     def drop_cells(self, cells: Sequence[CellId]) -> dict[TreeId, list[NodeId]]:
         """Drop cells, their placements and points; the leaves they leave behind, by tree."""

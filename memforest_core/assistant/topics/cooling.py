@@ -1,0 +1,135 @@
+"""Cooling and warming topics, in rounds of small steps: each one transaction under its forest's lock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from memforest_core.assistant.topics.rating import topic_of
+from memforest_core.assistant.topics.rows import Row, TopicRows
+from memforest_core.domain.ids import ForestId, TenantId, TreeId
+from memforest_core.domain.temperature import Rated, cooling
+from memforest_core.index.collection_rows import CollectionStore
+from memforest_core.recall.priorities import idle_s
+from memforest_core.settings import TopicSettings
+from memforest_core.store.engine import Engine
+from memforest_core.store.repeating import repeated
+
+log = structlog.get_logger(__name__)
+
+PAGE = 50
+"""Forests that are looked for at once."""
+RATED = 200
+"""Hot topics that one round rates, those to which nothing came for longest."""
+LATE_S = 300.0
+"""Visits are written up to a minute late, and later while the store was unavailable."""
+STRAYS = 500
+"""Points that one round writes again because no cold topic has them any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a round did: topics that it cooled and warmed, and points that this changed."""
+
+    cooled: int = 0
+    warmed: int = 0
+    points: int = 0
+
+    def __add__(self, other: Changed) -> Changed:
+        return Changed(self.cooled + other.cooled, self.warmed + other.warmed, self.points + other.points)
+
+
+@dataclass(slots=True)
+class TopicCooling:
+    """Rounds over all forests of all tenants, for one thread. A killed round leaves whole steps only."""
+
+    engine: Engine
+    settings: TopicSettings
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, monotonic."""
+    _left: list[TenantId] = field(default_factory=list)
+    _after: ForestId | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the last call stopped within a round."""
+        return bool(self._left)
+
+    def run(self, budget_s: float = math.inf) -> Changed:
+        """Warm what was read, and cool what is over; go on where the last call stopped. Stops within a round when
+        ``budget_s`` seconds are spent. A forest that is busy is left to the next round.
+
+        For workers, at any rate: a round costs a query per tenant, and some for each forest with more topics than
+        ``topics.max_topics``. Raises StoreUnavailable.
+        """
+        deadline = self.clock() + budget_s
+        if not self._left:
+            self._left, self._after = list(CollectionStore(self.engine).tenants()), None
+        done = Changed()
+        while self._left and self.clock() < deadline:
+            tenant = self._left[0]
+            forests = self._restless(tenant, self._after)
+            for forest in forests:
+                done += self.run_forest(tenant, forest)
+                self._after = forest
+                if self.clock() >= deadline:
+                    break
+            if not forests:
+                self._left, self._after = self._left[1:], None
+        if done != Changed():
+            log.info("topics_cooled", cooled=done.cooled, warmed=done.warmed, points=done.points)
+        return done
+
+    def run_forest(self, tenant: TenantId, forest: ForestId) -> Changed:
+        """One round over one forest. Raises StoreUnavailable."""
+        own = self.settings
+        with TopicRows.opened(self.engine, tenant) as rows:
+            stirred = rows.visited(forest, LATE_S, own.at_once, every=not own.cooling)
+        done = self._warm(tenant, forest, stirred)
+        if not own.cooling:
+            return done
+        with TopicRows.opened(self.engine, tenant) as rows:
+            over = rows.hot(forest) > own.max_topics
+            # What was touched within a half-life is never cold, however unimportant.
+            rated = rows.least_recent(forest, own.half_life_s, RATED, own.importance) if over else []
+            chosen = self._chosen(rows, forest, rated)
+        return done + (self._cool(tenant, forest, chosen) if chosen else Changed())
+
+    def _restless(self, tenant: TenantId, after: ForestId | None) -> list[ForestId]:
+        most = self.settings.max_topics if self.settings.cooling else 2**31 - 1
+        with TopicRows.opened(self.engine, tenant) as rows:
+            return rows.restless(after, most, PAGE)
+
+    def _chosen(self, rows: TopicRows, forest: ForestId, found: list[Row]) -> list[TreeId]:
+        """Those of these hot topics that become cold."""
+        if not found:
+            return []
+        own, active = self.settings, rows.active(forest)
+        topics = [topic_of(row, own) for row in found]
+        rated = [Rated(topic.id, topic.priority, topic.id in active) for topic in topics]
+        low = cooling(rated, rows.hot(forest), own.max_topics, own.cold_below)
+        return [TreeId(id_) for id_ in low[: own.at_once]]
+
+    @repeated
+    def _warm(self, tenant: TenantId, forest: ForestId, topics: list[TreeId]) -> Changed:
+        with TopicRows.opened(self.engine, tenant) as rows:
+            if rows.lock_forest(forest, wait=False) != "live":
+                return Changed()
+            points = rows.set_temperature(topics, cold=False) + rows.warm_strays(forest, STRAYS)
+        return Changed(warmed=len(topics), points=points)
+
+    @repeated
+    def _cool(self, tenant: TenantId, forest: ForestId, chosen: list[TreeId]) -> Changed:
+        """Rated again under the lock: something may have come to them, or been read of them, since."""
+        with TopicRows.opened(self.engine, tenant) as rows:
+            if rows.lock_forest(forest, wait=False) != "live":
+                return Changed()
+            found = rows.these(forest, chosen, self.settings.importance)
+            idle = [row for row in found if row.cold_at is None and idle_s(row) > self.settings.half_life_s]
+            topics = self._chosen(rows, forest, idle)
+            points = rows.set_temperature(topics, cold=True)
+        return Changed(cooled=len(topics), points=points)

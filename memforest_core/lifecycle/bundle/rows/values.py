@@ -1,0 +1,179 @@
+"""Rows of a bundle out of the store as plain values, and into it as one array for each column."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import Insert, insert
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.times import from_micros
+from memforest_core.lifecycle.bundle.records import CELL, SUMMARY, TABLES, VECTOR, BundleTable, Column, Row
+from memforest_core.store import tables as m
+from memforest_core.store.copying import ValueKind, given, given_rows, given_values, of_forest, stored_table
+from memforest_core.store.trees import micros
+from memforest_core.store.vectors import from_bytes, to_bytes, to_half
+
+FOREVER = "timestamptz '9000-01-01 00:00+00'"
+"""When the work of a hidden forest may begin."""
+
+# The rows of all other tables are in the order of their keys.
+_ORDER: Mapping[str, Sequence[Any]] = {
+    "cell": (m.Cell.session_id, m.Cell.ordinal),
+    "fact": (m.FactRow.seq,),
+    "node": (
+        m.NodeRow.tree_id,
+        m.NodeRow.level.desc(),
+        m.NodeRow.key_time,
+        m.NodeRow.key_ordinal,
+        m.NodeRow.key_item,
+        m.NodeRow.key_id,
+    ),
+}
+
+
+def reading(table: BundleTable, tenant: TenantId, forest: ForestId, with_vectors: bool) -> sa.Select[Any]:
+    """All rows of a table of one forest as plain values, in the order of the format."""
+    stored = stored_table(table.stored)
+    columns = [
+        sa.null()
+        if table is SUMMARY and column.vector and not with_vectors
+        else _read(stored.c[column.stored], table, column)
+        for column in table.columns
+    ]
+    order = _ORDER.get(table.name) or [each for each in stored.primary_key if each.name != "tenant_id"]
+    return _of_forest(sa.select(*columns), table, tenant, forest).order_by(*order)
+
+
+def counting(tenant: TenantId, forest: ForestId) -> sa.CompoundSelect[Any]:
+    """How many rows each table of one forest has, but for the vectors."""
+    counts = sa.select(sa.func.count())
+    return sa.union_all(
+        *(
+            sa.select(
+                sa.literal(table.name),
+                _of_forest(counts.select_from(stored_table(table.stored)), table, tenant, forest).scalar_subquery(),
+            )
+            for table in TABLES
+            if table is not VECTOR
+        )
+    )
+
+
+def _of_forest(statement: sa.Select[Any], table: BundleTable, tenant: TenantId, forest: ForestId) -> sa.Select[Any]:
+    statement = statement.where(of_forest(table.stored, tenant, forest))
+    if table is not SUMMARY:
+        return statement
+    # A summary that was made before something was erased beneath it may quote what is gone.
+    whole = sa.exists().where(
+        m.NodeRow.tenant_id == tenant,
+        m.NodeRow.node_id == m.NodeSummary.node_id,
+        m.NodeSummary.version > m.NodeRow.erased_version,
+    )
+    return statement.where(whole)
+
+
+def _read(stored: sa.Column[Any], table: BundleTable, column: Column) -> sa.ColumnElement[Any]:
+    if table is CELL and column.name == "state":
+        # Work that was under way is waiting again: leases stay where they are.
+        return sa.case((stored.in_(("held", "running")), "ready"), else_=stored)
+    if column.name != column.stored:
+        return sa.cast(stored.is_not(None), sa.Integer)
+    if table is SUMMARY and column.name == "pooled":
+        return sa.func.coalesce(stored, m.NodeSummary.vector)
+    match column.kind:
+        case ValueKind.MOMENT:
+            return sa.literal_column(micros(f'memforest."{stored.table.name}"."{stored.name}"'), sa.BigInteger)
+        case ValueKind.ID | ValueKind.DOCUMENT:
+            return sa.cast(stored, sa.Text)
+        case ValueKind.NUMBERS:
+            return sa.cast(sa.func.to_jsonb(stored), sa.Text)
+        case ValueKind.TRUTH:
+            return sa.cast(stored, sa.Integer)
+        case _:
+            return stored
+
+
+_OF_MODEL = {VECTOR: "model", SUMMARY: "vector_model"}
+"""Where the name of the embedding model stands."""
+
+_GIVEN: Mapping[ValueKind, tuple[Callable[[Any], Any], Any]] = {
+    ValueKind.TRUTH: (bool, sa.Boolean()),
+    ValueKind.MOMENT: (from_micros, sa.TIMESTAMP(timezone=True)),
+    ValueKind.DOCUMENT: (str, sa.Text()),
+    ValueKind.NUMBERS: (operator.methodcaller("translate", str.maketrans("[]", "{}")), sa.Text()),
+}
+"""How values are given, where it is not as the store has them."""
+
+
+_HALVES: Mapping[BundleTable, Sequence[str]] = {VECTOR: ("vector",), SUMMARY: ("vector", "pooled")}
+"""Vectors that the store has in half precision, and bundles in full."""
+
+
+def in_full(table: BundleTable, row: Row) -> Row:
+    """A row of the store with its vectors as a bundle has them."""
+    values = list(row)
+    for place in map(table.at, _HALVES.get(table, ())):
+        value = values[place]
+        values[place] = to_bytes(from_bytes(value)) if isinstance(value, bytes) else value
+    return tuple(values)
+
+
+@cache
+def writing(table: BundleTable) -> Insert:
+    """The insert of rows of a table; takes ``given`` rows, ``tenant_id``, ``forest_id`` and ``model``.
+
+    What works on the rows waits until the forest is shown.
+    """
+    stored = stored_table(table.stored)
+    values: dict[str, sa.ColumnElement[Any]] = {
+        name: sa.bindparam(name, type_=stored.c[name].type) for name in ("tenant_id", "forest_id") if name in stored.c
+    }
+    if "lane" in stored.c:
+        values["lane"] = sa.literal(1)
+    if table is CELL:
+        values["available_at"] = sa.literal_column(FOREVER)
+    if table in _OF_MODEL:
+        values[_OF_MODEL[table]] = sa.bindparam("model", type_=sa.Text())
+    values |= {column.stored: _written(stored.c[column.stored], column) for column in table.columns}
+    values |= {name: given(name) for name in table.derived}
+    selected = sa.select(*values.values()).select_from(given_rows(_types(table))).order_by(given("place"))
+    statement = insert(stored).from_select(list(values), selected)
+    return statement.on_conflict_do_nothing() if table is VECTOR else statement
+
+
+def written(table: BundleTable, rows: Sequence[Row]) -> dict[str, Any]:
+    """The parameters of ``writing`` for these rows, whose derived hashes follow their columns."""
+    lists = dict(zip(_types(table), zip(*rows, strict=True), strict=True))
+    for name in _HALVES.get(table, ()):
+        lists[name] = tuple(to_half(from_bytes(each)) for each in lists[name])
+    if table is SUMMARY:
+        # Where the mean vector of the leaves is the summary's own, the store has it once.
+        both = zip(lists["pooled"], lists["vector"], strict=True)
+        lists["pooled"] = tuple(None if pooled == vector else pooled for pooled, vector in both)
+    for column in table.columns:
+        if column.kind in _GIVEN:
+            change, _ = _GIVEN[column.kind]
+            lists[column.name] = tuple(None if each is None else change(each) for each in lists[column.name])
+    return given_values(_types(table), lists)
+
+
+def _types(table: BundleTable) -> dict[str, Any]:
+    stored = stored_table(table.stored)
+    given_as = {
+        column.name: _GIVEN[column.kind][1] if column.kind in _GIVEN else stored.c[column.stored].type
+        for column in table.columns
+    }
+    return given_as | {name: stored.c[name].type for name in table.derived}
+
+
+def _written(stored: sa.Column[Any], column: Column) -> sa.ColumnElement[Any]:
+    if column.name != column.stored:
+        return sa.case((given(column.name), sa.literal_column(FOREVER)))
+    if column.kind in (ValueKind.DOCUMENT, ValueKind.NUMBERS):
+        return sa.cast(given(column.name), stored.type)
+    return given(column.name)

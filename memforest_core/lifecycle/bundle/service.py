@@ -1,0 +1,216 @@
+"""A forest out to one file and in again, driven by the process that has the file."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+
+from memforest_core.domain.ids import TenantId
+from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.turns import checked_actor, checked_name
+from memforest_core.errors import CallerError, InvalidInput, MemForestError
+from memforest_core.lifecycle.bundle.export import Watch, counted, write_forest
+from memforest_core.lifecycle.bundle.ids import id_table
+from memforest_core.lifecycle.bundle.importing import BundleParts, Import, ImportTakenOver, has_memory
+from memforest_core.lifecycle.bundle.inspecting import Seen, accepted_model, choose_forest, inspect
+from memforest_core.lifecycle.bundle.reader import BundleReader, reading
+from memforest_core.lifecycle.bundle.rows.exporting import ExportRows
+from memforest_core.lifecycle.bundle.rows.importing import ImportRows
+from memforest_core.lifecycle.bundle.rows.tasks import REFUSED
+from memforest_core.lifecycle.bundle.writer import writing
+from memforest_core.store.owners import known
+from memforest_core.store.repeating import repeated
+from memforest_core.store.vectors import text_hash
+from memforest_core.work.operations import refuse, subject_of
+from memforest_core.work.records import AuditEntry, Numbers, OperationTask
+
+__all__ = ["Bundles", "Watch"]
+
+
+class Bundles:
+    """Both directions. Thread-safe."""
+
+    def __init__(self, parts: BundleParts) -> None:
+        self._parts = parts
+
+    def export(
+        self,
+        tenant: TenantId,
+        owner: str,
+        path: Path,
+        *,
+        actor: str,
+        vectors: bool = True,
+        summaries: bool = True,
+        overwrite: bool = False,
+        dry_run: bool = False,
+        watch: Watch = lambda done, total: None,
+    ) -> Numbers:
+        """Write an owner's forest to ``path``; what was written, as counts (``rows``, each table, ``bytes``).
+
+        The file gets its name when it is whole; until then it is ``path`` with ".part" behind it, and an export that
+        was killed is started again by the next one. Raises InvalidInput for a name that is taken or can't be written,
+        NotFound, StoreUnavailable.
+        """
+        owner, actor = checked_name(owner, "owner"), checked_actor(actor)
+        options = {"with_vectors": int(vectors), "with_summaries": int(summaries)}
+        if dry_run:
+            with ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
+                return {"phase": "planned", **counted(dict(rows.counts()), summaries), **options}
+        with ExitStack() as opened:
+            # The file is this process's own before anything is asked for: an export that is refused leaves no record.
+            writer = opened.enter_context(writing(path, overwrite))
+            task = self._begin_export(tenant, owner, path, actor, options)
+            file = opened.pop_all()
+        try:
+            with file, ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
+                counts = write_forest(writer, rows, self._parts.embedder, vectors, summaries, watch)
+        except MemForestError as error:
+            self._end_export(tenant, task, dict(task.progress), (error.code, error.message))
+            raise
+        done: Numbers = {**task.progress, "phase": "done", **counts, "bytes": path.stat().st_size}
+        self._end_export(tenant, task, done, None)
+        return {"task": str(task.id), **done}
+
+    @repeated
+    def _begin_export(self, tenant: TenantId, owner: str, path: Path, actor: str, options: Numbers) -> OperationTask:
+        # The record names the file by a digest: paths may tell more than ids do.
+        place = text_hash(str(path.resolve())).hex()[:32]
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
+            forest = known(rows.find_forest(owner), owner).id
+            subject = subject_of(forest, {**options, "file": place})
+            held = rows.hold(OperationKind.EXPORT, subject, options, forest, actor)
+            refuse(rows.tasks.neighbours(held))
+            task = rows.take(held)
+            if task is None:
+                raise InvalidInput("This export has just ended in another process.", code="file_in_use")
+            rows.tasks.note(AuditEntry(actor, OperationKind.EXPORT, "asked", forest, owner, held, options))
+        return task
+
+    @repeated
+    def _end_export(
+        self, tenant: TenantId, task: OperationTask, progress: Numbers, error: tuple[str, str] | None
+    ) -> None:
+        outcome = REFUSED if error is not None else "done"
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
+            if rows.end(task.id, progress, error):
+                detail = progress if error is None else {"error": error[0]}
+                rows.tasks.note(
+                    AuditEntry(task.actor, task.kind, outcome, task.forest_id, task_id=task.id, detail=detail)
+                )
+
+    def import_(
+        self,
+        tenant: TenantId,
+        path: Path,
+        owner: str | None = None,
+        *,
+        actor: str,
+        vectors: bool = True,
+        dry_run: bool = False,
+        watch: Watch = lambda done, total: None,
+    ) -> Numbers:
+        """Make a bundle an owner's memory (by default whose it was); what was imported, as counts.
+
+        Everything is checked before anything is written; the forest is hidden until it is complete. After an
+        interruption the same call continues; once it is done, it does nothing and says so (``already``).
+        Without ``vectors`` this process embeds its texts again. Raises InvalidInput for a bundle that is
+        damaged, of another format or of another embedding model, and for an owner who has a memory already;
+        ImportTakenOver; ModelUnavailable and its kin; StoreUnavailable.
+        """
+        actor = checked_actor(actor)
+        with reading(path) as reader, id_table() as ids:
+            owner = checked_name(owner if owner is not None else reader.head.forest.owner, "owner")
+            accepted_model(reader, self._parts.embedder, not vectors)
+            subject = _subject(reader, owner)
+            already = self._already(tenant, owner, subject)
+            if already is not None:
+                return already
+            total = 2 * reader.head.total
+            seen = inspect(
+                reader,
+                ids,
+                self._parts.embedder,
+                self._parts.settings,
+                not vectors,
+                lambda done: watch(done, total),
+            )
+            if dry_run:
+                return self._planned(tenant, seen)
+            try:
+                one = self._begin_import(tenant, owner, subject, actor, seen)
+            except _DoneMeanwhile as done:
+                return done.result
+            try:
+                return one.run(lambda done: watch(reader.head.total + done, total))
+            except CallerError as error:
+                one.refuse(error)
+
+    def _already(self, tenant: TenantId, owner: str, subject: str) -> Numbers | None:
+        """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
+            # The run of an import that was interrupted removes what it wrote before it raises that.
+            return None if rows.has_begun_import(subject) else _finished(rows, owner, subject)
+
+    def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
+        head = seen.reader.head
+        kept = choose_forest(tenant, seen, self._parts.engine) == head.forest.forest_id
+        return {
+            "phase": "planned",
+            "rows": head.total,
+            **head.rows,
+            "ids_kept": int(kept),
+            "with_vectors": int(seen.with_vectors),
+            "with_summaries": int(head.with_summaries),
+            "to_embed": seen.to_embed,
+        }
+
+    @repeated
+    def _begin_import(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
+        head = seen.reader.head
+        forest = choose_forest(tenant, seen, self._parts.engine)
+        asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
+        with ImportRows.opened(self._parts.engine, tenant) as rows:
+            held = rows.hold(OperationKind.IMPORT, subject, asked, forest, actor)
+            task = rows.take(held)
+            if task is None or task.forest_id is None:
+                raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
+            if task.arguments.get("with_vectors") != asked["with_vectors"]:
+                raise InvalidInput(
+                    "This import was begun with the other choice of vectors: go on with that one.",
+                    code="import_options_differ",
+                )
+            if "phase" not in task.progress:
+                # Another process may have ended the same import since it was looked for; no other can begin now.
+                done = _finished(rows, owner, subject)
+                if done is not None:
+                    raise _DoneMeanwhile(done)
+                rows.hide(task.forest_id, owner, head.forest)
+                rows.keep(task.id, {**task.progress, "phase": "rows"})
+                rows.tasks.note(AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, asked))
+        return Import(self._parts, tenant, owner, task, task.forest_id, seen)
+
+
+class _DoneMeanwhile(Exception):
+    """Another process has finished the same import; ``result`` says what was done."""
+
+    def __init__(self, result: Numbers) -> None:
+        super().__init__()
+        self.result = result
+
+
+def _finished(rows: ImportRows, owner: str, subject: str) -> Numbers | None:
+    """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
+    forest = rows.find_forest(owner)
+    if forest is None:
+        return None
+    finished = rows.finished_import(subject)
+    if finished is not None and finished.forest_id == forest.id:
+        return {"task": str(finished.id), **finished.progress, "already": 1}
+    raise has_memory(owner)
+
+
+def _subject(reader: BundleReader, owner: str) -> str:
+    """What makes two imports the same: the bundle and its new owner."""
+    return hashlib.sha256(f"{reader.digest}\x1f{owner}".encode()).hexdigest()

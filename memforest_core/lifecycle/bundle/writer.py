@@ -1,0 +1,179 @@
+"""Writes a bundle under a temporary name, and renames it when it is complete."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from memforest_core.errors import InvalidInput
+from memforest_core.lifecycle.bundle.records import FORMAT, TABLES, BundleHead, BundleTable, ForestHead, Row
+from memforest_core.lifecycle.bundle.schema import APPLICATION_ID, SCHEMA, Digests, document
+
+PARTIAL = ".part"
+"""Appended to the name of a bundle that is not whole yet; what a killed export leaves is written over by the next."""
+
+
+class BundleWriter:
+    """A bundle that is being written; it gets its name after ``finish``."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._db = database
+        self._rows: Counter[str] = Counter()
+        self._digests = Digests()
+        self._whole = False
+        for pragma in (
+            f"application_id = {APPLICATION_ID}",
+            f"user_version = {FORMAT}",
+            "journal_mode = OFF",
+            "synchronous = OFF",
+        ):
+            database.execute(f"PRAGMA {pragma}")
+        for statement in SCHEMA.values():
+            database.execute(statement)
+        database.execute("CREATE TEMP TABLE wanted (text_hash BLOB PRIMARY KEY) WITHOUT ROWID")
+
+    @property
+    def whole(self) -> bool:
+        """Whether ``finish`` was reached."""
+        return self._whole
+
+    def add(self, table: BundleTable, rows: Sequence[Row]) -> None:
+        """Append rows to a table."""
+        marks = ", ".join("?" * len(table.columns))
+        names = ", ".join(column.name for column in table.columns)
+        self._db.executemany(
+            f"INSERT INTO {table.name} ({names}) VALUES ({marks})",  # noqa: S608 - constants of the format
+            rows,
+        )
+        self._digests.add(table, rows)
+        self._rows[table.name] += len(rows)
+
+    def want(self, hashes: Iterable[bytes]) -> None:
+        """Remember texts, by hash, whose vectors belong into the bundle."""
+        self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((each,) for each in hashes))
+
+    def wanted(self, page: int) -> Iterator[Sequence[bytes]]:
+        """The remembered hashes in order, each once, ``page`` at a time."""
+        after = b""
+        while found := self._db.execute(
+            "SELECT text_hash FROM wanted WHERE text_hash > ? ORDER BY text_hash LIMIT ?", (after, page)
+        ).fetchall():
+            hashes = [bytes(row[0]) for row in found]
+            yield hashes
+            after = hashes[-1]
+
+    def finish(
+        self, forest: ForestHead, embedding: tuple[str, int], summary_models: Sequence[str], options: tuple[bool, bool]
+    ) -> BundleHead:
+        """Write what the bundle says of itself, make it durable, and give it its name.
+
+        ``embedding`` is model and dimension, ``options`` whether vectors and summaries were asked for.
+        """
+        head = BundleHead(
+            program=version("memforest"),
+            created_at=time.time_ns() // 1000,
+            forest=forest,
+            embedding_model=embedding[0],
+            dimension=embedding[1],
+            summary_models=tuple(sorted(summary_models)),
+            with_vectors=options[0],
+            with_summaries=options[1],
+            rows={table.name: self._rows[table.name] for table in TABLES},
+            digests={table.name: self._digests.of(table) for table in TABLES},
+        )
+        for name, value in meta_of(head).items():
+            self._db.execute("INSERT INTO meta VALUES (?, ?)", (name, value))
+        self._db.commit()
+        self._db.execute("INSERT INTO meta VALUES ('complete', '1')")
+        self._db.commit()
+        self._whole = True
+        return head
+
+
+def meta_of(head: BundleHead) -> dict[str, str]:
+    """What a bundle says of itself, each value as JSON; ``complete`` comes last and apart."""
+    values = asdict(head)
+    values |= {**values.pop("forest"), "sha256": values.pop("digests")}
+    return {name: document(value) for name, value in values.items()}
+
+
+@contextmanager
+def writing(path: Path, overwrite: bool) -> Iterator[BundleWriter]:
+    """A new bundle at ``path``; nothing is there, or what was there stays, unless all went well."""
+    if os.path.lexists(path) and not overwrite:
+        raise InvalidInput(f"There is a file {path.name} already: choose another name.", code="file_exists")
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _strange(partial) from None
+        raise InvalidInput(f"{path.name} can't be written: {error.strerror}.", code="file_not_writable") from None
+    try:
+        if not _plain(lock):
+            raise _strange(partial)
+        if not _mine(lock, partial):
+            raise InvalidInput(f"Another export is writing {path.name}.", code="file_in_use")
+        os.ftruncate(lock, 0)
+        os.fchmod(lock, 0o600)
+        yield from _written(partial, lock, path)
+    finally:
+        os.close(lock)
+
+
+def _plain(file: int) -> bool:
+    """Whether it is this user's file under one name: another user's file is never truncated through a link."""
+    found = os.fstat(file)
+    return stat.S_ISREG(found.st_mode) and found.st_nlink <= 1 and found.st_uid == os.geteuid()
+
+
+def _strange(partial: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{partial.name} is a link or somebody else's file: remove it, or choose another name.", code="file_exists"
+    )
+
+
+def _mine(lock: int, partial: Path) -> bool:
+    """Whether this process alone may write; an export that has just ended has given the file its name."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(lock).st_ino == partial.stat().st_ino
+    except OSError:
+        return False
+
+
+def _written(partial: Path, lock: int, path: Path) -> Iterator[BundleWriter]:
+    named = False
+    try:
+        with closing(sqlite3.connect(partial)) as database:
+            writer = BundleWriter(database)
+            yield writer
+        if writer.whole:
+            os.fsync(lock)
+            partial.replace(path)
+            named = True
+            _sync(path.parent)
+    except sqlite3.OperationalError as error:
+        raise InvalidInput(f"{path.name} can't be written: {error}.", code="file_not_writable") from None
+    finally:
+        if not named:
+            partial.unlink(missing_ok=True)
+
+
+def _sync(directory: Path) -> None:
+    """Make a new name durable."""
+    entry = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    finally:
+        os.close(entry)

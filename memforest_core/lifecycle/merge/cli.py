@@ -1,0 +1,83 @@
+"""``memforest merge``: several owners' forests become one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    DryRunOption,
+    NoWaitOption,
+    TimeoutOption,
+    YesOption,
+    actor_named,
+    confirm,
+    follow,
+    print_numbers,
+)
+from memforest_core.cli.toolkit.options import DataOption, JsonOption
+from memforest_core.cli.toolkit.output import console, plain, print_json, printable
+
+if TYPE_CHECKING:
+    from memforest_core.lifecycle.merge.report import ConflictReport
+
+
+def merge(
+    sources: Annotated[list[str], typer.Argument(metavar="OWNER...", help="Whose forests to merge.")],
+    into: Annotated[str, typer.Option("--into", help="A new owner, or one whose forest takes them in.")],
+    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Leave the merged forests where they are.")] = (
+        False
+    ),
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge forests: the same facts become one, matching trees are joined, all others are copied with their summaries.
+
+    Calls no model but for the nodes on joined paths. The sources take no sessions meanwhile and are gone afterwards,
+    unless --keep-sources. A dry run prints what contradicts.
+    """
+    if not dry_run and not keep_sources:
+        confirm(f"Merge {len(sources)} forests into {printable(into)}, and remove them?", yes=yes, as_json=as_json)
+    with opened_memory(data) as memory:
+        if dry_run:
+            report = memory.lifecycle.merge_conflicts(sources, into)
+            if as_json:
+                print_json({"report": report})
+            else:
+                _print_report(report)
+            return
+        operation = memory.lifecycle.merge(sources, into, keep_sources=keep_sources, actor=actor_named(actor))
+        follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="merging")
+
+
+def _print_report(report: ConflictReport) -> None:
+    out = console()
+    print_numbers(report.counts)
+    for title, lines in (
+        ("sessions of one id", [f"{one.session_id} of {one.owner} stays as {one.kept_as}" for one in report.sessions]),
+        ("values that contradict", [_described(one) for one in plain(report.values)]),
+        ("the same on both sides", list(report.exact)),
+        ("nearly the same", [f"{one.source} = {one.target}" for one in report.near]),
+    ):
+        if lines:
+            out.print(f"{title}:", style="dim")
+        for line in lines:
+            out.print(f"  {printable(line)}")
+
+
+def _described(conflict: dict[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in conflict.items())
+
+
+def register(program: typer.Typer) -> None:
+    """Add the command."""
+    program.command("merge")(merge)

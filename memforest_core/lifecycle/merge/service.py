@@ -1,0 +1,434 @@
+"""Merges forests into a new or a live one: freezes the sources, copies one after the other, then releases them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID, uuid4
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operations import OperationKind, Role
+from memforest_core.domain.turns import checked_actor, checked_name
+from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
+from memforest_core.index.vector_index import VectorIndex
+from memforest_core.ingest.reduce.rules import ruled
+from memforest_core.lifecycle.merge.comparing import Comparison, Near
+from memforest_core.lifecycle.merge.records import MergeForest, ValueConflict
+from memforest_core.lifecycle.merge.report import (
+    NAMED,
+    ConflictReport,
+    Counted,
+    NearDuplicate,
+    RenamedSession,
+    Tally,
+    numbers,
+)
+from memforest_core.lifecycle.merge.rows.merging import MergeRows
+from memforest_core.lifecycle.merge.switching import Switched, Switching
+from memforest_core.settings import Settings
+from memforest_core.store.engine import Engine
+from memforest_core.store.owners import known
+from memforest_core.store.repeating import repeated
+from memforest_core.work.cancelling import merge_moved, undone
+from memforest_core.work.operations import Operations, request
+from memforest_core.work.records import CANCELLED, Numbers, OperationTask, TaskId
+
+LOOKED_AT = 1_000
+"""Newest merges among which the same one is looked for."""
+MAX_SOURCES = 64
+_NOTHING = "Owner {!r:.80} has no memory yet: there is nothing to merge."
+
+Clear = Callable[[TenantId, ForestId], bool]
+"""Delete a bounded batch of what a forest that is gone has left; True when nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The forests of a task; a target of None would be a new one, in a dry run."""
+
+    sources: tuple[ForestId, ...]
+    target: ForestId | None
+    keep: bool
+
+
+class Merging:
+    """Requests merges and runs their steps. Thread-safe."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        operations: Operations,
+        index: VectorIndex,
+        model: str,
+        settings: Settings,
+        clear: Clear,
+    ) -> None:
+        """``model`` is the embedding model; ``clear`` deletes what moved sources leave behind."""
+        self._engine = engine
+        self._operations = operations
+        self._settings = settings
+        self._comparison = Comparison(index, model)
+        self._clear = clear
+
+    @repeated
+    def ask(
+        self,
+        tenant: TenantId,
+        sources: Sequence[str],
+        into: str,
+        *,
+        keep_sources: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> TaskId:
+        """Merge the forests of these owners into another owner's, a new one or a live one.
+
+        Until it is done the sources answer questions and take no sessions; then they are gone, or live again with
+        ``keep_sources``. A dry run counts, and writes nothing. The same merge again, while it is not done, is the
+        same task. Raises InvalidInput, NotFound, StoreUnavailable, and ForestFrozen while one of them is part of
+        another merge.
+        """
+        actor = checked_actor(actor)
+        with MergeRows.opened(self._engine, tenant) as rows:
+            asked = self._resolved(rows, sources, into, keep_sources)
+            arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(asked.sources)}
+            arguments["keep_sources"] = int(keep_sources)
+            target = asked.target
+            if not dry_run:
+                begun = self._begun(rows, arguments, into)
+                if begun is not None:
+                    return begun
+            self._check_live(rows, asked)
+            touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
+            if target is not None:
+                touches[target] = Role.MERGE_INTO
+            deleted = target is not None and rows.to_be_deleted(target)
+            if (target is None or deleted) and not dry_run:
+                # After a deletion of the whole target, which this waits for, the sources go to a new forest.
+                target = rows.new_forest(into, asked.sources[0])
+                touches[target] = Role.MERGE_INTO
+            kind = OperationKind.MERGE
+            task = request(
+                rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run, touches=touches
+            )
+            if asked.target is not None and not deleted and rows.to_be_deleted(asked.target):
+                raise ForestChanged("The deletion of this owner was asked for at this moment: ask again.")
+        self._operations.wake(tenant, task)
+        return task
+
+    @repeated
+    def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
+        """What merging these owners' forests would do and what contradicts; nothing is kept of it.
+
+        Holds the forests' writers back for as long as the copying takes. Raises as ``ask``.
+        """
+        with MergeRows.opened(self._engine, tenant) as rows:
+            asked = self._resolved(rows, sources, into, True)
+            self._check_live(rows, asked)
+            return self._tried(rows, tenant, asked, into)
+
+    @repeated
+    def report(self, tenant: TenantId, task: TaskId) -> ConflictReport:
+        """The same for a merge that was asked for and has not begun, or for a dry run. Raises NotFound otherwise."""
+        found = self._operations.get(tenant, task)
+        if found.kind != OperationKind.MERGE:
+            raise NotFound(f"Operation {task} is no merge.")
+        if found.progress and not found.dry_run:
+            raise NotFound(f"Merge {task} has begun: its numbers are its progress.")
+        with MergeRows.opened(self._engine, tenant) as rows:
+            return self._tried(rows, tenant, _asked(found), "")
+
+    def _resolved(self, rows: MergeRows, sources: Sequence[str], into: str, keep: bool) -> _Asked:
+        if isinstance(sources, str) or not sources:
+            raise InvalidInput("Name at least one owner to merge from, as a list.", code="no_sources")
+        if len(sources) > MAX_SOURCES:
+            raise InvalidInput(f"Merge at most {MAX_SOURCES} forests at once.", code="too_many_sources")
+        into = checked_name(into, "into")
+        owners = [checked_name(owner, "source") for owner in sources]
+        if len(set(owners)) < len(owners):
+            raise InvalidInput("Name each source once.", code="repeated_source")
+        if into in owners:
+            raise InvalidInput("A forest can't be merged into itself: name another owner.", code="same_forest")
+        ids: list[ForestId] = []
+        for owner in owners:
+            ids.append(known(rows.find_forest(owner), owner, _NOTHING).id)
+        target = rows.find_forest(into)
+        return _Asked(tuple(sorted(ids)), None if target is None else target.id, keep)
+
+    @staticmethod
+    def _begun(rows: MergeRows, arguments: Numbers, into: str) -> TaskId | None:
+        """The same merge, when it was asked for before and is not done: its sources may be frozen by itself."""
+        for task in rows.tasks.list((OperationKind.MERGE,), LOOKED_AT):
+            if not task.finished and task.arguments == arguments:
+                targets = rows.forests([task.forest_id] if task.forest_id is not None else [])
+                if any(forest.owner == into for forest in targets):
+                    return task.id
+        return None
+
+    @staticmethod
+    def _check_live(rows: MergeRows, asked: _Asked) -> None:
+        for forest in rows.forests([*asked.sources, *([asked.target] if asked.target is not None else [])]):
+            if forest.state != "live":
+                raise ForestFrozen(f"The memory of {forest.owner!r:.80} is being merged: ask again when that is done.")
+
+    def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
+        """One step; None when all is done. Raises NotFound, RetryableError, StoreUnavailable."""
+        asked = _asked(task)
+        match progress.get("phase"):
+            case None if task.dry_run:
+                with MergeRows.opened(self._engine, tenant) as rows:
+                    counts = self._tried(rows, tenant, asked, "").counts
+                return {"phase": "planned", **counts}
+            case None:
+                return self._freeze(tenant, task, asked)
+            case "merge":
+                return self._merge(tenant, task, asked, progress)
+            case "end":
+                return self._end(tenant, task, asked, progress)
+            case "fold":
+                return self._fold(tenant, task, asked, progress)
+            case "clear":
+                return self._cleared(tenant, progress)
+            case _:
+                return None
+
+    def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
+        """One step of undoing a merge: the sources are released, a new target is deleted.
+
+        Once a source was merged, the merge continues to its end. Raises as ``step``.
+        """
+        asked = _asked(task)
+        target = asked.target
+        if task.dry_run or target is None or progress.get("phase") == CANCELLED:
+            return undone(progress)
+        if progress.get("phase") == "undo":
+            return undone(progress) if self._clear(tenant, target) else progress
+        with MergeRows.opened(self._engine, tenant) as rows:
+            forests = rows.lock_forests([*asked.sources, target], changing=True)
+            progress = rows.progress(task.id) or progress
+            states = {id_: forest.state for id_, forest in forests.items()}
+            late = merge_moved(replace(task, progress=progress), states) is not None
+            if not late:
+                if states.get(target) == "hidden":
+                    rows.set_forest_state(target, "gone")
+                if progress:
+                    for id_ in _frozen(asked, forests):
+                        rows.set_forest_state(id_, "live")
+                hidden = states.get(target) in ("hidden", "gone")
+                progress = dict(progress) | {"phase": "undo" if hidden else CANCELLED}
+                rows.advance(task.id, progress)
+        return self.step(tenant, task, progress) if late else progress
+
+    def _freeze(self, tenant: TenantId, task: OperationTask, asked: _Asked) -> Numbers:
+        """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.
+
+        Its state and the progress are one commit, so that no other merge can take the same forests.
+        """
+        with MergeRows.opened(self._engine, tenant) as rows:
+            forests = self._present(rows, asked, changing=True)
+            begun = rows.progress(task.id)
+            if begun:
+                return begun
+            if rows.contended(task.id, asked.sources, _target(asked)):
+                raise RetryableError("Another merge moves one of these forests.", retry_after=FROZEN_S)
+            for id_ in asked.sources:
+                if forests[id_].state not in ("live", "frozen"):
+                    raise NotFound("A forest to merge is gone.")
+                rows.set_forest_state(id_, "frozen")
+            sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}
+            largest = sorted(range(len(asked.sources)), key=lambda at: (-sizes[asked.sources[at]], at))
+            order = ",".join(str(at) for at in largest)
+            started: Numbers = {"phase": "merge", "order": order, "next": 0, "sources": len(asked.sources)}
+            rows.advance(task.id, started)
+        return started
+
+    def _merge(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers:
+        """One source: compare with nothing locked, then switch."""
+        at = int(progress["next"])
+        source = asked.sources[int(str(progress["order"]).split(",")[at])]
+        near = self._compared(tenant, source, _target(asked))
+        with MergeRows.opened(self._engine, tenant) as rows:
+            rows.unhurried()
+            forests = rows.lock_forests([*asked.sources, _target(asked)])
+            stored = rows.progress(task.id)
+            if stored and (stored.get("phase"), stored.get("next")) != ("merge", at):
+                return stored
+            target = forests.get(_target(asked))
+            if target is None or target.state == "gone":
+                return self._abandon(rows, task, asked, forests, progress)
+            if target.state == "frozen":
+                raise RetryableError("The forest to merge into is being merged itself.", retry_after=FROZEN_S)
+            tally = Counter(numbers(progress))
+            # A source that was deleted meanwhile is skipped.
+            if source in forests and forests[source].state != "gone":
+                tally = self._switched(rows, forests[source], target, near, tally).tally
+            last = at + 1 == len(asked.sources)
+            after = {**progress, **numbers(tally), "phase": "end" if last else "merge", "next": at + 1}
+            rows.advance(task.id, after)
+        return after
+
+    def _compared(self, tenant: TenantId, source: ForestId, target: ForestId) -> Near:
+        with MergeRows.opened(self._engine, tenant) as rows:
+            rows.unhurried()
+            found = rows.forests([target])
+            if not found:
+                return Near()
+            threshold = self._ruled(found[0]).reduce.near_duplicate
+            return self._comparison.near(rows, tenant, source, target, threshold, index=True)
+
+    def _ruled(self, forest: MergeForest) -> Settings:
+        """The settings as a forest has them."""
+        return ruled(self._settings, forest.rules)
+
+    def _switched(
+        self, rows: MergeRows, source: MergeForest, target: MergeForest, near: Near, before: Tally
+    ) -> Switched:
+        """The switch, with its counts added to those from before."""
+        conflicting, _ = rows.value_conflicts(source.id, target.id, 0)
+        done = Switching(rows, source, target, near.twins, self._ruled(target)).run()
+        done.tally[Counted.CONFLICTS] += conflicting + len(done.renamed)
+        done.tally[Counted.DEGRADED] += int(near.degraded)
+        done.tally.update(before)
+        return done
+
+    def _end(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
+        """Show a new target and release the sources, in one commit."""
+        with MergeRows.opened(self._engine, tenant) as rows:
+            forests = rows.lock_forests([*asked.sources, _target(asked)], changing=True)
+            stored = rows.progress(task.id)
+            if stored and stored.get("phase") != "end":
+                return stored
+            target = forests.get(_target(asked))
+            if target is None or target.state == "gone":
+                return self._abandon(rows, task, asked, forests, progress)
+            if target.state == "hidden":
+                standing = rows.find_forest(target.owner)
+                if standing is not None:
+                    # The owner got a forest meanwhile: the merged forest is merged into that one.
+                    if not rows.tasks.join(task.id, standing.id, Role.MERGE_INTO):
+                        raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
+                    folding: Numbers = {**progress, "phase": "fold", "into": str(standing.id)}
+                    rows.advance(task.id, folding)
+                    return folding
+                rows.set_forest_state(target.id, "live")
+            return self._release(rows, task, asked, forests, progress)
+
+    def _fold(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
+        standing, hidden = ForestId(UUID(str(progress["into"]))), _target(asked)
+        near = self._compared(tenant, hidden, standing)
+        with MergeRows.opened(self._engine, tenant) as rows:
+            rows.unhurried()
+            forests = rows.lock_forests([*asked.sources, hidden, standing], changing=True)
+            stored = rows.progress(task.id)
+            if stored and stored.get("phase") != "fold":
+                return stored
+            if standing not in forests or forests[standing].state not in ("live", "frozen"):
+                back: Numbers = {**progress, "phase": "end"}
+                rows.advance(task.id, back)
+                return back
+            self._switched(rows, forests[hidden], forests[standing], near, Counter())
+            rows.set_forest_state(hidden, "gone")
+            return self._release(rows, task, asked, forests, progress, hidden)
+
+    def _release(
+        self,
+        rows: MergeRows,
+        task: OperationTask,
+        asked: _Asked,
+        forests: Mapping[ForestId, MergeForest],
+        progress: Numbers,
+        *more: ForestId,
+    ) -> Numbers:
+        present = _frozen(asked, forests)
+        for id_ in present:
+            rows.set_forest_state(id_, "live" if asked.keep else "gone")
+        leaving = [*(() if asked.keep else present), *more]
+        rows.take_deliveries(leaving, ForestId(UUID(str(progress.get("into", _target(asked))))))
+        gone = {f"gone_{at}": str(id_) for at, id_ in enumerate(leaving)}
+        after: Numbers = {**progress, **gone, "phase": "clear" if leaving else "merged", "next": 0}
+        rows.advance(task.id, after)
+        return after
+
+    @staticmethod
+    def _abandon(
+        rows: MergeRows,
+        task: OperationTask,
+        asked: _Asked,
+        forests: Mapping[ForestId, MergeForest],
+        progress: Numbers,
+    ) -> Numbers:
+        """The target was deleted: the sources stay as they were."""
+        frozen = _frozen(asked, forests)
+        rows.lock_forests(frozen, changing=True)
+        for id_ in frozen:
+            rows.set_forest_state(id_, "live")
+        after: Numbers = {**progress, "phase": "abandoned"}
+        rows.advance(task.id, after)
+        return after
+
+    def _cleared(self, tenant: TenantId, progress: Numbers) -> Numbers | None:
+        at = int(progress["next"])
+        leaving = progress.get(f"gone_{at}")
+        if leaving is None:
+            return None
+        done = self._clear(tenant, ForestId(UUID(str(leaving))))
+        return {**progress, "next": at + 1 if done else at}
+
+    def _present(self, rows: MergeRows, asked: _Asked, *, changing: bool = False) -> dict[ForestId, MergeForest]:
+        """All forests of a merge, locked."""
+        wanted = [*asked.sources, _target(asked)]
+        forests = dict(rows.lock_forests(wanted, changing=changing))
+        if len(forests) < len(wanted):
+            raise NotFound("A forest of this merge is gone.")
+        return forests
+
+    def _tried(self, rows: MergeRows, tenant: TenantId, asked: _Asked, into: str) -> ConflictReport:
+        """Merge, report, and roll back: the numbers are those of a real merge."""
+        rows.unhurried()
+        # A task holds no owner's name; the counts do not depend on it.
+        target = asked.target or rows.new_forest(into or str(uuid4()), asked.sources[0])
+        forests = self._present(rows, replace(asked, target=target))
+        tally: Tally = Counter()
+        values: list[ValueConflict] = []
+        sessions: list[RenamedSession] = []
+        exact: list[str] = []
+        near: list[NearDuplicate] = []
+        sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}
+        for source in sorted(asked.sources, key=lambda id_: (-sizes[id_], str(id_))):
+            values += rows.value_conflicts(source, target, NAMED)[1]
+            threshold = self._ruled(forests[target]).reduce.near_duplicate
+            twins = self._comparison.near(rows, tenant, source, target, threshold, index=False)
+            done = self._switched(rows, forests[source], forests[target], twins, tally)
+            tally, owner = done.tally, forests[source].owner
+            sessions += [RenamedSession(owner, plan.source.external_id, plan.name) for plan in done.renamed]
+            exact += done.exact
+            near += _sentences(rows, done)
+        rows.undo()
+        return ConflictReport(
+            numbers(tally), tuple(sessions[:NAMED]), tuple(values[:NAMED]), tuple(exact[:NAMED]), tuple(near[:NAMED])
+        )
+
+
+def _sentences(rows: MergeRows, done: Switched) -> list[NearDuplicate]:
+    said = rows.statements([id_ for pair in done.near for id_ in pair])
+    pairs = [pair for pair in done.near if said.keys() >= set(pair)]
+    return [NearDuplicate(said[mine].text, said[theirs].text) for mine, theirs in pairs]
+
+
+def _asked(task: OperationTask) -> _Asked:
+    sources: list[ForestId] = []
+    while (id_ := task.arguments.get(f"source_{len(sources)}")) is not None:
+        sources.append(ForestId(UUID(str(id_))))
+    return _Asked(tuple(sources), task.forest_id, bool(task.arguments.get("keep_sources")))
+
+
+def _frozen(asked: _Asked, forests: Mapping[ForestId, MergeForest]) -> list[ForestId]:
+    """The sources that are frozen."""
+    return [id_ for id_ in asked.sources if id_ in forests and forests[id_].state == "frozen"]
+
+
+def _target(asked: _Asked) -> ForestId:
+    if asked.target is None:
+        raise NotFound("This merge has no forest to merge into.")
+    return asked.target

@@ -1,0 +1,226 @@
+"""Copies one source into the target, in one transaction."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from memforest_core.domain.ids import CellId, FactId, PayloadId, SessionId
+from memforest_core.errors import RetryableError
+from memforest_core.ingest.reduce.identity import identify
+from memforest_core.lifecycle.merge.facts import Reconciled, own_ids, reconcile
+from memforest_core.lifecycle.merge.records import (
+    CellCopy,
+    CutText,
+    FactCopy,
+    ItemCopy,
+    Meeting,
+    MergeForest,
+    SessionPlan,
+    StoredCell,
+    StoredFact,
+    StoredItem,
+)
+from memforest_core.lifecycle.merge.report import NAMED, Counted, Tally
+from memforest_core.lifecycle.merge.rows.merging import MergeRows
+from memforest_core.lifecycle.merge.sessions import meet, named, names, place_cells, place_items
+from memforest_core.lifecycle.merge.transplanting import Successor
+from memforest_core.lifecycle.merge.uniting import Uniting
+from memforest_core.memtree import Key
+from memforest_core.settings import Settings
+
+CORRECTED_S = 1.0
+"""When to look again for a correction that waits for the reducer."""
+
+
+@dataclass(slots=True)
+class Switched:
+    """What one switch did: the counts, and for people which sessions and facts met."""
+
+    tally: Tally = field(default_factory=Counter)
+    renamed: list[SessionPlan] = field(default_factory=list)
+    exact: list[str] = field(default_factory=list)
+    near: list[tuple[FactId, FactId]] = field(default_factory=list)
+
+
+class Switching:
+    """Copies one source into the target; the caller has locked both."""
+
+    def __init__(
+        self,
+        rows: MergeRows,
+        source: MergeForest,
+        target: MergeForest,
+        near: Mapping[FactId, FactId],
+        settings: Settings,
+    ) -> None:
+        self._rows = rows
+        self._source = source
+        self._target = target
+        self._near = near
+        self._settings = settings
+        self.done = Switched()
+
+    def run(self) -> Switched:
+        """Copy everything; a constant number of statements, but for sessions of one id that contradict each other."""
+        rows = self._rows.content
+        rows.lock_cells(self._source.id)
+        plans = self._sessions()
+        rows.add_speakers(self._source.id, self._target.id)
+        cells = rows.cells(self._source.id)
+        copies = {copy.source.id: copy for copy in place_cells(plans, cells)}
+        cut = self._turns_and_cells(plans, list(copies.values()))
+        stored = rows.facts(self._source.id)
+        reconciled, there = self._reconcile(stored)
+        waiting = rows.items(self._source.id)
+        items = self._items(waiting, plans, cells, copies, reconciled)
+        kept = {item.fact_id for item in items if item.fact_id is not None}
+        corrected = self._facts(stored, reconciled, waiting, kept)
+        rows.add_items(items)
+        successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, kept)
+        uniting = Uniting(self._rows, self._source, self._target, self._settings, self.done.tally)
+        nodes = uniting.run({plan.source.id: plan for plan in plans}, successors)
+        renamed: dict[UUID, UUID] = {id_: copy.cell_id for id_, copy in copies.items()}
+        renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in kept or fact in there}
+        rows.take_corrections(corrected)
+        rows.copy_vectors(self._source.id, self._target.id)
+        rows.copy_visits(self._source.id, self._target.id, renamed | dict(nodes))
+        return self.done
+
+    def _sessions(self) -> list[SessionPlan]:
+        """Find each session's place under its own id, or under one that says where it came from."""
+        waiting = {
+            session.id: (session, names(session.external_id, self._source.owner))
+            for session in self._rows.content.sessions(self._source.id)
+        }
+        plans: list[SessionPlan] = []
+        while waiting:
+            tried = [named(self._target.id, session, next(ways)) for session, ways in waiting.values()]
+            made = self._rows.content.add_sessions(self._source, self._target.id, tried)
+            overlaps = self._rows.content.overlaps([plan for plan in tried if plan.target not in made])
+            met = [plan for each in tried if (plan := meet(each, overlaps.get(each.source.id))) is not None]
+            plans += met
+            for plan in met:
+                del waiting[plan.source.id]
+        self.done.renamed = [plan for plan in plans if plan.renamed]
+        new = sum(plan.meeting is Meeting.NEW for plan in plans)
+        self.done.tally[Counted.SESSIONS] += new
+        self.done.tally[Counted.SESSIONS_SAME] += len(plans) - new
+        self.done.tally[Counted.SESSIONS_CONFLICTING] += len(self.done.renamed)
+        return sorted(plans, key=lambda plan: str(plan.target))
+
+    def _turns_and_cells(self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]) -> Mapping[CellId, CutText]:
+        """Copy what was said; what is left of cells that were cut."""
+        rows = self._rows.content
+        growing = [plan for plan in plans if plan.meeting is not Meeting.SAME]
+        rows.add_turns(growing)
+        rows.take_pins([plan for plan in plans if plan.meeting is not Meeting.NEW])
+        added = Counter(copy.session_id for copy in copies)
+        rows.lengthen(
+            [(plan.source.id, plan.target, added[plan.target]) for plan in growing if plan.meeting is Meeting.LONGER]
+        )
+        rows.add_cells(self._target.id, copies)
+        return rows.cut_texts([copy for copy in copies if copy.cut])
+
+    def _reconcile(self, stored: Sequence[StoredFact]) -> tuple[Reconciled, dict[FactId, StoredFact]]:
+        own = own_ids(self._target.id, stored)
+        found = self._rows.content.facts_of([*own.values(), *self._near.values()])
+        there = {fact.id: fact for fact in found}
+        reconciled = reconcile(stored, own, frozenset(there), self._near)
+        self.done.exact = [fact.statement.text for fact in stored if fact.id in reconciled.exact][:NAMED]
+        self.done.near = [(id_, reconciled.facts[id_]) for id_ in sorted(reconciled.near, key=str)[:NAMED]]
+        self.done.tally[Counted.FACTS_EXACT] += len(reconciled.exact)
+        self.done.tally[Counted.FACTS_NEAR] += len(reconciled.near)
+        return reconciled, there
+
+    def _items(
+        self,
+        waiting: Sequence[StoredItem],
+        plans: Sequence[SessionPlan],
+        cells: Sequence[StoredCell],
+        copies: Mapping[CellId, CellCopy],
+        reconciled: Reconciled,
+    ) -> list[ItemCopy]:
+        shared = {plan.source.id: plan.target for plan in plans if plan.meeting is not Meeting.NEW}
+        theirs: dict[SessionId, list[StoredCell]] = defaultdict(list)
+        for cell in self._rows.content.cells_of(list(shared.values())):
+            theirs[cell.session_id].append(cell)
+        homes = {cell.id: theirs[shared[cell.session_id]] for cell in cells if cell.session_id in shared}
+        if any(item.pending is not None and item.cell_id in homes for item in waiting):
+            # Once it is placed, it is a fact like others.
+            raise RetryableError("A correction of the source is not placed yet.", retry_after=CORRECTED_S)
+        return place_items(waiting, copies, homes, reconciled.facts, frozenset(reconciled.lacking))
+
+    def _facts(
+        self,
+        stored: Sequence[StoredFact],
+        reconciled: Reconciled,
+        waiting: Sequence[StoredItem],
+        kept: set[FactId],
+    ) -> list[FactCopy]:
+        """Copy what the target lacks; a fact without a candidate in the target is not copied.
+
+        Returns what the target has and the source has corrected.
+        """
+        became = dict(reconciled.facts)
+        for item in waiting:
+            # The successor of a corrected fact may not be placed yet.
+            if item.pending is not None:
+                became[identify(self._source.id, item.pending)[0]] = identify(self._target.id, item.pending)[0]
+
+        def copied(fact: StoredFact) -> FactCopy:
+            by = fact.superseded_by
+            return FactCopy(fact.id, reconciled.facts[fact.id], None if by is None else became.get(by, by))
+
+        copies = [copied(fact) for id_, fact in reconciled.lacking.items() if id_ in kept]
+        self._rows.content.copy_facts(self._target.id, copies)
+        self.done.tally[Counted.FACTS] += len(copies)
+        return [copied(fact) for fact in stored if fact.id in reconciled.exact and fact.superseded]
+
+    def _fact_successors(
+        self,
+        stored: Sequence[StoredFact],
+        reconciled: Reconciled,
+        there: Mapping[FactId, StoredFact],
+        kept: set[FactId],
+    ) -> dict[PayloadId, Successor]:
+        pinned = [
+            reconciled.facts[fact.id]
+            for fact in stored
+            if fact.pinned and (twin := there.get(reconciled.facts[fact.id])) is not None and not twin.pinned
+        ]
+        self._rows.content.pin(pinned)
+        successors: dict[PayloadId, Successor] = {}
+        for fact in stored:
+            id_ = reconciled.facts[fact.id]
+            holder = there.get(id_) or (reconciled.lacking[id_] if id_ in kept else None)
+            if holder is not None:
+                successors[PayloadId(fact.id)] = _successor(fact, holder, id_)
+        return successors
+
+
+def _successor(fact: StoredFact, holder: StoredFact, id_: FactId) -> Successor:
+    key = Key(holder.key.time, holder.key.ordinal, holder.key.item, id_.hex)
+    same = (fact.key[:3], fact.start, fact.end, fact.text_hash) == (
+        holder.key[:3],
+        holder.start,
+        holder.end,
+        holder.text_hash,
+    )
+    return Successor(PayloadId(id_), key, holder.start, holder.end, same)
+
+
+def _cell_successors(copies: Collection[CellCopy], cut: Mapping[CellId, CutText]) -> dict[PayloadId, Successor]:
+    successors: dict[PayloadId, Successor] = {}
+    for copy in copies:
+        shorter = cut.get(copy.cell_id)
+        successors[PayloadId(copy.source.id)] = Successor(
+            PayloadId(copy.cell_id),
+            Key(0, copy.first_turn, copy.source.char_start, copy.cell_id.hex),
+            shorter.start if shorter else copy.source.start,
+            shorter.end if shorter else copy.source.end,
+            not copy.cut,
+        )
+    return successors

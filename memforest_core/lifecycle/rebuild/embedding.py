@@ -1,0 +1,232 @@
+"""Changes the embedding model of a whole database: vectors first, then a new collection, then one switch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from memforest_core.domain.ids import TenantId, TreeId, WorkerId
+from memforest_core.errors import IndexUnavailable, InvalidSettings
+from memforest_core.index.rows import IndexStore
+from memforest_core.index.vector_index import PointKind, VectorIndex
+from memforest_core.lifecycle.rebuild.records import NewVectors, StoredSummary, TextKind
+from memforest_core.lifecycle.rebuild.rows.reembedding import DatabaseRows, ReembedRows
+from memforest_core.models.accounting import ListPrices
+from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
+from memforest_core.models.statement_vectors import Parts, StatementEmbedder, embedded_for
+from memforest_core.store.engine import Engine
+
+BATCH = 256
+"""Rows read, and at most about this many texts embedded, between two commits."""
+CHARS_PER_TOKEN = 4
+
+Indexing = Callable[[TenantId, WorkerId, Sequence[PointKind]], int]
+"""Writes one batch of what is behind to the new collection; how many points."""
+Watch = Callable[[str, int], None]
+"""Told what is being done and how much of it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPlan:
+    """The work and cost of a change to another embedding model."""
+
+    model: str
+    dimension: int
+    collection: str
+    tenants: int
+    texts_to_embed: int
+    """Of cells, facts, candidates and summaries, that have no vector of the model yet."""
+    embedding_calls: int
+    """At most: batches of one tenant are not joined with those of another."""
+    embedding_tokens: int
+    summaries: int
+    """Whose vectors change; those that no model wrote pool their leaves' and are not embedded."""
+    scenes: int
+    cost_usd: float | None
+    """None when the price of the model is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """So many texts, those of them that have no vector, and what the routing texts among them are made of."""
+
+    size: int
+    missing: list[OwnText]
+    parts: Parts
+
+
+class Reembedding:
+    """Changes the embedding model of a database. Holds the new embedder and the new collection; for one thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rows: IndexStore,
+        tenants: Callable[[], Sequence[TenantId]],
+        embedder: Embedder,
+        index: VectorIndex,
+        indexing: Indexing,
+        prices: ListPrices,
+        dead_after_s: float,
+    ) -> None:
+        self._engine = engine
+        self._database = DatabaseRows(engine)
+        self._rows = rows
+        self._tenants = tenants
+        self._embedder = embedder
+        self._statements = StatementEmbedder(embedder)
+        self._index = index
+        self._indexing = indexing
+        self._prices = prices
+        self._dead_after_s = dead_after_s
+
+    def plan(self) -> EmbeddingPlan:
+        """The work and cost, found by looking for texts that have no vector. Raises StoreUnavailable."""
+        total: Counter[str] = Counter()
+        paid = 0.0
+        model, tenants = self._embedder.model, self._tenants()
+        for tenant in tenants:
+            looked: set[OwnText] = set()
+            labels: set[str] = set()
+            pages = (page for kind in TextKind for page in self._pages(tenant, kind) if page.missing)
+            for missing, parts in ((page.missing, page.parts) for page in pages):
+                distinct = set(embedded_for((each.text for each in missing if each not in looked), parts)) - labels
+                looked.update(missing)
+                labels.update(label for _, label in parts.values())
+                total.update(texts=len(distinct), chars=sum(map(len, distinct)), calls=1)
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                nodes, written, chars, scenes = rows.counts(model)
+                spent = rows.spent(model)
+            total.update(texts=written, chars=chars, calls=-(-written // BATCH), summaries=nodes, scenes=scenes)
+            total["paid_tokens"] += spent.prompt_tokens
+            paid += spent.cost_usd
+        tokens = total["chars"] // CHARS_PER_TOKEN
+        by_list = self._prices.cost_usd(Step.EMBED, model, tokens, 0)
+        return EmbeddingPlan(
+            model=model,
+            dimension=self._embedder.dimension,
+            collection=self._index.name,
+            tenants=len(tenants),
+            texts_to_embed=total["texts"],
+            embedding_calls=total["calls"],
+            embedding_tokens=tokens,
+            summaries=total["summaries"],
+            scenes=total["scenes"],
+            cost_usd=paid / total["paid_tokens"] * tokens if total["paid_tokens"] and paid > 0.0 else by_list,
+        )
+
+    def run(self, watch: Watch = lambda what, done: None) -> None:
+        """Embed all texts, write the new collection beside the live one, and switch; resumable: what is there is kept.
+
+        Workers must be stopped: they would use the old model. Recall uses the old collection until the
+        switch. Raises InvalidSettings while workers run or when the model is in use already, ModelUnavailable,
+        IndexUnavailable, StoreUnavailable.
+        """
+        alive = self._database.workers(self._dead_after_s)
+        if alive:
+            raise InvalidSettings(
+                f"Stop the workers first, {len(alive)} are running ({', '.join(alive[:3])}): they would go on with the"
+                " embedding model there was."
+            )
+        if self._database.live_collection() == self._index.name:
+            raise InvalidSettings(f"{self._embedder.model} is the embedding model already.")
+        tenants = self._tenants()
+        for tenant in tenants:
+            for kind in TextKind:
+                self._embed(tenant, kind, watch)
+            self._summaries(tenant, watch)
+            self._scenes(tenant)
+        self._index.prepare()
+        for tenant in tenants:
+            self._fill(tenant, watch)
+        self._database.switch(self._index.name, self._embedder.model, self._embedder.dimension)
+
+    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[_Page]:
+        """Pages of texts in the order of embedding."""
+        after: UUID | None = None
+        while True:
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                texts, parts, after = rows.texts_after(kind, after, BATCH)
+                known = rows.known_vectors(self._embedder.model, texts)
+            if after is None:
+                return
+            yield _Page(len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts)
+
+    def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
+        done = 0
+        for page in self._pages(tenant, kind):
+            self._vectors(tenant, page.missing, page.parts)
+            done += page.size
+            watch(kind.value, done)
+
+    def _vectors(self, tenant: TenantId, missing: Sequence[OwnText], parts: Parts) -> None:
+        """Embed texts and commit their vectors."""
+        if not missing:
+            return
+        texts = list(dict.fromkeys(each.text for each in missing))
+        embedded = self._statements.embed(texts, parts)
+        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+        with ReembedRows.opened(self._engine, tenant) as rows:
+            rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
+            rows.record_call(embedded.record)
+
+    def _summaries(self, tenant: TenantId, watch: Watch) -> None:
+        """Level by level, so that a node pools what its children have already."""
+        with ReembedRows.opened(self._engine, tenant) as rows:
+            levels = rows.levels()
+        done = 0
+        for level in range(1, levels + 1):
+            while True:
+                with ReembedRows.opened(self._engine, tenant) as rows:
+                    nodes = rows.summaries(level, self._embedder.model, BATCH)
+                if not nodes:
+                    break
+                written = [node for node in nodes if node.from_model]
+                vectors: dict[UUID, Vectors] = {}
+                if written:
+                    embedded = self._embedder.embed([node.text for node in written])
+                    vectors = {node.node_id: each for node, each in zip(written, embedded.vectors, strict=True)}
+                with ReembedRows.opened(self._engine, tenant) as rows:
+                    rows.put_summaries(self._embedder.model, [self._new(node, vectors) for node in nodes])
+                    if written:
+                        rows.record_call(embedded.record)
+                done += len(nodes)
+                watch("summary", done)
+
+    def _new(self, node: StoredSummary, vectors: dict[UUID, Vectors]) -> NewVectors:
+        total = np.zeros(self._embedder.dimension, np.float32)
+        for child in node.children:
+            if child.pooled is not None:
+                total += child.pooled * np.float32(child.leaves)
+        length = float(np.linalg.norm(total))
+        pooled = total / np.float32(length) if length else total
+        return NewVectors(node.node_id, node.version, vectors.get(node.node_id, pooled), pooled)
+
+    def _scenes(self, tenant: TenantId) -> None:
+        after: TreeId | None = None
+        while True:
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                after = rows.recenter(after, self._embedder.model, BATCH)
+            if after is None:
+                return
+
+    def _fill(self, tenant: TenantId, watch: Watch) -> None:
+        """All points of a tenant, written by the indexer: rows count as indexed when the new collection has them."""
+        after: UUID | None = None
+        while True:
+            with self._rows.indexing(tenant) as rows:
+                after, _ = rows.mark_all(after, BATCH, None, lost=True)
+            if after is None:
+                break
+        worker, done = WorkerId(UUID(int=0)), 0
+        while written := self._indexing(tenant, worker, tuple(PointKind)):
+            done += written
+            watch("point", done)
+        with self._rows.indexing(tenant) as rows:
+            left = sum(rows.behind_by_kind().values())
+        if left:
+            raise IndexUnavailable(f"{left} points could not be written to {self._index.name}: run it again.")

@@ -1,0 +1,358 @@
+"""The hidden forest of a rebuild: created, freed of changed sessions, given the states of facts, and switched."""
+
+# ruff: noqa: S608 - statements are made of constants of this module
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId
+from memforest_core.ingest.reduce.records import HELD, Rules
+from memforest_core.lifecycle.rebuild.records import Pair, SourceForest
+from memforest_core.lifecycle.rebuild.rows.sessions import SessionCopies
+from memforest_core.store import tables as m
+from memforest_core.store.copying import columns_of, copy_rows, delete_rows
+from memforest_core.store.owners import ForestRows, lock_forests, visible
+from memforest_core.store.removal import RemovalRows
+from memforest_core.store.trees import bury_points, lock_nodes
+from memforest_core.store.vectors import VectorRows
+
+CARRIED_FROM = 16_000
+"""Items of candidates that a new extraction left out though their fact is pinned: above any number of corrections."""
+
+_FOREST_LEFT_OUT = ("reduce_available_at", "reduce_failures", "scene_seq")
+"""The copy is placed and numbers its scenes by itself."""
+
+# The cell ``d`` of the copy that a cell ``c`` of the source has become.
+_TWIN = """JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
+      JOIN memforest.session z ON z.tenant_id = :t AND z.forest_id = :copy AND z.external_id = s.external_id
+      JOIN memforest.cell d ON d.tenant_id = :t AND d.session_id = z.session_id AND d.ordinal = c.ordinal"""
+
+# Facts of the two forests that rest on the same statement of the same cell. Ids, item numbers, and which of several
+# wordings names a fact may differ; text and time of a statement do not, unless it was extracted again: then it is the
+# same if the same turns give the same value to the same attribute of the same subject.
+_SAME = f"""
+      JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id AND o.item >= 0
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = o.cell_id
+      {_TWIN}
+      JOIN memforest.candidate l ON l.tenant_id = :t AND l.cell_id = d.cell_id AND l.item >= 0
+       AND ((l.text_hash = k.text_hash AND l.statement -> 'start' = k.statement -> 'start'
+             AND l.statement -> 'end' = k.statement -> 'end')
+            OR (:extract AND l.turn_ordinals = k.turn_ordinals AND k.statement ->> 'attribute' <> ''
+                AND (l.item >= {CORRECTED_ITEM}) = (k.item >= {CORRECTED_ITEM})
+                AND (lower(l.statement ->> 'subject'), l.statement -> 'attribute', lower(l.statement ->> 'value'))
+                  = (lower(k.statement ->> 'subject'), k.statement -> 'attribute', lower(k.statement ->> 'value'))))
+      JOIN memforest.occurrence q ON q.tenant_id = :t AND q.cell_id = l.cell_id AND q.item = l.item
+      JOIN memforest.fact n ON n.tenant_id = :t AND n.fact_id = q.fact_id
+     WHERE f.tenant_id = :t AND f.forest_id = :source"""
+
+_ABOUT = """(f.pinned OR f.superseded_at IS NOT NULL OR f.fact_id IN (
+            SELECT superseded_by FROM memforest.fact
+             WHERE tenant_id = :t AND forest_id = :source AND superseded_by IS NOT NULL))"""
+
+# Pins are those of the source. Of a note that the source's reducer has not placed yet they are the copy's own.
+_CARRY_STATES = sa.text(f"""
+    WITH same AS MATERIALIZED (
+        SELECT DISTINCT f.fact_id AS old, f.pinned, f.superseded_by, f.superseded_at, n.fact_id AS new,
+               f.normalized = n.normalized AS alike FROM memforest.fact f {_SAME} AND {_ABOUT}),
+    successor AS (SELECT DISTINCT ON (old) old, new FROM same ORDER BY old, alike DESC, new),
+    wanted AS (
+        SELECT DISTINCT ON (a.new) a.new, bool_or(a.pinned) OVER (PARTITION BY a.new) AS pinned,
+               CASE WHEN b.new <> a.new THEN b.new END AS superseded_by,
+               CASE WHEN b.new <> a.new THEN a.superseded_at END AS superseded_at
+          FROM same a LEFT JOIN successor b ON b.old = a.superseded_by
+         ORDER BY a.new, (CASE WHEN b.new <> a.new THEN a.superseded_at END) NULLS LAST, b.new),
+    waits AS (
+        SELECT DISTINCT q.fact_id FROM memforest.session s
+          JOIN memforest.cell c ON c.tenant_id = :t AND c.session_id = s.session_id AND NOT c.placed
+          JOIN memforest.session z ON z.tenant_id = :t AND z.forest_id = :copy AND z.external_id = s.external_id
+          JOIN memforest.cell d ON d.tenant_id = :t AND d.session_id = z.session_id AND d.ordinal = c.ordinal
+          JOIN memforest.occurrence q ON q.tenant_id = :t AND q.cell_id = d.cell_id AND q.item >= 0
+         WHERE s.tenant_id = :t AND s.forest_id = :source AND s.note),
+    now AS (
+        SELECT g.fact_id, g.superseded_at AS before, coalesce(w.pinned, false) OR n.fact_id IS NOT NULL AS pinned,
+               w.superseded_by, w.superseded_at
+          FROM memforest.fact g LEFT JOIN wanted w ON w.new = g.fact_id LEFT JOIN waits n ON n.fact_id = g.fact_id
+         WHERE g.tenant_id = :t AND g.forest_id = :copy
+           AND (w.new IS NOT NULL OR g.pinned OR g.superseded_at IS NOT NULL)
+           AND (g.pinned, g.superseded_by, g.superseded_at) IS DISTINCT FROM
+               (coalesce(w.pinned, false) OR n.fact_id IS NOT NULL, w.superseded_by, w.superseded_at))
+    UPDATE memforest.fact g
+       SET pinned = now.pinned, superseded_by = now.superseded_by, superseded_at = now.superseded_at
+      FROM now WHERE g.tenant_id = :t AND g.fact_id = now.fact_id
+    RETURNING g.fact_id, (now.before IS NULL) <> (now.superseded_at IS NULL) AS changed
+    """)
+
+# A new extraction may leave out what people have said explicitly: those candidates are added to it.
+_LEFT_OUT = sa.text(f"""
+    WITH explicit AS (
+        SELECT k.cell_id, k.item, k.item AS into_item FROM memforest.cell c
+          JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= {CORRECTED_ITEM}
+         WHERE c.tenant_id = :t AND c.forest_id = :source),
+    found AS (SELECT DISTINCT f.fact_id FROM memforest.fact f {_SAME} AND f.pinned),
+    pinned AS (
+        SELECT DISTINCT ON (f.fact_id) o.cell_id, o.item, {CARRIED_FROM} + o.item AS into_item
+          FROM memforest.fact f
+          JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
+           AND o.item BETWEEN 0 AND {CORRECTED_ITEM - 1}
+         WHERE f.tenant_id = :t AND f.forest_id = :source AND f.pinned AND f.fact_id NOT IN (SELECT fact_id FROM found)
+         ORDER BY f.fact_id, o.cell_id, o.item)
+    SELECT w.cell_id, w.item, d.cell_id AS new_cell, w.into_item
+      FROM (SELECT * FROM explicit UNION SELECT * FROM pinned) w
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.cell_id
+      {_TWIN} AND d.state = 'done'
+    """)
+
+_DELETING = """EXISTS (SELECT 1 FROM memforest.maintenance_forest x
+                     JOIN memforest.maintenance k
+                       ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state <> 'done'
+                    WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'erase')"""
+
+# What is asked of the live forest names its facts and sessions: the switch comes after it.
+_BUSY = sa.text(f"""
+    SELECT {_DELETING}
+        OR EXISTS (SELECT 1 FROM memforest.maintenance_forest x
+                     JOIN memforest.maintenance k
+                       ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state IN ('held', 'ready', 'running')
+                    WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'correct')
+        OR EXISTS (SELECT 1 FROM memforest.cell
+                    WHERE tenant_id = :t AND forest_id = :source AND state = 'running' AND NOT placed)
+        OR EXISTS (SELECT 1 FROM memforest.forest
+                    WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
+    """)
+
+# Cells that wait for extraction wait in the copy instead; those kept word by word are extracted again there.
+_SWITCH = [
+    sa.text(statement)
+    for statement in (
+        f"""UPDATE memforest.cell n
+              SET state = CASE WHEN c.state = 'held' THEN 'held' ELSE 'ready' END, lane = c.lane,
+                  window_ordinal = c.window_ordinal,
+                  available_at = CASE WHEN c.state = 'running' THEN clock_timestamp() ELSE c.available_at END
+             FROM memforest.cell c
+             {_TWIN}
+            WHERE c.tenant_id = :t AND c.forest_id = :source AND NOT (c.placed OR c.state IN ('done', 'dead'))
+              AND n.tenant_id = :t AND n.cell_id = d.cell_id AND n.state = 'held'""",
+        f"""UPDATE memforest.cell n SET retry_at = c.retry_at
+             FROM memforest.cell c
+             {_TWIN}
+            WHERE c.tenant_id = :t AND c.forest_id = :source AND c.retry_at IS NOT NULL
+              AND n.tenant_id = :t AND n.cell_id = d.cell_id AND n.state = 'done' AND n.outcome = 'verbatim'""",
+        *(
+            f"""UPDATE memforest.session z SET pinned = s.pinned FROM memforest.session s
+                 WHERE z.tenant_id = :t AND z.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source
+                   AND s.external_id = z.external_id AND {pinned}"""
+            for pinned in ("s.pinned AND NOT z.pinned", "z.pinned AND NOT s.pinned")
+        ),
+        *(
+            f"""UPDATE memforest.turn u SET pinned = t.pinned
+                  FROM memforest.session z
+                  JOIN memforest.session s ON s.tenant_id = :t AND s.forest_id = :source
+                                          AND s.external_id = z.external_id
+                  JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id
+                 WHERE z.tenant_id = :t AND z.forest_id = :copy AND u.tenant_id = :t AND u.session_id = z.session_id
+                   AND u.ordinal = t.ordinal AND {pinned}"""
+            for pinned in ("t.pinned AND NOT u.pinned", "u.pinned AND NOT t.pinned")
+        ),
+        "UPDATE memforest.retention_policy SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+        "UPDATE memforest.webhook_delivery SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+        "UPDATE memforest.running_session SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+        f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
+            SELECT :t, v.item, :copy, sum(v.visits), max(v.last_visit_at) FROM (
+                SELECT DISTINCT n.fact_id AS item, w.item_id, w.visits, w.last_visit_at
+                  FROM memforest.visit w JOIN memforest.fact f ON w.tenant_id = :t AND w.item_id = f.fact_id {_SAME}
+                UNION ALL
+                SELECT d.cell_id, w.item_id, w.visits, w.last_visit_at
+                  FROM memforest.visit w
+                  JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.item_id
+                  {_TWIN}
+                 WHERE w.tenant_id = :t AND w.forest_id = :source) v
+             GROUP BY v.item
+            ON CONFLICT (tenant_id, item_id) DO UPDATE
+            SET visits = excluded.visits, last_visit_at = excluded.last_visit_at""",
+        """UPDATE memforest.forest c SET rules = c.rules - 'held', display_name = s.display_name
+             FROM memforest.forest s
+            WHERE c.tenant_id = :t AND c.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source""",
+        # A policy that waits for the switch is applied to the new forest.
+        """UPDATE memforest.maintenance k SET forest_id = :copy
+             FROM memforest.maintenance_forest x
+            WHERE k.tenant_id = :t AND k.forest_id = :source AND k.state IN ('ready', 'dead')
+              AND x.tenant_id = :t AND x.task_id = k.task_id AND x.forest_id = :source AND x.role = 'retain'""",
+        """UPDATE memforest.maintenance_forest SET forest_id = :copy
+            WHERE tenant_id = :t AND forest_id = :source AND role = 'retain'""",
+    )
+]
+
+# Answers that were paid for, and what they cost, are the new forest's now.
+_ATTRIBUTE = [
+    sa.text(statement)
+    for statement in (
+        *(
+            f"""UPDATE memforest.{table} e SET forest_id = :copy, session_id = z.session_id
+                  FROM memforest.session s
+                  JOIN memforest.session z ON z.tenant_id = :t AND z.forest_id = :copy AND z.external_id = s.external_id
+                 WHERE s.tenant_id = :t AND s.forest_id = :source
+                   AND e.tenant_id = :t AND e.session_id = s.session_id"""
+            for table in ("extraction_cache", "llm_call")
+        ),
+        "UPDATE memforest.llm_call SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
+    )
+]
+
+
+class CopyRows(ForestRows):
+    """Rows of one transaction of a tenant that rebuilds a forest."""
+
+    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self.sessions = SessionCopies(connection, tenant)
+        self.removal = RemovalRows(connection, tenant)
+
+    def source_of(self, owner: str) -> SourceForest | None:
+        """The owner's forest."""
+        return self._source(m.Forest.owner == owner, visible())
+
+    def forest(self, forest: ForestId) -> SourceForest | None:
+        """A forest in whatever state."""
+        return self._source(m.Forest.forest_id == forest)
+
+    def _source(self, *where: sa.ColumnElement[bool]) -> SourceForest | None:
+        row = self._db.execute(
+            sa.select(m.Forest.forest_id, m.Forest.owner, m.Forest.state, m.Forest.rules).where(
+                m.Forest.tenant_id == self._tenant, *where
+            )
+        ).first()
+        return None if row is None else SourceForest(ForestId(row.forest_id), row.owner, row.state, row.rules)
+
+    def hidden(self, owner: str) -> Sequence[ForestId]:
+        """Forests of the owner that are built beside the live one, or were."""
+        found = self._db.scalars(
+            sa.select(m.Forest.forest_id).where(
+                m.Forest.tenant_id == self._tenant,
+                m.Forest.owner == owner,
+                m.Forest.state == "hidden",
+                m.Forest.rules.has_key(HELD),
+            )
+        )
+        return [ForestId(each) for each in found]
+
+    def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> bool:
+        """Make the hidden forest, unless it is there; ``forget_summaries``: none of the source's is used again.
+
+        False while a deletion is at the source, which looks for copies with the same lock.
+        """
+        self.lock_forest(pair.source)
+        if self._run(sa.text(f"SELECT {_DELETING}"), source=pair.source).scalar():
+            return False
+        statement = copy_rows(
+            "forest",
+            self._tenant,
+            {"forest_id": [pair.source]},
+            {"forest_id": [pair.copy]},
+            {"state": "hidden", "rules": dict(rules) | {HELD: 1}},
+            left_out=_FOREST_LEFT_OUT,
+        )
+        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "forest_id"]))
+        self.sessions.copy_speakers(pair)
+        if forget_summaries:
+            self._db.execute(
+                sa.delete(m.Summary).where(m.Summary.tenant_id == self._tenant, m.Summary.forest_id == pair.source)
+            )
+        return True
+
+    def kept(self, copy: ForestId) -> bool:
+        """Whether the copy is hidden still, and stays so until this transaction ends: no deletion has taken it."""
+        hidden = sa.select(m.Forest.forest_id).where(
+            m.Forest.tenant_id == self._tenant, m.Forest.forest_id == copy, m.Forest.state == "hidden"
+        )
+        return self._db.scalar(hidden.with_for_update(read=True, key_share=True)) is not None
+
+    def set_aside(self, session: SessionId) -> Sequence[CellId]:
+        """Mark all that a session said as superseded; its cells."""
+        cells = self._cells_of(session)
+        self._db.execute(
+            sa.update(m.CandidateRow)
+            .where(
+                m.CandidateRow.tenant_id == self._tenant,
+                m.CandidateRow.item >= 0,
+                m.CandidateRow.cell_id.in_(cells),
+            )
+            .values(item=-1 - m.CandidateRow.item)
+        )
+        return [CellId(cell) for cell in self._db.scalars(cells)]
+
+    def drop_session(self, forest: ForestId, session: SessionId) -> None:
+        """Delete a session of which no fact is left: its tree, cells and turns; their points get tombstones."""
+        trees = sa.select(m.Tree.tree_id).where(
+            m.Tree.tenant_id == self._tenant, m.Tree.forest_id == forest, m.Tree.session_id == session
+        )
+        nodes = [
+            NodeId(node)
+            for node in self._db.scalars(
+                sa.select(m.NodeRow.node_id)
+                .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.tree_id.in_(trees))
+                .order_by(m.NodeRow.node_id)
+            )
+        ]
+        lock_nodes(self._db, self._tenant, nodes)
+        bury_points(self._db, self._tenant, [*nodes, *self._db.scalars(self._cells_of(session))])
+        delete_rows(self._db, self._tenant, "tree", trees)
+        delete_rows(self._db, self._tenant, "session", [session])
+
+    def _cells_of(self, session: SessionId) -> sa.Select[Any]:
+        return sa.select(m.Cell.cell_id).where(m.Cell.tenant_id == self._tenant, m.Cell.session_id == session)
+
+    def carry_candidates(self, pair: Pair) -> int:
+        """Give the copy what people have said explicitly and a new extraction left out; how many are to be placed."""
+        found = self._run(_LEFT_OUT, **asdict(pair)).all()
+        if not found:
+            return 0
+        new = {"cell_id": [row.new_cell for row in found], "item": [row.into_item for row in found]}
+        statement = copy_rows("candidate", self._tenant, columns_of(found, "cell_id", "item"), new, {})
+        statement = statement.on_conflict_do_nothing(index_elements=["tenant_id", "cell_id", "item"])
+        added = set(self._db.scalars(statement.returning(m.CandidateRow.cell_id)))
+        waiting = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(added))
+        return self._db.execute(waiting.values(placed=False, lane=1)).rowcount
+
+    def carry_states(self, pair: Pair) -> int:
+        """Give facts of the copy their pins and successors; how many facts changed."""
+        changed = self._run(_CARRY_STATES, **asdict(pair)).all()
+        # What quotes a fact that is superseded now is written again.
+        self.removal.mark_payloads([row.fact_id for row in changed if row.changed])
+        return len(changed)
+
+    def busy(self, source: ForestId) -> bool:
+        """Whether a deletion or a correction of the forest is not done, or a cell is being extracted."""
+        return bool(self._run(_BUSY, source=source).scalar())
+
+    def switch(self, pair: Pair) -> bool:
+        """Make the copy the owner's forest and the source gone; False when they are not the same, and nothing is done.
+
+        Holds both forests, and waits for sessions that are being accepted.
+        """
+        states = lock_forests(self._db, self._tenant, [pair.source, pair.copy], changing=True)
+        if states.get(pair.copy) != "hidden" or states.get(pair.source) != "live":
+            return False
+        left = self.sessions.remaining(pair.copy)
+        if not left.done or self.busy(pair.source) or self.sessions.differing(pair, 1):
+            return False
+        if self.carry_states(pair):
+            # Their summaries are refreshed first, so that the switch shows nothing stale.
+            return False
+        self.set_forest_state(pair.source, "gone")
+        self.set_forest_state(pair.copy, "live")
+        for statement in _SWITCH:
+            self._run(statement, **asdict(pair))
+        return True
+
+    def attribute(self, pair: Pair) -> None:
+        """What was paid for the source's words is the copy's now: cached answers, and calls in the accounts."""
+        for statement in _ATTRIBUTE:
+            self._run(statement, **asdict(pair))
+        VectorRows(self._db, self._tenant).drop_orphans(pair.copy)

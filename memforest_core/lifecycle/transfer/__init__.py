@@ -1,1 +1,0 @@
-"""A whole forest at once: merge, export, import and rebuild."""
