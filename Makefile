@@ -61,9 +61,9 @@ chaos: setup  ## break everything on purpose while sessions flow; nothing may be
 POINTS ?= 50
 PAIR_POINTS ?= 20
 kills: setup  ## kill -9 every operation, alone, in pairs and during writes, and stop workers beyond their leases: each ends as if nobody had
-	$(BIN)/python -m benchmarks.chaos.operations --json --points $(POINTS)
-	$(BIN)/python -m benchmarks.chaos.pairs --json --points $(PAIR_POINTS)
-	$(BIN)/python -m benchmarks.chaos.zombies --json --points $(PAIR_POINTS)
+	$(BIN)/python -m benchmarks.chaos.kills operations --json --points $(POINTS)
+	$(BIN)/python -m benchmarks.chaos.kills pairs --json --points $(PAIR_POINTS)
+	$(BIN)/python -m benchmarks.chaos.kills zombies --json --points $(PAIR_POINTS)
 
 MINUTES ?= 30
 soak: setup  ## everything at once at random, with kill -9, against a model in memory
@@ -97,25 +97,10 @@ format: setup  ## format the code
 
 # Sizes are cut, meant for 20 minutes on two idle processors; without options each benchmark runs at its full size.
 define BENCHMARKS
-tree_insert --leaves 100 1000 10000
-refresh
-quiet
-extract_windows
-one_session --slack 5
-throughput --least 0
-fairness --backfill 300 --live 8
 recall_latency --sizes 1000,10000 --forests 100 --questions 60
-context --sizes 1000 --contexts 60
-scenes --sizes 200,2000
-tokens
 write_path
-whose_turn --tenants 100 1000 --looks 30
-transitions
+lifecycle
 states
-languages
-embedders
-delete --sizes 10,100
-merge --sessions 20 --sequential 2 --sizes 2 8 --least 1 --trees 0.2
 eval --dataset own --variants none
 endef
 export BENCHMARKS

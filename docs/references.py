@@ -13,7 +13,7 @@ from typing import Any
 import memforest_core
 from memforest_core.cli.config import Setting, walk
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.remote.routes import FOLDERS
+from memforest_core.client.remote.route_table import FOLDERS
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters
@@ -210,7 +210,7 @@ def _function(name: str, function: Callable[..., Any], called: str) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    """A parameter as it stands in the code, without the quotes of an annotation that is not evaluated."""
+    """A parameter as written in the code, without the quotes of an annotation that is not evaluated."""
     text = str(parameter)
     kind = parameter.annotation
     return text.replace(repr(kind), kind, 1) if isinstance(kind, str) else text

@@ -30,7 +30,7 @@ def main() -> None:
     """Make all pictures."""
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, MemForest.embedded(Path(directory) / "data") as memory:
-        receipt = told(memory)
+        receipt = fill(memory)
         key = Keys(memory.services.engine).create(memory.tenant, "docs", scope="admin").secret
         server = HttpServer(memory, listen("127.0.0.1", 0))
         server.start()
@@ -46,8 +46,8 @@ def main() -> None:
             server.stop()
 
 
-def told(memory: MemForest) -> str:
-    """The demo's conversation with a correction, a policy and a turn that is forgotten; the page of its receipt."""
+def fill(memory: MemForest) -> str:
+    """Store the demo's conversation with a correction, a policy and a forgotten turn; the page of its receipt."""
     for session in load_conversation():
         memory.ingest(session.owner, session.session_id, list(session.turns))
     memory.flush(OWNER)

@@ -59,16 +59,15 @@ if TYPE_CHECKING:
         TopicStats,
         TopicTurn,
     )
-    from memforest_core.client.aio import AsyncMemForest
     from memforest_core.client.api import MemForest
+    from memforest_core.client.async_memory import AsyncMemForest
     from memforest_core.client.embedded.account import NoServerAccount
     from memforest_core.client.embedded.directory import DataDirectoryInUse, DataDirectoryUnusable, UsedAfterFork
     from memforest_core.client.embedded.process import EmbeddedPartMissing, ServerFailed
     from memforest_core.client.handles import Operation, SessionHandle
     from memforest_core.client.lifecycle import Lifecycle
     from memforest_core.client.producer import MemForestClient
-    from memforest_core.client.remote.aio import AsyncRemoteMemForest, AsyncSessionHandle
-    from memforest_core.client.remote.client import RemoteMemForest
+    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest, AsyncSessionHandle, RemoteMemForest
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence, RecallResult
     from memforest_core.domain.pages import Page
@@ -89,7 +88,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "memforest_core.ingest.accept.records": ("Accepted", "Backlog", "RunningSession", "SessionProgress", "Stage"),
-    "memforest_core.client.aio": ("AsyncMemForest",),
+    "memforest_core.client.async_memory": ("AsyncMemForest",),
     "memforest_core.client.api": ("MemForest",),
     "memforest_core.assistant.calendar.records": ("DayDigest", "DaySource", "PeriodDigest", "SpeakerDigest"),
     "memforest_core.client.producer": ("MemForestClient",),
@@ -121,8 +120,7 @@ _NAMES = {
     "memforest_core.observe.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
     "memforest_core.recall.answering.answer": ("Answer", "Citation"),
     "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
-    "memforest_core.client.remote.aio": ("AsyncRemoteMemForest", "AsyncSessionHandle"),
-    "memforest_core.client.remote.client": ("RemoteMemForest",),
+    "memforest_core.client.remote.remote_memory": ("AsyncRemoteMemForest", "AsyncSessionHandle", "RemoteMemForest"),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
     "memforest_core.assistant.topics.records": (
         "MatchedTopic",
@@ -236,12 +234,7 @@ __all__ = [
 ]
 
 
-_RENAMED = {"MaintenanceTask": "OperationTask"}
-"""Former names, which still work."""
-
-
 def __getattr__(name: str) -> object:
-    name = _RENAMED.get(name, name)
     try:
         home = _HOMES[name]
     except KeyError:

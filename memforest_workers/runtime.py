@@ -40,6 +40,10 @@ TENANTS_TRIED = 4
 
 TEND_S = 60.0
 """How often a worker looks whether policies are to be applied; a row says when they were last."""
+RETAIN_EVERY_S = 3_600.0
+"""How often policies are applied to the forests under one."""
+COOL_EVERY_S = 600.0
+"""Seconds between two rounds in which workers cool and warm topics."""
 TOPICS_BUDGET_S = 2.0
 """What a worker spends on cooling and warming topics before it looks for stuck units again."""
 
@@ -172,7 +176,7 @@ class Runtime:
     def _watch(self) -> None:
         """Each second look for due trees and stuck units; every few seconds reconcile; now and then apply policies,
         and cool and warm topics."""
-        settings, topics = self.services.settings.worker, self.services.settings.topics
+        settings = self.services.settings.worker
         last = tended = cooled = dropped = time.monotonic()
 
         def step() -> None:
@@ -187,15 +191,15 @@ class Runtime:
                     counts = {"freed": done.freed, "released": done.released}
                     log.info("reconciled", **counts, redone=done.redone, reopened=done.reopened)
                 broker_away |= done.broker_away
-            if time.monotonic() - tended >= min(TEND_S, settings.retain_every_s):
+            if time.monotonic() - tended >= TEND_S:
                 tended = time.monotonic()
-                self.services.lifecycle.retention.tend(settings.retain_every_s)
+                self.services.lifecycle.retention.request_sweeps(RETAIN_EVERY_S)
             if time.monotonic() - dropped >= DROP_S:
                 dropped = time.monotonic()
                 for tenant in self.services.jobs.waiting(WorkKind.PAST):
                     self.services.webhooks.drop_past(tenant)
             cooling = self.services.topic_cooling
-            if time.monotonic() - cooled >= topics.tend_s or cooling.unfinished:
+            if time.monotonic() - cooled >= COOL_EVERY_S or cooling.unfinished:
                 cooled = time.monotonic()
                 cooling.run(TOPICS_BUDGET_S)
             if broker_away or self.deaf.is_set():

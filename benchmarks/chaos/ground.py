@@ -31,8 +31,8 @@ AGAIN_S = 0.1
 SETTINGS = {
     "MEMFOREST_DATABASE__POOL_SIZE": "6",
     "MEMFOREST_DATABASE__MAX_OVERFLOW": "6",
-    "MEMFOREST_EXTRACT__AGAIN_S": "1",
-    "MEMFOREST_EXTRACT__AGAIN_LONGEST_S": "4",
+    "MEMFOREST_EXTRACT__RETRY_S": "1",
+    "MEMFOREST_EXTRACT__RETRY_LONGEST_S": "4",
     "MEMFOREST_LLM__TIMEOUT_S": "5",
 }
 """What is waited for is short, so that a run fits into a minute; nothing else differs from the defaults."""

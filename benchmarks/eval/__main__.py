@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks import languages
-from benchmarks.eval import beam, lives, locomo, longmemeval, realtalk
+from benchmarks.eval import beam, languages, lives, locomo, longmemeval, realtalk
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
 from benchmarks.eval.baseline_rows import BASELINES
 from benchmarks.eval.baselines import DEPTH
@@ -22,16 +21,13 @@ from benchmarks.eval.peer_rows import present
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
 from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
-from benchmarks.eval.swapping import swapped
 from benchmarks.eval.tables import WrongTable
-from benchmarks.eval.timing import times
 from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
-from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, PARTS, is_variant, recallings, variants
+from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.peers.systems import PeerAway
 from memforest_core.cli.toolkit.logs import configure_logs
-from memforest_core.client.services.service import Services
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
 from memforest_core.settings import OFFLINE, Settings, load_settings
@@ -49,7 +45,7 @@ MEASURED = (
     " at least half its length) is there; recall_at_k, all_at_10, mrr and ndcg_10 by the turns that the first k items"
     " quote, which favours big items; means over questions. Each method orders up to 200 items. query_ms: the query"
     " that gives them, its embedding included; query_k_ms: one of memforest for the configured k, asked after it;"
-    " neither of rows that differ in weights or trees, which find answers of store, index and embedder kept."
+    " neither of rows that differ in weights or trees."
     " memforest: the configured settings in embedding mode; memforest:no-<signal>: that weight is 0;"
     " memforest:trees=...: those families of trees only; ours: rows that need MemForest. comparison: with the foreign"
     " baseline that delivers the largest share, comparison_recall: by recall, by_type: each baseline by share; paired"
@@ -66,20 +62,12 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--path", type=Path, help="file or directory; own, documents and the lives bring theirs")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
-    made.add_argument("--swap-speakers", action="store_true", help="exchange the two speakers of each dialogue")
     made.add_argument("--home", type=Path, help="keep the ingested memory here and find it here the next time")
     made.add_argument("--out", type=Path, help="write records.jsonl, run.json and result.json here")
     made.add_argument("--resume", action="store_true", help="go on with the records in --out")
     made.add_argument("--again", default="", help="with --resume: rows, with commas between them, to measure anew")
     made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
     made.add_argument("--variants", choices=GROUPS, default="none", help="rows beside memforest itself (default: none)")
-    made.add_argument(
-        "--time-parts",
-        type=int,
-        metavar="N",
-        help="at the end, time recalls without each of the rows of --variants parts, in turn, on N questions of each"
-        " conversation",
-    )
     made.add_argument(
         "--answers",
         type=int,
@@ -111,7 +99,6 @@ def load(arguments: argparse.Namespace) -> Dataset:
         data = locomo.load(arguments.path, captions=arguments.captions)
     else:
         data = LOADERS[arguments.dataset](arguments.path)
-    data = swapped(data) if arguments.swap_speakers else data
     return transformed(data, arguments.seed) if arguments.transform else data
 
 
@@ -123,7 +110,6 @@ def measured(arguments: argparse.Namespace, content: str, settings: Settings) ->
         "content": content,
         "captions": arguments.captions,
         "transform": arguments.seed if arguments.transform else None,
-        "swap_speakers": arguments.swap_speakers or None,
         "limit": arguments.limit,
         "conversations": arguments.conversations,
         "seed": arguments.seed,
@@ -171,18 +157,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         if arguments.answers:
             answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
         rows, found = summed(asked, wanted, records, memory, arguments.seed)
-        if arguments.time_parts:
-            found["times"] = timed_parts(
-                memory.memory.services, limited(asked, None, arguments.time_parts, arguments.seed)
-            )
         everything = {"what": MEASURED, **described, **found}
         records.end({"rows": rows, "seed": arguments.seed, "measured": everything})
         report.end(rows, everything)
-
-
-def timed_parts(services: Services, data: Dataset) -> dict[str, Row]:
-    """What a recall costs with all parts and without each, by the name of the row."""
-    return times(recallings(services, variants(PARTS, services.settings.llm), keep=False), data)
 
 
 def answering_models(settings: Settings) -> str | None:
@@ -236,8 +213,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         made.error("Give with --out the directory for the table of --answers.")
     if arguments.answers < 0:
         made.error("Set --answers to 1 or more.")
-    for name in ("limit", "conversations", "jobs", "time-parts"):
-        given = getattr(arguments, name.replace("-", "_"))
+    for name in ("limit", "conversations", "jobs"):
+        given = getattr(arguments, name)
         if given is not None and given < 1:
             made.error(f"Set --{name} to 1 or more.")
     # On stderr; a node that starts and stops says so at a lower level.

@@ -16,7 +16,7 @@ from benchmarks.eval.dataset import Conversation, Question
 from benchmarks.eval.searching import Order
 from benchmarks.harness import say
 from benchmarks.peers.sessions import Session
-from benchmarks.peers.systems import PeerAway, System, environment_of, mem0, mempalace
+from benchmarks.peers.systems import PeerAway, System, environment_of, mem0
 from memforest_core.client.embedded.servers import EmbeddedServers
 from tests.harness.model_server import ModelServer
 
@@ -98,15 +98,6 @@ def _mem0() -> Iterator[System]:
 
 
 @contextmanager
-def _mempalace() -> Iterator[System]:
-    """MemPalace in a directory of its own."""
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-mempalace-")))
-        models = stack.enter_context(ModelServer(embedding="minilm"))
-        yield stack.enter_context(_running(mempalace(directory, models.url)))
-
-
-@contextmanager
 def _running(system: System) -> Iterator[System]:
     system.start()
     try:
@@ -127,9 +118,7 @@ class Kind:
 
 PEERS: Mapping[str, Kind] = {
     "mem0_turns": Kind("mem0", Cut.TURNS, _mem0),
-    "mempalace_cells": Kind("mempalace", Cut.CELLS, _mempalace),
 }
-"""mem0 keeps messages, MemPalace exchanges of two turns."""
 
 
 def peers(corpora: Corpora) -> list[Peer]:

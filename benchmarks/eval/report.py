@@ -1,4 +1,4 @@
-"""``python -m benchmarks.eval.report OUT_DIR``: a run as a Markdown report with plots, finished or not.
+"""``python -m benchmarks.eval.report OUT_DIR``: a run as a Markdown report, finished or not.
 
 All figures are computed from the records, so that a report can't differ from them.
 """
@@ -6,7 +6,6 @@ All figures are computed from the records, so that a report can't differ from th
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,6 @@ MEASURED = (
     "dataset",
     "file",
     "transform",
-    "swap_speakers",
     "limit",
     "conversations",
     "seed",
@@ -66,8 +64,6 @@ LOSSES = {
     "found_2000": "found within 2,000 tokens",
     "found_500": "found within 500 tokens",
 }
-Plot = tuple[str, str]
-"""What it shows, and its address from the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +110,7 @@ def _cell(cell: object) -> str:
     return ("" if cell is None else f"{cell:,}" if isinstance(cell, int) else str(cell)).replace("|", "\\|")
 
 
-def markdown(found: Measured, plots: Sequence[Plot] = ()) -> str:
+def markdown(found: Measured) -> str:
     """The report's text."""
     sections = (
         ("Measured", _about(found)),
@@ -127,7 +123,6 @@ def markdown(found: Measured, plots: Sequence[Plot] = ()) -> str:
         ("Where the evidence is lost", _losses(found)),
         ("Time by stage", _stages(found)),
         ("Answers", _answers(found)),
-        ("Plots", "\n\n".join(f"![{title}]({address})" for title, address in plots)),
     )
     return (
         "# Evaluation of recall\n\n" + "\n\n".join(f"## {title}\n\n{text}" for title, text in sections if text) + "\n"
@@ -323,34 +318,20 @@ def _answers(found: Measured) -> str:
     )
 
 
-def drawn(found: Measured, directory: Path) -> list[Plot]:
-    """Draw the plots into a directory. Raises WrongRun when matplotlib is missing."""
-    try:
-        plots: Any = importlib.import_module("benchmarks.eval.plots")
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != "matplotlib":
-            raise
-        raise WrongRun("Plots need matplotlib: install memforest[bench], or leave them out with --no-plots.") from None
-    made: list[Plot] = plots.drawn(found.rows, found.answers, directory)
-    return made
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Write the report; exit code 2, with one sentence, for what the caller can put right."""
-    options = argparse.ArgumentParser(description="Write a run's report, with plots beside it.")
+    options = argparse.ArgumentParser(description="Write a run's report.")
     options.add_argument("directory", type=Path, help="what was given to python -m benchmarks.eval with --out")
     options.add_argument("--to", type=Path, help="the report's file (default: report.md in the directory)")
-    options.add_argument("--no-plots", action="store_true", help="tables only; needs no matplotlib")
     arguments = options.parse_args(argv)
     to = arguments.to or arguments.directory / "report.md"
     try:
         found = measured(arguments.directory)
-        plots = [] if arguments.no_plots else drawn(found, to.parent)
     except (WrongRun, WrongTable) as error:
         say(str(error))
         return 2
     to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_text(markdown(found, plots), encoding="utf-8")
+    to.write_text(markdown(found), encoding="utf-8")
     print(to)
     return 0
 

@@ -73,7 +73,7 @@ class Run:
 
     @classmethod
     def of(cls, services: Services, data: Dataset, wanted: Sequence[str], *, timed: bool = True) -> Run:
-        """The wanted rows over one memory. When nothing is to be ``timed``, all of ours share what they asked."""
+        """The wanted rows over one memory."""
         flat = [one for one in baselines(_corpora(services), data) if one.name in wanted]
         own = [one for one in variants("all", services.settings.llm) if one.name in wanted]
         return cls(services, data, [*flat, *recallings(services, own, timed=timed)])
@@ -121,8 +121,7 @@ class Run:
         """Each task with the process that does it, from 0.
 
         A conversation's cuts are made once, so all baselines of it go to one process; one that is tuned on all of them
-        stays in one, and is tuned once. Our own rows are divided by question: one process asks all variants the same
-        questions, and has use of what it kept.
+        stays in one, and is tuned once. Our own rows are divided by question.
         """
         for number, place, questions in open_:
             method = self.methods[place]

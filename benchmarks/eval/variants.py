@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from benchmarks.eval.baselines import DEPTH, Answered
 from benchmarks.eval.dataset import Conversation, Question
-from benchmarks.eval.keeping import Kept
-from benchmarks.eval.kept_recall import gathering, kept_service
 from benchmarks.eval.parts import SETTINGS, Part, without
 from memforest_core.client.services.service import Services
 from memforest_core.domain.evidence import RecallResult
@@ -21,7 +18,7 @@ from memforest_core.settings import OFFLINE, LlmSettings, RecallSettings
 MEMFOREST = "memforest"
 DEFAULT_MODE = "embedding"
 PARTS = "parts"
-"""The parts that were added one after the other; their rows are timed in turn too."""
+"""The parts that were added one after the other."""
 GROUPS = ("none", "modes", "signals", "trees", PARTS, "all")
 TREES: Mapping[str, tuple[str, ...]] = {
     "all": ("session", "entity", "scene"),
@@ -54,9 +51,9 @@ class Variant:
     """A part that is missing and has no setting."""
 
     @property
-    def keeps(self) -> bool:
-        """Whether it always finds kept what others asked, and is not timed: it lacks a setting or a part."""
-        return self.recall is not None or self.without is not None
+    def timed(self) -> bool:
+        """Whether its queries are timed: not those of a row that differs in a weight, a part or the trees only."""
+        return self.recall is None and self.without is None
 
 
 def variants(group: str, llm: LlmSettings) -> list[Variant]:
@@ -105,23 +102,17 @@ class Recalling:
     mode: str
     service: RecallService
     tenant: TenantId
-    kept: Kept | None = None
-    """The answers that the service keeps; None for a row that is timed, and asks everything for real."""
+    timed: bool = True
+    """Whether it asks a second time, for the clock."""
     without: Part | None = None
     """The part that is missing while it asks."""
-
-    @property
-    def timed(self) -> bool:
-        """Whether queries are timed; not where only a weight or the trees differ."""
-        return self.kept is None
 
     def ask(self, conversation: Conversation, question: Question) -> Answered:
         """The evidence within every budget, and its time; then the time of the configured number of pieces.
 
         The second recall finds what the first one left in caches; the first is the one whose evidence is measured.
         """
-        if self.kept is not None:
-            self.kept.about(conversation.id)
+        if not self.timed:
             result = self.recall(conversation, question, DEPTH)
             return Answered(result.evidence, None, {}, result.degraded)
         result, ms = self._timed(conversation, question, DEPTH)
@@ -140,26 +131,12 @@ class Recalling:
             return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
 
 
-def recallings(services: Services, chosen: list[Variant], *, keep: bool = True, timed: bool = True) -> list[Recalling]:
-    """Each variant with a recall service of its own over the same store, index and models.
-
-    Those whose settings of recall differ share what these answer, unless nothing is to be kept; all of them do when
-    none is to be ``timed``.
-    """
-    kept = Kept()
-    settings = [services.settings.recall.model_copy(update=dict(one.recall or {})) for one in chosen]
-    keeping = [keep and (one.keeps or not timed) for one in chosen]
-    alike_to = Counter(
-        (one.mode, gathering(own))
-        for one, own, keeps in zip(chosen, settings, keeping, strict=True)
-        if keeps and one.without is None
-    )
+def recallings(services: Services, chosen: list[Variant], *, timed: bool = True) -> list[Recalling]:
+    """Each variant with a recall service of its own over the same store, index and models."""
+    tenant = TenantId(services.settings.tenant)
     made = []
-    for one, own, keeps in zip(chosen, settings, keeping, strict=True):
+    for one in chosen:
+        own = services.settings.recall.model_copy(update=dict(one.recall or {}))
         service = replace(services, settings=services.settings.model_copy(update={"recall": own})).recall
-        if keeps:
-            alike = one.without is None and alike_to[one.mode, gathering(own)] > 1
-            service = kept_service(service, services.engine, kept, alike=alike)
-        tenant = TenantId(services.settings.tenant)
-        made.append(Recalling(one.name, one.mode, service, tenant, kept if keeps else None, one.without))
+        made.append(Recalling(one.name, one.mode, service, tenant, timed and one.timed, one.without))
     return made

@@ -189,24 +189,6 @@ def mem0(directory: Path, model_url: str, postgres_url: str, infer: bool) -> Chi
     )
 
 
-def mempalace(directory: Path, model_url: str) -> ChildSystem:
-    """MemPalace with its default store, and the model server's embeddings in place of a model from a hub.
-
-    Raises PeerAway.
-    """
-    return ChildSystem(
-        str(environment_of("mempalace") / "python"),
-        "benchmarks.peers.mempalace_child",
-        [str(directory)],
-        directory / "log",
-        MEMPALACE_CONFIG_DIR=str(directory / "config"),
-        MEMPALACE_EMBEDDING_MODEL="openai-compat",
-        MEMPALACE_EMBEDDING_API_URL=model_url,
-        MEMPALACE_EMBEDDING_API_MODEL="all-minilm",
-        ANONYMIZED_TELEMETRY="False",
-    )
-
-
 def until(reached: Callable[[], bool], seconds: float, pause_s: float = 0.1) -> bool:
     """Wait for a condition; False when it did not come."""
     deadline = time.monotonic() + seconds

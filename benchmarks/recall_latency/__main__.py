@@ -17,7 +17,6 @@ from benchmarks.recall_latency.measuring import (
     Questions,
     alone,
     at_once,
-    by_turns,
     collection,
     first_of_forests,
     first_of_process,
@@ -33,7 +32,7 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.lifecycle.verify.service import Verification
 from memforest_core.recall.service import RecallService
-from memforest_core.settings import RecallSettings, RefreshSettings
+from memforest_core.settings import RefreshSettings
 
 SIZES = (1_000, 10_000, 100_000)
 FORESTS = 1_000
@@ -58,7 +57,6 @@ MEASURED = (
     " without a model. cpu_ms: CPU of the asking thread (mean). round_trips: vector searches of one recall (median)."
     " parts_ms: means of the stages and the rest, together mean_ms. forests_cold: forests that nobody asked before."
     " graphs_s: seconds that were waited, after the recalls that warm up, for graphs of large forests."
-    " tokens: the same questions with recall.tokens_weight as it is and 0, by turns, when each was asked before."
     " at_once: callers in one process, each asking again when it is answered, after two questions beforehand."
     " in_processes: the same callers in two processes, which ask the index at the socket of the one that owns it."
     " process_cold: a new process opens its"
@@ -115,18 +113,10 @@ def measure(sizes: Sequence[Size], options: argparse.Namespace) -> None:
             measured += [recalled(size.service, owner, one.text) for owner, one in size.asked[first : first + TURN]]
     for size, measured in zip(sizes, told, strict=True):
         size.row.update(alone(measured))
-        size.row["tokens"] = of_tokens(size.running, size.index, size.asked, size.service)
         size.row["at_once"] = at_once(size.service, size.asked, options.callers)
         size.row["in_processes"] = in_processes(
             size.running.service.url, size.index, size.asked, options.callers, PROCESSES
         )
-
-
-def of_tokens(running: Database, index: VectorIndex, asked: Questions, service: RecallService) -> Row:
-    """What token vectors add to a recall, of one with them and one without, by turns."""
-    plain = service_of(running.service, index, asked, RecallSettings(tokens_weight=0.0))
-    with_them, without = by_turns(service, plain, asked[WARM_UP:])
-    return {"with": with_them, "without": without}
 
 
 def main() -> None:

@@ -107,16 +107,6 @@ def alone(measured: Sequence[Measured]) -> Row:
     }
 
 
-def by_turns(one: RecallService, other: RecallService, asked: Questions) -> tuple[Row, Row]:
-    """Two services asked the same questions, one after the other, each first as often: what one takes by the other."""
-    times: tuple[list[float], list[float]] = [], []
-    for number, (owner, each) in enumerate(asked):
-        for which in (0, 1) if number % 2 else (1, 0):
-            times[which].append(recalled((one, other)[which], owner, each.text).ms)
-    rows: list[Row] = [{"p50_ms": round(median(own), 2), "mean_ms": round(fmean(own), 2)} for own in times]
-    return rows[0], rows[1]
-
-
 def at_once(service: RecallService, asked: Questions, callers: int, ready: Callable[[], object] | None = None) -> Row:
     """As many callers, each asking its next question when it has the answer to the one before.
 

@@ -1,24 +1,26 @@
-"""Async faces over sync objects: calls run in threads of their own, waits hold none."""
+"""Async facades over sync objects: calls run in threads of their own, waits occupy none."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidInput
-from memforest_core.work.waiting import Steps, steps_of
+from memforest_core.work.waiting import Steps, is_waiting, steps_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", covariant=True)
+F = TypeVar("F", bound="Face[Any]")
 
 THREADS = 16
-"""Calls at once; more of them queue. A call that waits for work of others is none."""
-LOOKS = 2
+"""Calls at once; more of them queue. A call that waits for workers does not count."""
+POLLS = 2
 """Threads that waiting calls take together, each for a few milliseconds."""
 
 
@@ -30,7 +32,7 @@ class Threads:
         if threads < 1:
             raise InvalidInput("Set threads to a whole number above 0.", code="invalid_threads")
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="memforest-async")
-        self._looks = asyncio.Semaphore(max(1, min(LOOKS, threads - 1)))
+        self._polls = asyncio.Semaphore(max(1, min(POLLS, threads - 1)))
         self._closed = False
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -40,24 +42,24 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(call, *args, **kwargs))
 
     async def finish(self, steps: Steps[T]) -> T:
-        """A wait's result: a thread is held while it looks, none between."""
+        """A wait's result: a thread is occupied during each poll, none between."""
         pause, done = await self.run(_advanced, steps)
         while done is None:
             await asyncio.sleep(pause)
-            async with self._looks:
+            async with self._polls:
                 pause, done = await self.run(_advanced, steps)
         return done[0]
 
     async def close(self, last: Callable[[], None]) -> None:
         """Take no more calls, wait for those under way, and end with ``last``; waits end with an error."""
         self._closed = True
-        await apart(self._executor.shutdown)
-        await apart(last)
+        await on_new_thread(self._executor.shutdown)
+        await on_new_thread(last)
 
 
-async def apart(call: Callable[[], T]) -> T:
+async def on_new_thread(call: Callable[[], T]) -> T:
     """A call's result, from a thread for it alone: an executor can't wait for itself, and the loop's may be full."""
-    executor = ThreadPoolExecutor(1, thread_name_prefix="memforest-apart")
+    executor = ThreadPoolExecutor(1, thread_name_prefix="memforest-async-single")
     try:
         return await asyncio.get_running_loop().run_in_executor(executor, call)
     finally:
@@ -65,7 +67,7 @@ async def apart(call: Callable[[], T]) -> T:
 
 
 def _advanced(steps: Steps[T]) -> tuple[float, tuple[T] | None]:
-    """The seconds until the next look, or the result."""
+    """The seconds until the next poll, or the result."""
     try:
         return next(steps), None
     except StopIteration as ended:
@@ -80,21 +82,26 @@ class Face(Generic[S]):
         self.threads = threads
 
 
-def on_thread(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Face[S], P], Coroutine[Any, Any, T]]:
-    """The same call, in one of the facade's threads."""
+def face_of(sync: type) -> Callable[[type[F]], type[F]]:
+    """Complete a facade's class with the methods of ``sync`` that it does not define itself."""
+
+    def completed(face: type[F]) -> type[F]:
+        for name in dir(sync):
+            method = inspect.getattr_static(sync, name)
+            if inspect.isfunction(method) and not name.startswith("_") and name not in vars(face):
+                setattr(face, name, _async(method))
+        return face
+
+    return completed
+
+
+def _async(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    """The same call in one of the facade's threads; a method that waits occupies none between its steps."""
 
     @wraps(method)
-    async def called(face: Face[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def called(face: Face[Any], /, *args: Any, **kwargs: Any) -> Any:
+        if is_waiting(method):
+            return await face.threads.finish(steps_of(method)(face.sync, *args, **kwargs))
         return await face.threads.run(method, face.sync, *args, **kwargs)
-
-    return called
-
-
-def awaiting(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Face[S], P], Coroutine[Any, Any, T]]:
-    """The same wait, without a thread between its steps."""
-
-    @wraps(method)
-    async def called(face: Face[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await face.threads.finish(steps_of(method)(face.sync, *args, **kwargs))
 
     return called

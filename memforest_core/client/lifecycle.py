@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.client.async_calls import Face, awaiting, on_thread
 from memforest_core.client.handles import Operation
 from memforest_core.client.services.lifecycle import LifecycleParts
 from memforest_core.domain.ids import TenantId
@@ -368,32 +367,3 @@ class Lifecycle:
 
     def _asked(self, task: TaskId, kind: OperationKind) -> Operation:
         return Operation(task, kind, self)
-
-
-class AsyncLifecycle(Face[Lifecycle]):
-    """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
-
-    forget = on_thread(Lifecycle.forget)
-    receipt = on_thread(Lifecycle.receipt)
-    correct = on_thread(Lifecycle.correct)
-    pin = on_thread(Lifecycle.pin)
-    unpin = on_thread(Lifecycle.unpin)
-    pins = on_thread(Lifecycle.pins)
-    merge = on_thread(Lifecycle.merge)
-    merge_conflicts = on_thread(Lifecycle.merge_conflicts)
-    export = on_thread(Lifecycle.export)
-    import_ = on_thread(Lifecycle.import_)
-    rematerialize_plan = on_thread(Lifecycle.rematerialize_plan)
-    rematerialize = on_thread(Lifecycle.rematerialize)
-    rematerialize_abandon = on_thread(Lifecycle.rematerialize_abandon)
-    set_policy = on_thread(Lifecycle.set_policy)
-    clear_policy = on_thread(Lifecycle.clear_policy)
-    policies = on_thread(Lifecycle.policies)
-    apply_policy = on_thread(Lifecycle.apply_policy)
-    preview_policy = on_thread(Lifecycle.preview_policy)
-    operation = on_thread(Lifecycle.operation)
-    operations = on_thread(Lifecycle.operations)
-    cancel = on_thread(Lifecycle.cancel)
-    wait = awaiting(Lifecycle.wait)
-    ended = awaiting(Lifecycle.ended)
-    audit = on_thread(Lifecycle.audit)

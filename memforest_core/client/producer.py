@@ -26,6 +26,7 @@ from memforest_core.store.deadlines import within
 from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
+from memforest_core.work.messages import MAX_WAKEUPS
 from memforest_core.work.rows.dead import DeadStore
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
 
@@ -113,7 +114,7 @@ class MemForestClient:
     @cached_property
     def dead(self) -> DeadLetters:
         """The tenant's dead letters: list them, look at one, retry or discard it."""
-        store, most = DeadStore(self._producer.engine), self.settings.broker.max_wakeups
+        store, most = DeadStore(self._producer.engine), MAX_WAKEUPS
         return DeadLetters(store, self._producer.wakeups, self._tenant, most)
 
     @cached_property

@@ -13,7 +13,7 @@ FactId = NewType("FactId", UUID)
 TreeId = NewType("TreeId", UUID)
 NodeId = NewType("NodeId", UUID)
 PayloadId = NewType("PayloadId", UUID)
-"""What a leaf holds: a CellId in a session tree, a FactId in an entity or scene tree."""
+"""The payload of a leaf: a CellId in a session tree, a FactId in an entity or scene tree."""
 WorkerId = NewType("WorkerId", UUID)
 LeaseToken = NewType("LeaseToken", UUID)
 

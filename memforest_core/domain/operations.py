@@ -28,7 +28,7 @@ class OperationKind(StrEnum):
     IMPORT = "import"
     """Read a forest from a bundle."""
     REMATERIALIZE = "rematerialize"
-    """Rebuild a forest's facts, trees and summaries beside the live ones."""
+    """Rebuild a forest's facts, trees and summaries next to the live ones."""
     RETAIN = "retain"
     """Apply a retention policy to a forest."""
     VACUUM = "vacuum"
@@ -68,13 +68,13 @@ class Role(StrEnum):
 
 
 class Answer(StrEnum):
-    """What becomes of the operation that was asked for later, while the earlier one is not done."""
+    """What becomes of the operation that was requested later, while the earlier one is not done."""
 
-    BESIDE = "beside"
-    """It runs beside the earlier one."""
+    CONCURRENT = "concurrent"
+    """Both run."""
     WAITS = "waits"
     """It waits until the earlier one is done or given up."""
-    HOLDS = "holds"
+    OUTWAITS = "outwaits"
     """It waits until the earlier one is done, also while that is given up: it would move the memory that the earlier
     one has to go on with."""
     REFUSED = "refused"
@@ -83,7 +83,7 @@ class Answer(StrEnum):
     """It goes first, and the earlier one starts again after it."""
 
 
-_W, _H, _R, _O = Answer.WAITS, Answer.HOLDS, Answer.REFUSED, Answer.OVERTAKES
+_W, _H, _R, _O = Answer.WAITS, Answer.OUTWAITS, Answer.REFUSED, Answer.OVERTAKES
 
 RULES: Mapping[Role, Mapping[Role, Answer]] = {
     Role.ERASE: {
@@ -121,9 +121,9 @@ RULES: Mapping[Role, Mapping[Role, Answer]] = {
     },
     Role.RETAIN: {Role.MERGE_FROM: _W, Role.MERGE_INTO: _W, Role.REMATERIALIZE: _W, Role.RETAIN: _W},
 }
-"""The answer by the role of the earlier operation, then by that of the later one; what is not named runs beside."""
+"""The answer by the role of the earlier operation, then of the later one; what is not named runs concurrently."""
 
 
 def answer(earlier: Role, later: Role) -> Answer:
     """What becomes of the later one."""
-    return RULES[earlier].get(later, Answer.BESIDE)
+    return RULES[earlier].get(later, Answer.CONCURRENT)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from datetime import UTC, date, datetime
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from memforest_core.errors import InvalidInput
@@ -48,46 +48,50 @@ def page_of(rows: Sequence[S], limit: int, item: Callable[[S], T], place: Callab
 
 
 def to_cursor(place: Sequence[object]) -> str:
-    """A place in a list as text: plain values."""
-    return base64.urlsafe_b64encode(json.dumps(list(place)).encode()).decode().rstrip("=")
+    """A place in a list as text: numbers, strings, datetimes and ids."""
+    plain = [value.isoformat() if isinstance(value, date) else value for value in place]
+    return base64.urlsafe_b64encode(json.dumps(plain, default=str).encode()).decode().rstrip("=")
 
 
-def from_cursor(cursor: str, *kinds: type) -> list[object]:
-    """The values of ``to_cursor``, which have these types. Raises InvalidInput."""
+def from_cursor(cursor: str | None, *kinds: type) -> tuple[Any, ...] | None:
+    """The values of ``to_cursor``, which have these types; None without a cursor. Raises InvalidInput."""
+    if cursor is None:
+        return None
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError, TypeError):
-        values = None
-    if not isinstance(values, list) or [type(value) for value in values] != list(kinds) or not all(map(_fits, values)):
-        raise invalid_cursor()
-    return values
+        return tuple(_READ[kind](value) for kind, value in zip(kinds, values, strict=True))
+    except (binascii.Error, ValueError, TypeError, OverflowError):
+        raise invalid_cursor() from None
 
 
-def _fits(value: object) -> bool:
-    """Whether the database can hold a value."""
-    if isinstance(value, str):
-        return "\x00" not in value and not any("\ud800" <= char <= "\udfff" for char in value)
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
+class Ordinal(int):
+    """The type of a turn's ordinal in a cursor."""
 
 
-def invalid_cursor() -> InvalidInput:
-    """What is said of a cursor that no page ended with."""
-    return InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
-
-
-def ordinal_in(value: object) -> int:
-    """The place of a turn that a cursor holds. Raises InvalidInput."""
-    if not isinstance(value, int) or not 0 <= value < 2**31:
-        raise invalid_cursor()
+def _text(value: object) -> str:
+    if not isinstance(value, str) or "\x00" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        raise ValueError("not a text that the database can store")
     return value
 
 
-def moment_in(cursor: str) -> datetime:
-    """A moment that a cursor holds as text. Raises InvalidInput."""
-    try:
-        return datetime.fromisoformat(cursor).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise invalid_cursor() from None
+def _number(value: object, least: int = -(2**63), most: int = 2**63) -> int:
+    if type(value) is not int or not least <= value < most:
+        raise ValueError("not a number that the database can store")
+    return value
+
+
+_READ: Mapping[type, Callable[[Any], Any]] = {
+    str: _text,
+    int: _number,
+    Ordinal: lambda value: _number(value, 0, 2**31),
+    datetime: lambda value: datetime.fromisoformat(_text(value)).astimezone(UTC),
+    UUID: lambda value: UUID(_text(value)),
+}
+
+
+def invalid_cursor() -> InvalidInput:
+    """The error for a cursor that no page ended with."""
+    return InvalidInput("Give cursor as the page before returned it.", code="invalid_cursor")
 
 
 def checked_id(text: str, name: str) -> UUID:

@@ -18,6 +18,7 @@ class Decay:
 
     half_life_s: float = 86_400.0
     accesses_per_doubling: int = 5
+    """Accesses that double the half-life."""
     longest_half_life_s: float = 2_592_000.0
 
     def half_life(self, accesses: int) -> float:

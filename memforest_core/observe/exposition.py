@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+SNAPSHOT_S = 5.0
+"""Counts of rows in metrics are at most this old: many scrapes cost one query."""
 REQUEST_TIMEOUT_S = 10.0
 """A client that stops talking holds a thread for this long."""
 
@@ -67,7 +69,7 @@ class BacklogCollector(Collector):
         return [_store_up(False), *self._families(_Snapshot([], [], {}))]
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics, from a look that is at most ``observe.backlog_s`` old."""
+        """The metrics, from a look that is at most ``SNAPSHOT_S`` old."""
         snapshot = self._fresh()
         yield _store_up(snapshot is not None)
         if snapshot is not None:
@@ -75,7 +77,7 @@ class BacklogCollector(Collector):
 
     def _fresh(self) -> _Snapshot | None:
         with self._lock:
-            if self._looked_at is None or self._clock() - self._looked_at >= self._settings.observe.backlog_s:
+            if self._looked_at is None or self._clock() - self._looked_at >= SNAPSHOT_S:
                 self._snapshot = self._look()
                 # Counted from its end: a store that answers slowly is not asked without a pause.
                 self._looked_at = self._clock()

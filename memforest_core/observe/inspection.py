@@ -8,14 +8,13 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
-from memforest_core.domain.pages import Page, checked_limit, from_cursor, moment_in, to_cursor
+from memforest_core.domain.pages import Page, checked_limit, from_cursor, page_of
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.models.calls import Step
 from memforest_core.observe.records import (
     CallFilter,
     CostBy,
-    CostFilter,
     Costs,
     ForestState,
     GrownTree,
@@ -82,12 +81,12 @@ class InspectionService:
     def trees(self, tenant: TenantId, owner: str) -> list[TreeOverview]:
         """The owner's active trees, by kind, then by time. Raises NotFound, StoreUnavailable."""
         with self.store.observing(tenant) as rows:
-            return rows.trees(_forest(rows, owner))
+            return rows.overviews(_forest(rows, owner))
 
     def tree_overview(self, tenant: TenantId, owner: str, tree: TreeId) -> TreeOverview:
         """One of the owner's active trees. Raises NotFound, StoreUnavailable."""
         with self.store.observing(tenant) as rows:
-            found = rows.trees(_forest(rows, owner), tree)
+            found = rows.overviews(_forest(rows, owner), tree)
         if not found:
             raise NotFound(f"Owner {owner!r:.80} has no tree {tree}.")
         return found[0]
@@ -98,7 +97,7 @@ class InspectionService:
         ``wanted`` is as ``chosen`` takes it. Raises NotFound, InvalidInput, StoreUnavailable.
         """
         with self.store.observing(tenant) as rows:
-            overview = chosen(rows.trees(_forest(rows, owner)), wanted)
+            overview = chosen(rows.overviews(_forest(rows, owner)), wanted)
             lowest = 0 if depth is None else max(0, overview.height - depth + 1)
             return GrownTree(overview, tuple(rows.nodes(overview.id, lowest)))
 
@@ -114,7 +113,7 @@ class InspectionService:
                 today=rows.spent(now.replace(hour=0, minute=0, second=0, microsecond=0)),
             )
 
-    def costs(self, tenant: TenantId, by: CostBy, which: CostFilter) -> Costs:
+    def costs(self, tenant: TenantId, by: CostBy, which: CallFilter) -> Costs:
         """What model calls cost. Raises InvalidInput, NotFound for an unknown owner, StoreUnavailable."""
         if which.since is not None and which.until is not None and which.since >= which.until:
             raise InvalidInput("Give a --since that is before --until.", code="invalid_period")
@@ -148,20 +147,16 @@ class InspectionService:
         StoreUnavailable.
         """
         which = _wanted(owner, session_id, step, outcome, since, until)
-        limit, after = checked_limit(limit), None
-        if cursor is not None:
-            after = _place(cursor)
+        limit, after = checked_limit(limit), from_cursor(cursor, datetime, int)
         with self.store.observing(tenant) as rows:
             if which.owner is not None:
                 forest = rows.forest(which.owner)
                 if forest is None:
                     return Page((), owner_known=False)
-                if which.session_id is not None and not rows.has_session(forest, which.session_id):
+                if which.session_id is not None and rows.session(forest.id, which.session_id) is None:
                     raise NotFound(f"Owner {which.owner!r:.80} has no session {which.session_id!r:.80}.")
             found = rows.calls(which, after, limit + 1)
-        shown = tuple(found[:limit])
-        more = len(found) > limit
-        return Page(shown, to_cursor([shown[-1].at.isoformat(), shown[-1].id]) if more else None)
+        return page_of(found, limit, lambda call: call, lambda call: [call.at, call.id])
 
 
 def _wanted(
@@ -188,19 +183,13 @@ def _wanted(
     )
 
 
-def _place(cursor: str) -> tuple[datetime, int]:
-    """The time and the id of the call that a page ended with. Raises InvalidInput."""
-    at, number = from_cursor(cursor, str, int)
-    return moment_in(str(at)), int(str(number))
-
-
 def summed(parts: Sequence[Spent]) -> Spent:
     """The sum of all parts."""
     return Spent(**{each.name: sum(getattr(part, each.name) for part in parts) for each in fields(Spent)})
 
 
 def _forest(rows: ObserveRows, owner: str) -> ForestId:
-    return known(rows.forest(owner), owner)
+    return known(rows.forest(owner), owner).id
 
 
 def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:

@@ -243,15 +243,6 @@ class SpentOn:
 
 
 @dataclass(frozen=True, slots=True)
-class CostFilter:
-    """Which calls count: from ``since`` (included) to ``until`` (not included), of one owner or of all."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    owner: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SystemState:
     """The whole of a tenant at one moment, and the workers that serve all tenants."""
 

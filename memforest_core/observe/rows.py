@@ -1,4 +1,4 @@
-"""What status, top, tree, cost and metrics read in Postgres, off the hot paths."""
+"""Rows for status, top, tree, cost and metrics, read off the hot paths."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from sqlalchemy.exc import ProgrammingError
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.accept.rows.accepting import AcceptRows
 from memforest_core.ingest.extract.offline.languages import is_english
+from memforest_core.observe.reading.rows import ORDER, ReadingRows, moment_of
 from memforest_core.observe.records import (
-    KINDS,
     CallFilter,
     CostBy,
-    CostFilter,
     LoggedCall,
     ModelCalls,
     QueueDepth,
@@ -34,12 +32,9 @@ from memforest_core.observe.records import (
 )
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, transaction
-from memforest_core.store.owners import forest_id, visible
+from memforest_core.store.owners import visible
 from memforest_core.store.schema import current_revision
-from memforest_core.work.messages import Queue
 from memforest_core.work.rows.pace import explained
-
-_OLDEST = "SELECT coalesce(max(oldest_s), 0) FROM memforest.backlog() WHERE state = 'ready' AND kind IN ({kinds})"
 
 UNDEFINED_FUNCTION = "42883"
 
@@ -70,17 +65,6 @@ _NAMES: dict[CostBy, tuple[sa.ColumnElement[str], sa.ColumnElement[str]]] = {
     CostBy.MODEL: (_CALL.model, sa.literal("")),
 }
 
-_TREES = sa.text("""
-    SELECT r.tree_id, r.kind, r.label, r.title, r.scope_key, r.k, r.leaf_count, r.height, r.due_at,
-           n.time_start, n.time_end,
-           (SELECT count(*) FROM memforest.node d
-             WHERE d.tenant_id = :t AND d.tree_id = r.tree_id AND d.version > d.clean_version) AS dirty_nodes
-      FROM memforest.tree r JOIN memforest.node n ON n.tenant_id = :t AND n.node_id = r.root_id
-     WHERE r.tenant_id = :t AND r.forest_id = :f AND r.state = 'active'
-       AND (CAST(:tree AS uuid) IS NULL OR r.tree_id = :tree)
-     ORDER BY r.kind, n.time_start NULLS LAST, r.label, r.tree_id
-    """)
-
 # The beginnings of the latest sessions, in the users' words: enough to tell their languages.
 _BEGINNINGS = sa.text("""
     SELECT (SELECT string_agg(left(t.content, 100), E'\\n' ORDER BY t.ordinal) FROM memforest.turn t
@@ -90,32 +74,9 @@ _BEGINNINGS = sa.text("""
      ORDER BY s.updated_at DESC LIMIT 200
     """)
 
-_NODES = sa.text("""
-    SELECT n.node_id, n.parent_id, n.level, n.time_start, n.time_end, n.leaf_count,
-           n.version > n.clean_version AS dirty, coalesce(s.text, f.text, c.text, '') AS text,
-           CASE WHEN f.fact_id IS NOT NULL THEN 'fact' WHEN c.cell_id IS NOT NULL THEN 'cell'
-                ELSE coalesce(s.source, '') END AS source,
-           coalesce(e.external_id, '') AS session_id
-      FROM memforest.node n
-      LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
-      LEFT JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = n.payload_id
-      LEFT JOIN memforest.session e ON e.tenant_id = :t AND e.session_id = c.session_id
-      LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = n.payload_id
-     WHERE n.tenant_id = :t AND n.tree_id = :tree AND n.level >= :lowest
-     ORDER BY n.level DESC, n.key_time, n.key_ordinal, n.key_item, n.key_id
-    """)
 
-
-def _moment(value: int | None) -> datetime | None:
-    return None if value is None else from_micros(value)
-
-
-class ObserveRows:
+class ObserveRows(ReadingRows):
     """Reads of one transaction of a tenant. Without a forest they count the whole tenant."""
-
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
 
     def now(self) -> datetime:
         """The database's clock."""
@@ -133,10 +94,6 @@ class ObserveRows:
     def backlog(self) -> list[QueueDepth]:
         """The work of this tenant that waits, runs or is dead."""
         return _backlog(self._db, self._tenant)
-
-    def forest(self, owner: str) -> ForestId | None:
-        """The owner's forest."""
-        return forest_id(self._db, self._tenant, owner)
 
     def forests(self) -> int:
         """How many forests the tenant has."""
@@ -253,8 +210,17 @@ class ObserveRows:
             for row in self._db.execute(statement)
         ]
 
-    def trees(self, forest: ForestId, tree: TreeId | None = None) -> list[TreeOverview]:
+    def overviews(self, forest: ForestId, tree: TreeId | None = None) -> list[TreeOverview]:
         """Active trees, by kind, then by time; or only this one."""
+        r, d = m.Tree, m.NodeRow.__table__.alias()
+        dirty = (
+            sa.select(sa.func.count())
+            .where(d.c.tenant_id == r.tenant_id, d.c.tree_id == r.tree_id, d.c.version > d.c.clean_version)
+            .scalar_subquery()
+        )
+        statement = self._trees(forest).add_columns(dirty.label("dirty_nodes"))
+        if tree is not None:
+            statement = statement.where(r.tree_id == tree)
         return [
             TreeOverview(
                 id=TreeId(row.tree_id),
@@ -264,32 +230,41 @@ class ObserveRows:
                 k=row.k,
                 leaves=row.leaf_count,
                 height=row.height,
-                start=_moment(row.time_start),
-                end=_moment(row.time_end),
+                start=moment_of(row.root_start),
+                end=moment_of(row.root_end),
                 dirty_nodes=row.dirty_nodes,
                 due_at=row.due_at,
                 title=row.title or "",
             )
-            for row in self._db.execute(_TREES, {"t": self._tenant, "f": forest, "tree": tree})
+            for row in self._db.execute(
+                statement.order_by(r.kind, m.NodeRow.time_start.nulls_last(), r.label, r.tree_id)
+            )
         ]
 
     def nodes(self, tree: TreeId, lowest_level: int) -> Sequence[TreeNode]:
         """A tree's nodes from ``lowest_level`` up: higher levels first, each level in key order."""
-        values = {"t": self._tenant, "tree": tree, "lowest": lowest_level}
+        n, c, e = m.NodeRow, m.Cell, m.Session
+        statement = (
+            self._nodes()
+            .add_columns(e.external_id)
+            .outerjoin(e, sa.and_(e.tenant_id == c.tenant_id, e.session_id == c.session_id))
+            .where(n.tree_id == tree, n.level >= lowest_level)
+            .order_by(n.level.desc(), *ORDER)
+        )
         return [
             TreeNode(
                 id=NodeId(row.node_id),
                 parent_id=NodeId(row.parent_id) if row.parent_id else None,
                 level=row.level,
-                start=_moment(row.time_start),
-                end=_moment(row.time_end),
+                start=moment_of(row.time_start),
+                end=moment_of(row.time_end),
                 leaves=row.leaf_count,
-                dirty=row.dirty,
+                dirty=row.version > row.clean_version,
                 text=row.text,
-                source=row.source,
-                session_id=row.session_id,
+                source=row.source or "",
+                session_id=row.external_id or "",
             )
-            for row in self._db.execute(_NODES, values)
+            for row in self._db.execute(statement)
         ]
 
     def spent(self, since: datetime) -> Spent:
@@ -297,54 +272,47 @@ class ObserveRows:
         statement = sa.select(*_SUMS).where(_CALL.tenant_id == self._tenant, _CALL.at >= since)
         return Spent(**_amounts(self._db.execute(statement).one()))
 
-    def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
+    def spent_on(self, by: CostBy, which: CallFilter) -> list[SpentOn]:
         """Spending by one thing: days and hours in order, all else the dearest first."""
         name, owner = _NAMES[by]
-        statement = (
-            self._calls(name.label("name"), owner.label("owner"), *_SUMS)
-            .group_by(sa.text("1, 2"))
-            .order_by(
-                *([] if by in (CostBy.DAY, CostBy.HOUR) else _DEAREST),
-                sa.text("1, 2"),
-            )
-        )
-        if which.since is not None:
-            statement = statement.where(_CALL.at >= which.since)
-        if which.until is not None:
-            statement = statement.where(_CALL.at < which.until)
-        if which.owner is not None:
-            statement = statement.where(m.Forest.owner == which.owner)
-        return [SpentOn(row.name, row.owner, Spent(**_amounts(row))) for row in self._db.execute(statement)]
+        dearest = () if by in (CostBy.DAY, CostBy.HOUR) else _DEAREST
+        statement = self._calls(which, name.label("name"), owner.label("owner"), *_SUMS)
+        found = self._db.execute(statement.group_by(sa.text("1, 2")).order_by(*dearest, sa.text("1, 2")))
+        return [SpentOn(row.name, row.owner, Spent(**_amounts(row))) for row in found]
 
-    def calls(self, which: CallFilter, after: tuple[datetime, int] | None, limit: int) -> list[LoggedCall]:
+    def calls(self, which: CallFilter, after: Sequence[object] | None, limit: int) -> list[LoggedCall]:
         """Single calls, the newest first, from the one after this time and id."""
-        statement = self._calls(*_CALL, _OWNER.label("owner"), _SESSION.label("session"))
-        conditions = {
+        statement = self._calls(which, *_CALL, _OWNER.label("owner"), _SESSION.label("session"))
+        if after is not None:
+            statement = statement.where(sa.tuple_(_CALL.at, _CALL.call_id) < sa.tuple_(*after))
+        newest = statement.order_by(_CALL.at.desc(), _CALL.call_id.desc()).limit(limit)
+        return [
+            LoggedCall(
+                id=row.call_id,
+                at=row.at.astimezone(UTC),
+                step=row.step,
+                model=row.model,
+                owner=row.owner,
+                session_id=row.session,
+                prompt_tokens=row.prompt_tokens,
+                completion_tokens=row.completion_tokens,
+                cached_tokens=row.cached_tokens,
+                cost_usd=row.cost_usd,
+                latency_ms=row.latency_ms,
+                outcome=row.outcome,
+            )
+            for row in self._db.execute(newest)
+        ]
+
+    def _calls(self, which: CallFilter, *columns: sa.ColumnElement[Any]) -> sa.Select[*tuple[Any, ...]]:
+        """The calls of a filter with the forests and sessions that they belong to."""
+        equal = {
             m.Forest.owner: which.owner,
             m.Session.external_id: which.session_id,
             _CALL.step: which.step,
             _CALL.outcome: which.outcome,
         }
-        statement = statement.where(*(column == value for column, value in conditions.items() if value is not None))
-        if which.since is not None:
-            statement = statement.where(_CALL.at >= which.since)
-        if which.until is not None:
-            statement = statement.where(_CALL.at < which.until)
-        if after is not None:
-            statement = statement.where(sa.tuple_(_CALL.at, _CALL.call_id) < sa.tuple_(*after))
-        newest = statement.order_by(_CALL.at.desc(), _CALL.call_id.desc()).limit(limit)
-        return [_logged(row) for row in self._db.execute(newest)]
-
-    def has_session(self, forest: ForestId, external_id: str) -> bool:
-        """Whether a forest has a session of this name."""
-        session = sa.select(m.Session.session_id).where(
-            m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
-        )
-        return self._db.scalar(session) is not None
-
-    def _calls(self, *columns: sa.ColumnElement[Any]) -> sa.Select[*tuple[Any, ...]]:
-        """Calls with the forests and sessions that they belong to."""
-        return (
+        statement = (
             sa.select(*columns)
             .select_from(m.LlmCall)
             .outerjoin(m.Forest, sa.and_(m.Forest.tenant_id == _CALL.tenant_id, m.Forest.forest_id == _CALL.forest_id))
@@ -352,7 +320,13 @@ class ObserveRows:
                 m.Session, sa.and_(m.Session.tenant_id == _CALL.tenant_id, m.Session.session_id == _CALL.session_id)
             )
             .where(_CALL.tenant_id == self._tenant)
+            .where(*(column == value for column, value in equal.items() if value is not None))
         )
+        if which.since is not None:
+            statement = statement.where(_CALL.at >= which.since)
+        if which.until is not None:
+            statement = statement.where(_CALL.at < which.until)
+        return statement
 
     def _mine(self, table: type[m.Base], forest: ForestId | None) -> list[sa.ColumnElement[bool]]:
         columns = table.__table__.c
@@ -369,8 +343,8 @@ class ObserveStore:
     @contextmanager
     def observing(self, tenant: TenantId) -> Iterator[ObserveRows]:
         """One transaction of a tenant."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield ObserveRows(connection, tenant)
+        with ObserveRows.opened(self._engine, tenant) as rows:
+            yield rows
 
     def backlog(self) -> list[QueueDepth]:
         """The work of all tenants that waits, runs or is dead. Raises StoreUnavailable, InvalidSettings."""
@@ -396,14 +370,6 @@ class ObserveStore:
         return found
 
 
-def waiting_query(queue: Queue) -> str:
-    """The statement that asks, as the service's role, how many seconds the oldest row has waited for a queue's workers.
-
-    For autoscalers: it is the number of ``memforest_queue_waiting_seconds``.
-    """
-    return _OLDEST.format(kinds=", ".join(f"'{kind}'" for kind in KINDS[queue]))
-
-
 def _backlog(connection: sa.Connection, tenant: TenantId | None) -> list[QueueDepth]:
     statement = sa.text("""
         SELECT tenant_id, kind, state, items, oldest_s FROM memforest.backlog()
@@ -427,23 +393,6 @@ def _workers(connection: sa.Connection, dead_after_s: float) -> list[WorkerBeat]
         WorkerBeat(row.name, tuple(row.queues), row.version, row.s, row.s <= dead_after_s, row.started_at)
         for row in connection.execute(statement)
     ]
-
-
-def _logged(row: sa.Row[*tuple[Any, ...]]) -> LoggedCall:
-    return LoggedCall(
-        id=row.call_id,
-        at=row.at.astimezone(UTC),
-        step=row.step,
-        model=row.model,
-        owner=row.owner,
-        session_id=row.session,
-        prompt_tokens=row.prompt_tokens,
-        completion_tokens=row.completion_tokens,
-        cached_tokens=row.cached_tokens,
-        cost_usd=row.cost_usd,
-        latency_ms=row.latency_ms,
-        outcome=row.outcome,
-    )
 
 
 def _amounts(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
 AHEAD = 256
 """Points that are scored ahead of the levels that may need them. A call of the index costs what some 200 more points in
-one do (docs/adr/0031-what-recall-keeps.md)."""
+one do (docs/adr/0031-what-recall-caches.md)."""
 
 
 Reading = Callable[[], AbstractContextManager[RecallRows]]

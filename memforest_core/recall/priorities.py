@@ -18,7 +18,7 @@ SIGNAL = "priority"
 
 def standing(row: Any, settings: TopicSettings) -> tuple[float, float]:
     """A topic's importance and its priority, each 0 to 1, at the moment ``now`` of its row."""
-    decay = Decay(settings.half_life_s, settings.accesses_per_doubling, settings.longest_half_life_s)
+    decay = Decay(settings.half_life_s)
     accesses = int(row.visits)
     importance = learned_importance(float(row.stated), accesses, decay)
     return importance, priority(importance, accesses, idle_s(row), decay)

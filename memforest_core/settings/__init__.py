@@ -57,7 +57,7 @@ class DatabaseSettings(Group):
     erasures_key: SecretStr | None = None
     """Signs the list of ``memforest erasures``, and checks it when a backup is restored: the same for both."""
     pool_size: int = Field(default=5, ge=1)
-    """Connections that a process keeps. No call to a model or the index holds one, so its threads share a few."""
+    """Pooled connections of a process. No call to a model or the index needs one, so its threads use a few."""
     max_overflow: int = Field(default=5, ge=0)
     """Further ones while many threads read or write at the same moment."""
     statement_timeout_ms: int = Field(default=30_000, ge=100)
@@ -66,7 +66,7 @@ class DatabaseSettings(Group):
     """Seconds that a library call waits for an answer of Postgres, as from a server that hangs; a call that waits for a
     stage also ends with its ``timeout_s``. A worker waits 5 s longer than ``statement_timeout_ms``."""
     pooler: Literal["auto", "transaction"] = "auto"
-    """``transaction``: PgBouncer or another pooler stands before Postgres and gives each transaction any session of the
+    """``transaction``: PgBouncer or another pooler is before Postgres and gives each transaction any session of the
     server. Statements are then not prepared, and connections not counted at start. Most poolers are noticed without."""
 
 
@@ -76,13 +76,11 @@ class BrokerSettings(Group):
     url: SecretStr = SecretStr("redis://localhost:6379/0")
     publish_timeout_s: float = Field(default=3.0, gt=0)
     """A publish to a frozen broker fails after this long; the work is already stored."""
-    max_wakeups: int = Field(default=64, ge=1)
-    """Wake-ups sent at once for one accepted session; running workers look for the rest."""
 
     @field_validator("url")
     @classmethod
     def _redis_address(cls, url: SecretStr) -> SecretStr:
-        """Refused here, where it can still be mended: the first message is sent after a session was stored."""
+        """Refused here, where it can still be repaired: the first message is sent after a session was stored."""
         scheme, separator, rest = url.get_secret_value().partition("://")
         if separator and rest and scheme == "sentinel":
             return url
@@ -102,9 +100,9 @@ class IndexSettings(Group):
     path: Path | None = None
     """Directory of the in-process engine."""
     graph_from: int = Field(default=5_000, ge=0)
-    """Points of one kind (cells or facts) of one memory, from which on a graph beside the in-process engine finds the
+    """Points of one kind (cells or facts) of one memory, from which on an in-memory graph finds the
     nearest vectors; below, and from 100 on, a product with all of them does. An inverted index finds words. They take
-    some 2.3 kB of memory a point, of up to 300,000 points a process. 0 asks the engine for everything."""
+    some 2.3 kB of memory a point, of up to 300,000 points a process. 0 queries the engine for everything."""
     timeout_s: float = Field(default=10.0, gt=0)
     batch: int = Field(default=128, ge=1, le=1024)
     mark_s: float = Field(default=3_600.0, gt=0)
@@ -116,7 +114,7 @@ class IndexSettings(Group):
 
 
 class LimitSettings(Group):
-    """What all worker processes together may ask of one chat or embedding model; kept in Redis."""
+    """What all worker processes together may request of one chat or embedding model; counted in Redis."""
 
     requests_per_minute: int | None = Field(default=None, ge=1)
     tokens_per_minute: int | None = Field(default=None, ge=1)
@@ -127,7 +125,7 @@ class LimitSettings(Group):
     """The first pause; it doubles with each failed trial, up to the longest."""
     circuit_longest_s: float = Field(default=300.0, gt=0)
     retry_after_longest_s: float = Field(default=60.0, gt=0)
-    """A provider that asks for a longer pause (Retry-After) is tried again after this long."""
+    """A provider that wants a longer pause (Retry-After) is retried after this long."""
 
 
 _OWN_PARAMETERS = {
@@ -195,14 +193,14 @@ class LlmSettings(Group):
     judge: StepOverride = StepOverride()
 
     @model_validator(mode="after")
-    def _cached_beside_uncached(self) -> Self:
+    def _cached_with_uncached(self) -> Self:
         """Given prices replace the list's as a whole: with this one alone all other tokens would be free."""
         given: dict[str, LlmSettings | StepOverride] = {"llm": self}
         given |= {f"llm.{name}": own for name, own in self if isinstance(own, StepOverride)}
         for name, prices in given.items():
             uncached = prices.input_usd_per_mtok is not None or self.input_usd_per_mtok is not None
             if prices.cached_input_usd_per_mtok is not None and not uncached:
-                raise ValueError(f"set {name}.input_usd_per_mtok beside {name}.cached_input_usd_per_mtok")
+                raise ValueError(f"set {name}.input_usd_per_mtok with {name}.cached_input_usd_per_mtok")
         return self
 
 
@@ -262,8 +260,8 @@ class ExtractSettings(Group):
     """Extraction."""
 
     instructions: str = Field(default="", max_length=4_000)
-    """What the model is told beyond the built-in prompt, such as what matters to this application. Changing it changes
-    the key of answers already paid for."""
+    """Instructions of the model beyond the built-in prompt, such as what matters to this application. Changing it
+    changes the key of answers already paid for."""
     categories: tuple[Category, ...] = Field(default=(), max_length=64)
     """Domains that scenes are given, as a JSON list; the model's own choice when empty. Part of the same key."""
     repairs: int = Field(default=1, ge=0, le=5)
@@ -271,32 +269,31 @@ class ExtractSettings(Group):
     fallback."""
     lease_s: float = Field(default=300.0, gt=0)
     max_attempts: int = Field(default=5, ge=1)
-    max_lost_leases: int = Field(default=20, ge=1)
-    again_s: float = Field(default=60.0, gt=0)
-    """A cell that was kept word by word is extracted again after this long, then after twice that, and so on."""
-    again_longest_s: float = Field(default=86_400.0, gt=0)
+    retry_s: float = Field(default=60.0, gt=0)
+    """A cell that was stored word by word is extracted once more after this long, then after twice that, and so on."""
+    retry_longest_s: float = Field(default=86_400.0, gt=0)
 
 
 class PromptSettings(Group):
     """Files of instructions in place of the built-in ones (UTF-8, at most 20,000 characters). What a model is
-    shown, that it is data, and the answer's shape are told after them."""
+    shown, that it is data, and the answer's shape follow them."""
 
     extract: Path | None = None
     """What is worth remembering, in which language, with which examples. Part of the key of answers paid for."""
     summarize: Path | None = None
-    """What a node's summary keeps. Part of the key of summaries."""
+    """What a node's summary retains. Part of the key of summaries."""
     browse: Path | None = None
     """Which children of a node help to answer."""
     plan: Path | None = None
-    """How a question is taken apart for trees."""
+    """How a question is divided for trees."""
     rewrite: Path | None = None
     """How a follow-up question is completed."""
     answer: Path | None = None
     """How an answer is written."""
     profile: Path | None = None
-    """How somebody is described. Part of the key of profiles that are kept."""
+    """How somebody is described. Part of the key of stored profiles."""
     window: Path | None = None
-    """What the summary of a running session keeps."""
+    """What the summary of a running session retains."""
     calendar: Path | None = None
     """How the texts of days, weeks, months and years are written."""
 
@@ -304,7 +301,6 @@ class PromptSettings(Group):
 class ReduceSettings(Group):
     """Canonicalization and routing. The cosines belong to an embedding model (artifact values)."""
 
-    batch_cells: int = Field(default=256, ge=1)
     near_duplicate: float = Field(default=0.65, ge=0, le=1)
     """From this cosine on two facts are compared: they are one if their wording certainly says the same."""
     entity_min_facts: int = Field(default=3, ge=1)
@@ -315,8 +311,6 @@ class ReduceSettings(Group):
     scene_cap: int = Field(default=60, ge=2)
     scene_min_facts: int = Field(default=3, ge=1)
     """A scene has a tree from so many facts on; before that it waits as a candidate, as entities do."""
-    scene_neighbours: int = Field(default=24, ge=1, le=256)
-    """A fact is compared with the scenes of so many of its nearest facts, however many scenes the forest has."""
     scene_time_bonus: float = Field(default=0.08, ge=0, le=1)
     scene_time_days: float = Field(default=45.0, gt=0)
 
@@ -329,14 +323,16 @@ class TreeSettings(Group):
     scene_k: int = Field(default=10, ge=3, le=64)
 
 
+QUIET_LEAVES = 64
+"""A tree of more leaves waits longer for quiet, by ``quiet_s`` for each doubling: frequent sessions then cost large
+trees fewer summaries. A caller that waits for summaries, or flushes, waits for no quiet period."""
+
+
 class RefreshSettings(Group):
     """When dirty trees are refreshed, and how long their texts are."""
 
     quiet_s: float = Field(default=2.0, ge=0)
     """A tree is refreshed when nothing was inserted for so long."""
-    quiet_leaves: int = Field(default=64, ge=1)
-    """For a tree of more leaves the quiet period is longer, by as much for each doubling: sessions that come one after
-    another cost the large trees fewer summaries. Who waits for summaries, or flushes, waits for no quiet period."""
     max_staleness_s: float = Field(default=30.0, ge=0)
     """No insertion puts a refresh off for longer than this after the first one that it is for."""
     batch_nodes: int = Field(default=16, ge=1)
@@ -346,8 +342,8 @@ class RefreshSettings(Group):
     """Length of a summary; children whose texts fit together are joined without a model."""
     model_from_leaves: int = Field(default=128, ge=1)
     """A chat model summarizes nodes above so many leaves or more; below, rules pick from the children's texts, as
-    without a model. 1 asks the model for every text that does not fit. A change holds for what is summarized from then
-    on: texts whose children stay as they are stay too."""
+    without a model. 1 calls the model for every text that does not fit. A change is valid for what is summarized from
+    then on: texts whose children stay as they are stay too."""
     model_reads_last: bool = False
     """Whether the model reads a node's last child too. Else rules pick from that one, and what the model wrote of the
     others stays as long as they do: trees grow at their end."""
@@ -356,9 +352,9 @@ class RefreshSettings(Group):
     made of terms, as without a model."""
 
     def quiet_of(self, leaves: int) -> float:
-        """The quiet period in seconds of a tree with so many leaves: quiet_s x (1 + log2(leaves / quiet_leaves)), not
+        """The quiet period in seconds of a tree with so many leaves: quiet_s x (1 + log2(leaves / 64)), not
         less than quiet_s."""
-        return self.quiet_s * (1 + max(0.0, log2(max(1, leaves) / self.quiet_leaves)))
+        return self.quiet_s * (1 + max(0.0, log2(max(1, leaves) / QUIET_LEAVES)))
 
 
 class WorkerSettings(Group):
@@ -368,12 +364,10 @@ class WorkerSettings(Group):
     dead_after_s: float = Field(default=30.0, gt=0)
     """A worker without a heartbeat for this long is dead, and its leases with it."""
     poll_s: float = Field(default=1.0, gt=0)
-    """How often a worker looks for due trees."""
+    """How often a worker polls for due trees."""
     reconcile_s: float = Field(default=5.0, gt=0)
     task_budget_s: float = Field(default=2.0, gt=0)
     """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
-    retain_every_s: float = Field(default=3_600.0, gt=0)
-    """How often policies are applied to the forests that are under one."""
     vacuum_every_s: float = Field(default=300.0, ge=1)
     """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
@@ -389,13 +383,11 @@ class WorkerSettings(Group):
 
 
 class DeploymentSettings(Group):
-    """How many processes a deployment has, to know what it asks of the servers before it does."""
+    """How many processes a deployment has, to know their connections before they are opened."""
 
     worker_processes: int = Field(default=2, ge=1)
     client_processes: int = Field(default=1, ge=0)
     """App servers that accept sessions and recall."""
-    reserved_connections: int = Field(default=5, ge=0)
-    """Left for migrations, backups and people."""
 
 
 class ObserveSettings(Group):
@@ -404,8 +396,6 @@ class ObserveSettings(Group):
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     """Workers serve Prometheus metrics here; each process of one command takes the next port. None: no metrics."""
-    backlog_s: float = Field(default=5.0, gt=0)
-    """Counts of rows in metrics are at most this old: many scrapes cost one query."""
     otlp_endpoint: str | None = None
     """Base URL of an OpenTelemetry collector (OTLP over HTTP); needs ``pip install memforest[tracing]``."""
 
@@ -440,7 +430,7 @@ class ServerSettings(Group):
 
 
 class RerankSettings(Group):
-    """A cross-encoder over the first pieces; none unless a model or a directory is named."""
+    """A cross-encoder over the first evidence items; none unless a model or a directory is named."""
 
     model: str | None = None
     """A rerank model that litellm knows, such as ``cohere/rerank-v3.5``."""
@@ -449,7 +439,7 @@ class RerankSettings(Group):
     api_base: str | None = None
     api_key: SecretStr | None = None
     first: int = Field(default=50, ge=2, le=500)
-    """Pieces that are ranked again."""
+    """Evidence items that are reranked."""
     timeout_s: float = Field(default=5.0, gt=0)
 
 
@@ -457,23 +447,22 @@ class WindowSettings(Group):
     """The window of a session: what a model is shown of the conversation that runs."""
 
     enabled: bool = True
-    """Off: windows are empty, and nothing is kept for them."""
+    """Off: windows are empty, and nothing is stored for them."""
     max_tokens: int = Field(default=2_000, ge=1)
     """Estimated tokens of a window, as recall counts them."""
     last_turns: int = Field(default=4, ge=1, le=200)
     """The last turns that stay word for word."""
-    compact_turns: int = Field(default=12, ge=2, le=1_000)
-    """So many turns gather before all but the last ``last_turns`` are compacted into the summary."""
     summary_chars: int = Field(default=800, ge=100, le=20_000)
     """Length of the summary."""
     items: int = Field(default=50, ge=1, le=1_000)
-    """Items that a window holds; what does not fit any more falls out."""
+    """Items of a window; what does not fit any more falls out."""
     eviction: Literal["LRU", "FIFO"] = "LRU"
     """LRU: the item falls out that was put in, or put in again, the longest ago. FIFO: putting in again counts not."""
 
 
 class SourceSettings(Group):
-    """An external Qdrant collection that recall may read beside the forest: which fields of a point's payload are what.
+    """An external Qdrant collection that recall may read in addition to the forest: which fields of a point's payload
+    are what.
 
     Names of fields may have dots for fields within fields.
     """
@@ -484,18 +473,18 @@ class SourceSettings(Group):
     text: str = Field(min_length=1, max_length=200)
     """The field with the text that is shown; points without it are left out."""
     time: str | None = None
-    """The field with when it was said or happened: ISO 8601, or unix seconds or milliseconds."""
+    """The field with the timestamp: ISO 8601, or unix seconds or milliseconds."""
     metadata: tuple[str, ...] = Field(default=(), max_length=64)
     """Fields that are shown with the text, and that conditions on metadata look at."""
     tenant: str | None = None
-    """A field that must hold this deployment's tenant; every tenant sees every point when unset."""
+    """A field that must have this deployment's tenant; every tenant sees every point when unset."""
     owner: str | None = None
-    """A field that must hold the owner who is asked for; every owner sees every point when unset."""
+    """A field that must have the requested owner; every owner sees every point when unset."""
     vector: str = ""
     """The name of the vector; empty for a collection with one vector without a name. It must come from the embedding
     model of MemForest, with the distance Cosine."""
     key_variable: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    """The environment variable that holds the server's api key; not one that begins with MEMFOREST_."""
+    """The environment variable with the server's api key; not one that begins with MEMFOREST_."""
     limit: int = Field(default=20, ge=1, le=200)
     """Points that one recall reads, the nearest ones."""
     max_chars: int = Field(default=8_000, ge=1, le=65_536)
@@ -520,7 +509,7 @@ class SourceSettings(Group):
 
 
 class CalendarSettings(Group):
-    """Digests of an owner's days. They are made when somebody asks for them."""
+    """Digests of an owner's days. They are made when they are read."""
 
     day_chars: int = Field(default=300, ge=50, le=5_000)
     """Length of what a day's digest says of one speaker."""
@@ -528,14 +517,6 @@ class CalendarSettings(Group):
     """Length of the text of days 2 to 7, and of a month, a year, or the whole life."""
     today_s: int = Field(default=3_600, ge=0)
     """Seconds after which a digest is made again when turns have come since; 0: at every reading."""
-    day_tokens: int = Field(default=6_000, ge=200)
-    """Estimated tokens of the turns that one call reads."""
-    day_parts: int = Field(default=4, ge=1, le=50)
-    """Calls for a day that is longer than that; what is older than their turns is left out."""
-    group_units: int = Field(default=60, ge=2)
-    """Texts of days, months or years that one call makes one text of."""
-    group_tokens: int = Field(default=2_000, ge=200)
-    """Estimated tokens of these texts."""
     at_once: int = Field(default=8, ge=1)
     """Digests that one reading makes at most, the newest days first; the rest is made by the next readings."""
 
@@ -548,7 +529,7 @@ class RecallSettings(Group):
     trees: tuple[Literal["session", "entity", "scene"], ...] = ("session", "entity", "scene")
     """Families of trees that are browsed and vote."""
     embedding_trees: tuple[Literal["session", "entity", "scene"], ...] = ("session",)
-    """The same in mode embedding, where the others found nothing more and cost a fifth of the time (ADR 38)."""
+    """The same in mode embedding, where the others found nothing more and cost a fifth of the time (ADR 7)."""
     flat_limit: int = Field(default=60, ge=1)
     """Cells that words and vectors bring, each (more when more evidence is asked for)."""
     fact_limit: int = Field(default=60, ge=1)
@@ -640,31 +621,24 @@ class RecallSettings(Group):
 
 
 class TopicSettings(Group):
-    """Topics: which one a turn belongs to, and how fast what is not asked for becomes cold."""
+    """Topics: which one a turn belongs to, and how fast what is not read becomes cold."""
 
     match: float = Field(default=0.70, ge=0, le=1)
     """Cosine to a topic's centroid from which a turn belongs to it; it belongs to an embedding model."""
     match_on_append: bool = False
     """Look for the topic of each turn that is appended: one embedding and one search more."""
-    match_neighbours: int = Field(default=24, ge=1, le=256)
-    """A turn is compared with the topics of so many of its nearest facts, however many topics there are."""
     context_tokens: int = Field(default=2_000, ge=50)
     """Estimated tokens of a topic's context."""
     importance: float = Field(default=0.5, ge=0, le=1)
     """Of a turn whose metadata has no ``importance``."""
     half_life_s: float = Field(default=86_400.0, gt=0)
-    """Seconds in which a topic that nobody asked for loses half of its priority."""
-    accesses_per_doubling: int = Field(default=5, ge=1)
-    """Accesses that double the half-life."""
-    longest_half_life_s: float = Field(default=2_592_000.0, gt=0)
+    """Seconds in which a topic that nobody reads loses half of its priority."""
     max_topics: int = Field(default=20, ge=1)
     """Topics of an owner that stay hot whatever their priority."""
     cold_below: float = Field(default=0.05, ge=0, le=1)
     """Above ``max_topics``, topics with a lower priority become cold."""
     cooling: bool = True
     """Whether topics become cold at all; those that are cold are warmed when it is switched off."""
-    tend_s: float = Field(default=600.0, ge=1)
-    """Seconds between two rounds in which workers look for topics to cool and to warm."""
     at_once: int = Field(default=20, ge=1, le=1_000)
     """Topics of an owner that one round cools, and as many that it warms."""
 
@@ -674,17 +648,10 @@ class ProfileSettings(Group):
 
     max_facts: int = Field(default=2_000, ge=1, le=10_000)
     """Facts that the states of one person are read from; of more, the latest."""
-    max_states: int = Field(default=60, ge=1, le=500)
-    """States that one profile tells; of more, those that began last."""
     max_chars: int = Field(default=2_000, ge=100, le=20_000)
     """Length of a profile that a model writes."""
     cached: int = Field(default=50, ge=0)
-    """Texts of profiles that are kept for one memory; the oldest go. 0 keeps none."""
-    forget_candidates: int = Field(default=20, ge=1, le=100)
-    """Facts that the words of a request to forget are compared with, and the most that it erases."""
-    forget_similarity: float = Field(default=0.6, ge=0, le=1)
-    """Without a model a fact that says what the words say is forgotten from this similarity to them on: the larger of
-    the cosine and of the share of their terms that it has; 1 for a state that they ask for ("where I work")."""
+    """Texts of profiles that are cached for one memory; the oldest go. 0 caches none."""
 
 
 class ContextSettings(Group):
@@ -722,7 +689,7 @@ class WebhookSettings(Group):
     """Deliver to private, loopback and link-local addresses too, and over plain HTTP: for a network of one's own."""
     timeout_s: float = Field(default=15.0, gt=0, le=60)
     """Seconds that one delivery may take, its answer included (Standard Webhooks recommends 15 to 30)."""
-    keep_days: float = Field(default=30.0, gt=0, le=3_650)
+    retain_days: float = Field(default=30.0, gt=0, le=3_650)
     """Days for which deliveries that are over stay listed, and can be replayed."""
 
 
@@ -818,7 +785,7 @@ def _loaded(base: dict[str, object], overrides: Mapping[str, object]) -> Setting
 
 
 def _variable_at(loc: Sequence[str]) -> tuple[str, str]:
-    """The variable of a place in the settings, and the way from there to a value within what it holds."""
+    """The variable of a path in the settings, and the way from there to a value within what is in it."""
     model: type[BaseModel] | None = Settings
     for at, name in enumerate(loc):
         if model is None:

@@ -11,6 +11,9 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.settings import Settings
 from memforest_core.store.engine import is_pooled, transaction
 
+RESERVED = 5
+"""Connections left for migrations, backups and people."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPlan:
@@ -38,7 +41,7 @@ def connection_plan(settings: Settings) -> ConnectionPlan:
         settings.database.pool_size + settings.database.max_overflow,
         settings.deployment.worker_processes,
         settings.deployment.client_processes,
-        settings.deployment.reserved_connections,
+        RESERVED,
     )
 
 

@@ -20,6 +20,10 @@ class WorkKind(StrEnum):
     """Deliveries of webhooks that are kept no longer."""
 
 
+MAX_LOST_LEASES = 20
+"""Lost leases from which work is set aside for a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseLimits:
     """When a lease is lost, and when lost leases make work suspicious."""

@@ -18,4 +18,7 @@ class Queue(StrEnum):
     MAINTAIN = "maintain"
 
 
+MAX_WAKEUPS = 64
+"""Wake-ups sent for one accepted session; running workers poll for the rest."""
+
 TASK_NAMES: dict[Queue, str] = {queue: f"memforest.{queue.value}.v1" for queue in Queue}

@@ -51,12 +51,18 @@ def waiting(steps: Callable[P, Steps[T]]) -> Callable[P, T]:
     signature = inspect.signature(steps)
     returned = signature.return_annotation.removeprefix("Steps[").removesuffix("]")
     method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
+    method.steps = steps  # type: ignore[attr-defined]
     return method
+
+
+def is_waiting(method: Callable[..., object]) -> bool:
+    """Whether ``waiting`` made a method."""
+    return hasattr(method, "steps")
 
 
 def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
     """The steps of a method that ``waiting`` made, for callers that sleep in their own way; it is not bound."""
-    steps: Callable[P, Steps[T]] = method.__wrapped__  # type: ignore[attr-defined]
+    steps: Callable[P, Steps[T]] = method.steps  # type: ignore[attr-defined]
     return steps
 
 

@@ -34,7 +34,6 @@ def test_one_trace_follows_a_session_and_metrics_count_it(servers: SessionServer
     with collecting() as collector:
         watching = {
             "MEMFOREST_OBSERVE__METRICS_PORT": str(port),
-            "MEMFOREST_OBSERVE__BACKLOG_S": "0.1",
             "MEMFOREST_OBSERVE__OTLP_ENDPOINT": collector.endpoint,
             "MEMFOREST_LLM__INPUT_USD_PER_MTOK": "1",
             "MEMFOREST_LLM__OUTPUT_USD_PER_MTOK": "2",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import memory
 from benchmarks.harness import Row
 from benchmarks.recall_latency.__main__ import bounds
 
@@ -30,17 +29,3 @@ def test_the_p50_of_the_largest_size_is_bounded(most_ms: float, kept: bool) -> N
 @pytest.mark.parametrize(("least", "kept"), [(20.0, True), (21.0, False)])
 def test_recalls_at_once_of_the_largest_size_are_bounded(least: float, kept: bool) -> None:
     assert bounds(SIZES, 2.0, None, least) == {"most": True, "least_per_second": kept}
-
-
-def process(growth_mb: float, peak_mb: float, **more: object) -> Row:
-    return {"growth_mb": growth_mb, "peak_mb": peak_mb, **more}
-
-
-def test_a_process_that_grew_too_much_is_not_within() -> None:
-    assert memory.within(process(10.0, 200.0), 10.0)
-    assert not memory.within(process(10.1, 200.0), 10.0)
-
-
-def test_a_process_that_was_too_large_once_is_not_within() -> None:
-    assert memory.within(process(0.0, 350.0, most_mb=350.0), 10.0)
-    assert not memory.within(process(0.0, 350.1, most_mb=350.0), 10.0)

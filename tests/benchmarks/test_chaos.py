@@ -23,7 +23,6 @@ from benchmarks.chaos.breaking import Doubler
 from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.chaos.outcome import Candidate, Difference, Facts, difference, is_ready
 from benchmarks.chaos.scenarios import SCENARIOS, UNRELIABLE
-from benchmarks.fairness import Busy, Waited, row
 from memforest_core.domain.ids import SessionId, TenantId
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
@@ -215,15 +214,3 @@ def test_a_process_with_a_wrong_clock_still_handles_moments() -> None:
     assert timedelta(seconds=140) < ahead < timedelta(seconds=151)
     assert abs(datetime.fromisoformat(now).timestamp() - seconds) < 1
     assert same == [True, True, 2]
-
-
-def took(seconds: float) -> Waited:
-    return Waited(seconds, 0.0, seconds / 2, seconds / 4)
-
-
-def test_fairness_compares_medians() -> None:
-    found = [Busy("new", took(seconds), share) for seconds, share in ((1.0, 0.1), (3.0, 0.5), (1.5, 0.9))]
-    told = row("new", [took(0.5), took(1.0), took(1.1)], found, seed=3)
-    assert (told["idle_median_s"], told["busy_median_s"], told["busy_max_s"], told["ratio"]) == (1.0, 1.5, 3.0, 1.5)
-    assert (told["n"], told["from_share"], told["to_share"]) == (3, 0.1, 0.9)
-    assert (told["idle_extracting_s"], told["busy_extracting_s"]) == (0.5, 0.75)

@@ -1,14 +1,9 @@
-"""The conversation in four languages says the same in each, and its figures are counted right."""
+"""The conversation in four languages says the same in each."""
 
 from __future__ import annotations
 
-from benchmarks.eval.dataset import Question
-from benchmarks.languages import LANGUAGES, Asked, conversations, row
+from benchmarks.eval.languages import LANGUAGES, conversations
 from memforest_core.domain.words import words_of
-
-
-def asked(number: int, share: float) -> Asked:
-    return Asked(Question(f"q{number}", f"Question {number}?", "now", ("t1",), ""), share)
 
 
 def test_each_language_has_the_same_turns_and_questions() -> None:
@@ -26,13 +21,3 @@ def test_each_question_is_read_by_the_words_of_its_language() -> None:
     for language, one in zip(("english", "german", "spanish", "chinese"), conversations(), strict=True):
         read = {question.text: [words.language for words in words_of(question.text)] for question in one.questions}
         assert [text for text, languages in read.items() if language not in languages] == []
-
-
-def test_a_row_has_percents_and_their_ratio() -> None:
-    figures = row("de", [asked(1, 1.0), asked(2, 0.5)], [asked(1, 0.5), asked(2, 0.0)], [asked(1, 1.0), asked(2, 0.0)])
-    assert (figures["memforest"], figures["bm25"], figures["hybrid"], figures["ratio"]) == (75.0, 25.0, 50.0, 3.0)
-    assert figures["missed"] == ["Question 2?"]
-
-
-def test_without_anything_found_by_words_there_is_no_ratio() -> None:
-    assert row("de", [asked(1, 1.0)], [asked(1, 0.0)], [asked(1, 0.0)])["ratio"] is None

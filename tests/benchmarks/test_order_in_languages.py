@@ -9,16 +9,18 @@ import pytest
 
 from benchmarks.eval.dataset import Conversation
 from benchmarks.eval.ingesting import payload
-from benchmarks.eval.keeping import Kept
-from benchmarks.eval.measuring import percent
+from benchmarks.eval.languages import LANGUAGES, conversations
+from benchmarks.eval.measuring import delivered, found, mean, percent
 from benchmarks.eval.running import Run
+from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling
-from benchmarks.languages import BM25, LANGUAGES, asked, conversations
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
 FIRST = 5
+BUDGET = 500
+BM25 = "bm25_turns"
 OTHERS = ("de", "es", "zh")
 TOLD = {language: one for language, one in zip(LANGUAGES, conversations(), strict=True) if language in OTHERS}
 
@@ -53,9 +55,22 @@ def shares(memory: Stack, told: Conversation) -> list[float]:
     methods = {method.name: method for method in Run.of(memory.services, (told,), [MEMFOREST, BM25]).methods}
     recall = methods[MEMFOREST]
     assert isinstance(recall, Recalling)
-    # With answers to keep it asks once for a question, and not a second time for the clock.
-    both = (replace(recall, kept=Kept()), methods[BM25])
-    return [percent([one.share for one in asked(method, told)]) for method in both]
+    both = (replace(recall, timed=False), methods[BM25])
+    texts = {turn.id: turn.text for _, turn in told.turns()}
+    return [
+        percent(
+            [
+                mean(
+                    found(
+                        [texts[turn] for turn in question.gold],
+                        delivered(method.ask(told, question).items, BUDGET, count_tokens),
+                    )
+                )
+                for question in told.questions
+            ]
+        )
+        for method in both
+    ]
 
 
 @pytest.mark.parametrize("language", OTHERS)

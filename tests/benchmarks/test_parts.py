@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
-from benchmarks.eval import timing
-from benchmarks.eval.baselines import DEPTH
-from benchmarks.eval.dataset import Conversation, Question, Session, Turn
 from benchmarks.eval.parts import SETTINGS, Part, without
 from benchmarks.eval.variants import GROUPS, MEMFOREST, variants
 from memforest_core.domain.scoring import ENOUGH, Item, Scores, Weights, floor_of, vote
@@ -63,45 +59,10 @@ def test_each_part_is_a_row_and_every_setting_is_the_products() -> None:
     usual = RecallSettings()
     for changed in SETTINGS.values():
         assert all(getattr(usual, name) > 0 for name in changed)
-    assert [one.keeps for one in rows] == [False] + [True] * (len(rows) - 1)
+    assert [one.timed for one in rows] == [True] + [False] * (len(rows) - 1)
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_no_group_has_a_row_twice(group: str) -> None:
     names = [one.name for one in variants(group, LlmSettings())]
     assert len(set(names)) == len(names)
-
-
-class Noting:
-    """A row that notes who was asked what, and takes a known time for the second of two recalls."""
-
-    def __init__(self, name: str, log: list[tuple[str, str]], clock: list[float], seconds: float) -> None:
-        self.name = name
-        self._log = log
-        self._clock = clock
-        self._seconds = seconds
-
-    def recall(self, conversation: Conversation, question: Question, k: int) -> None:
-        assert k == DEPTH
-        first = self._log[-1:] != [(self.name, question.id)]
-        self._log.append((self.name, question.id))
-        self._clock[0] += 10.0 if first else self._seconds
-
-
-def test_methods_take_turns_and_the_second_recall_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given two rows and two questions, when timed, then each question begins with another row, and warm recalls count."""
-    log: list[tuple[str, str]] = []
-    clock = [0.0]
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(timing.time, "process_time", lambda: clock[0] / 2)
-    questions = tuple(Question(id_, "?", "any", gold, "") for id_, gold in (("q1", ("t",)), ("no", ()), ("q2", ("t",))))
-    session = Session("s", datetime(2024, 1, 1, tzinfo=UTC), (Turn("t", "Ada", "Hm."),))
-    rows = [Noting("on", log, clock, 0.2), Noting("off", log, clock, 0.1)]
-
-    found = timing.times(rows, (Conversation("c", (session,), questions),))  # type: ignore[arg-type]
-
-    assert log[::2] == [("on", "q1"), ("off", "q1"), ("off", "q2"), ("on", "q2")] == log[1::2]
-    assert found == {
-        "on": {"n": 2, "ms_p50": 200.0, "cpu_ms_p50": 100.0},
-        "off": {"n": 2, "ms_p50": 100.0, "cpu_ms_p50": 50.0},
-    }

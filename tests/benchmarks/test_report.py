@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ import pytest
 
 from benchmarks.eval.answers import ANSWERS
 from benchmarks.eval.records import RECORDS, RESULT, Record, RecordFile
-from benchmarks.eval.report import drawn, grid, main, markdown, measured
+from benchmarks.eval.report import grid, main, markdown, measured
 from benchmarks.eval.tables import Judged, Sample, Verdict
 from benchmarks.eval.tables import write as write_table
 
 RUN = {"dataset": "own", "file": "own.json", "seed": 7, "chat_model": "offline", "transform": None}
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def record(method: str, number: int, near: float, far: float = 1.0, **changes: Any) -> Record:
@@ -162,22 +160,18 @@ def test_stages_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_row_that_was_not_timed_shows_no_times(tmp_path: Path) -> None:
-    """Given a row that found answers kept, then neither the table of stages nor a plot against time has it."""
     untimed = [record("memforest:no-cell", n, 1.0, ms=None, stages_ms={}) for n in range(4)]
     found = measured(run_in(tmp_path, [*RECORDS_OF_ALL, *untimed]))
     text = markdown(found)
     assert cells(section(text, "What each part adds"), "no-cell")[1:3] == ["100.0", "-25.0"]
     assert "no-cell" not in section(text, "Time by stage")
-    assert len(drawn(found, tmp_path)) == 2
 
 
 def test_a_run_without_times_says_so(tmp_path: Path) -> None:
-    """Given a run whose questions several processes asked, then the report says that nothing was timed, and draws what
-    needs no time."""
+    """Given a run whose questions several processes asked, then the report says that nothing was timed."""
     untimed = [replace(one, ms=None, k_ms=None, stages_ms={}) for one in RECORDS_OF_ALL]
     found = measured(run_in(tmp_path, untimed))
     assert section(markdown(found), "Time by stage").startswith("Nothing was timed")
-    assert len(drawn(found, tmp_path)) == 2
 
 
 def test_a_killed_run_is_reported_as_far_as_it_came(tmp_path: Path) -> None:
@@ -227,7 +221,7 @@ def test_a_cell_cannot_break_its_table() -> None:
     assert grid(["a", "b"], [["x|y", None]]).splitlines()[-1] == "| x\\|y |  |"
 
 
-def test_the_command_writes_the_report_and_its_plots(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_in(tmp_path / "run", RECORDS_OF_ALL)
     write_table(
         run / ANSWERS, [Judged("memforest", "m", "temporal", "q0", "Q", "A", (Sample("a", Verdict.CORRECT),))], 1
@@ -236,23 +230,7 @@ def test_the_command_writes_the_report_and_its_plots(tmp_path: Path, capsys: pyt
     to = tmp_path / "notes" / "recall.md"
     assert main([str(run), "--to", str(to)]) == 0
     assert capsys.readouterr().out.strip() == str(to)
-    text = to.read_text()
-    for name in ("recall_latency.png", "recall_tokens.png", "accuracy.png"):
-        assert f"({name})" in text
-        assert (to.parent / name).read_bytes().startswith(PNG)
-
-
-def test_without_matplotlib_the_tables_remain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(sys.modules, "benchmarks.eval.plots", raising=False)
-    for name in ("matplotlib", "matplotlib.axes"):
-        monkeypatch.setitem(sys.modules, name, None)
-    run = run_in(tmp_path, RECORDS_OF_ALL)
-    assert main([str(run)]) == 2
-    assert "memforest[bench]" in capsys.readouterr().err
-    assert main([str(run), "--no-plots"]) == 0
-    assert "## Plots" not in (run / "report.md").read_text()
+    assert "## All questions" in to.read_text()
 
 
 @pytest.mark.parametrize("prepared", [False, True])
@@ -261,5 +239,5 @@ def test_a_directory_without_records_is_said(
 ) -> None:
     if prepared:
         run_in(tmp_path, [])
-    assert main([str(tmp_path), "--no-plots"]) == 2
+    assert main([str(tmp_path)]) == 2
     assert "holds no" in capsys.readouterr().err

@@ -2,14 +2,83 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from benchmarks.transitions import CHANGES, TRANSITIONS, Asked, ask, people, store
 from memforest_core.client.api import MemForest
+from memforest_core.domain.chat_messages import TurnInput
+
+FILES = Path(__file__).parents[2] / "benchmarks" / "eval" / "data"
+TRANSITIONS, CHANGES = "transitions", "changes"
+"""Changes of five known kinds, and changes of anything by the words of the question."""
+FIRST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question and where the turns that answer it came; a rank counts from 1, None is not among the first 50."""
+
+    owner: str
+    topic: str
+    question: str
+    ranks: tuple[int | None, ...]
+
+    @property
+    def found(self) -> bool:
+        """Whether all of its evidence is among the first pieces."""
+        return self.within(FIRST)
+
+    def within(self, pieces: int) -> bool:
+        """Whether all of its evidence is among so many pieces."""
+        return all(rank is not None and rank <= pieces for rank in self.ranks)
+
+    @property
+    def first(self) -> bool:
+        """Whether the first piece is evidence."""
+        return 1 in self.ranks
+
+
+def store(memory: MemForest, people: list[dict[str, object]]) -> None:
+    """Ingest every session and wait until it is summarized and indexed."""
+    for person in people:
+        owner = str(person["owner"])
+        for session in person["sessions"]:  # type: ignore[attr-defined]
+            turns: list[TurnInput] = [
+                {
+                    "id": turn["id"],
+                    "role": "user",
+                    "name": turn["speaker"],
+                    "speaker_id": turn["speaker"].casefold(),
+                    "content": turn["text"],
+                    "timestamp": session["started_at"],
+                }
+                for turn in session["turns"]
+            ]
+            memory.ingest(owner, session["id"], turns)
+    for person in people:
+        memory.flush(str(person["owner"]))
+
+
+def ask(memory: MemForest, people: list[dict[str, object]], mode: str) -> Iterator[Asked]:
+    """The rank of each question's evidence."""
+    for person in people:
+        owner = str(person["owner"])
+        for question in person["questions"]:  # type: ignore[attr-defined]
+            evidence = memory.recall(owner, question["question"], k=50, mode=mode).evidence
+            ranks = {turn: rank for rank, piece in reversed(list(enumerate(evidence, 1))) for turn in piece.turn_ids}
+            found = tuple(ranks.get(turn) for turn in question["evidence"])
+            yield Asked(owner, question["topic"], question["question"], found)
+
+
+def people(data: str = TRANSITIONS) -> list[dict[str, object]]:
+    """The project's own conversations with their questions."""
+    loaded: list[dict[str, object]] = json.loads((FILES / f"{data}.json").read_text(encoding="utf-8"))
+    return loaded
 
 
 @pytest.fixture(scope="module")

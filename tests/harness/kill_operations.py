@@ -306,7 +306,7 @@ _TOPICS = {
 
 def _cool(services: Services, _directory: Path) -> None:
     """One topic may stay, and the others are forgotten within a blink."""
-    hurried = {"max_topics": 1, "half_life_s": 1e-6, "longest_half_life_s": 1e-6}
+    hurried = {"max_topics": 1, "half_life_s": 1e-6}
     TopicCooling(services.engine, services.settings.topics.model_copy(update=hurried)).run()
 
 

@@ -378,6 +378,6 @@ def _right(ends: Ends, end: Told) -> list[tuple[str, ...]]:
     # Who was refused came too late: the other one was first.
     order = (*end.asked, *(asker for asker in ASKERS if asker not in end.asked))
     earlier, later = (_ROLES[ends.pair[ASKERS.index(asker)]] for asker in order)
-    either = answer(earlier, later) in (Answer.BESIDE, Answer.OVERTAKES)
+    either = answer(earlier, later) in (Answer.CONCURRENT, Answer.OVERTAKES)
     alone = [tuple(end.asked)] if tuple(end.asked) in ends.states else []
     return [order, order[::-1]] if either else [order, *alone]

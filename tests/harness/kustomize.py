@@ -11,6 +11,9 @@ from typing import Any
 
 import yaml
 
+from memforest_core.observe.records import KINDS
+from memforest_core.work.messages import Queue
+
 Manifest = dict[str, Any]
 
 KNOWN = {"apiVersion", "kind", "namespace", "resources", "images", "patches"}
@@ -69,3 +72,9 @@ def merged(base: Any, change: Any) -> Any:
 
 def named(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, dict) and "name" in each for each in value)
+
+
+def waiting_query(queue: Queue) -> str:
+    """The query of an autoscaler: seconds that the oldest row has waited for a queue's workers."""
+    kinds = ", ".join(f"'{kind}'" for kind in KINDS[queue])
+    return f"SELECT coalesce(max(oldest_s), 0) FROM memforest.backlog() WHERE state = 'ready' AND kind IN ({kinds})"

@@ -34,7 +34,7 @@ def with_model(
     servers: SessionServers, directory: Path, embedder: Embedder, model: ModelServer, **groups: object
 ) -> Iterator[Stack]:
     llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", "timeout_s": 5}
-    extract = {"again_s": 10, "again_longest_s": 60, "repairs": 0}
+    extract = {"retry_s": 10, "retry_longest_s": 60, "repairs": 0}
     directory.mkdir()
     with stack(servers, directory, embedder=embedder, llm=llm, extract=extract, **groups) as running:
         yield running

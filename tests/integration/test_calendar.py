@@ -17,6 +17,7 @@ from sqlalchemy import event
 from typer.testing import CliRunner
 
 from memforest_core import AsyncMemForest, DayDigest, InvalidInput, NotFound, StoreUnavailable
+from memforest_core.assistant.calendar import digesting
 from memforest_core.assistant.calendar.condensing import Condenser
 from memforest_core.assistant.calendar.digesting import Digester
 from memforest_core.assistant.calendar.rows import CalendarRows
@@ -258,9 +259,13 @@ def test_today_is_made_at_most_once_an_hour_and_only_if_something_came(told: Sta
     assert len(model.days) == 4
 
 
-def test_a_very_long_day_is_read_in_parts_and_says_what_was_not_read(told: Stack, model: Diary) -> None:
+def test_a_very_long_day_is_read_in_parts_and_says_what_was_not_read(
+    told: Stack, model: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digesting, "DAY_TOKENS", 200)
+    monkeypatch.setattr(digesting, "DAY_CALLS", 2)
     tell(told, NOON.date(), range(12))
-    made = calendar(told, day_tokens=200, day_parts=2).today(told.tenant, "bob")
+    made = calendar(told).today(told.tenant, "bob")
     assert (made.calls, len(model.days)) == (2, 2)
     assert model.days[1]["speakers"][0]["so_far"].startswith("Bob of day 1")
     assert made.left_out == 12 - sum(len(document["turns"]) for document in model.days)

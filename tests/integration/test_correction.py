@@ -559,7 +559,7 @@ def test_what_was_corrected_word_by_word_is_not_extracted_against_it(
     """Given cells kept word by word and a correction in one, then their window is left as it is; and were it extracted
     all the same, the correction would stay."""
     llm: dict[str, object] = {"model": "openai/test-model", "api_key": "test-key", "timeout_s": 5}
-    extract = {"again_s": 10, "again_longest_s": 60, "repairs": 0}
+    extract = {"retry_s": 10, "retry_longest_s": 60, "repairs": 0}
     with (
         ModelServer() as model,
         stack(servers, tmp_path, embedder=embedder, llm=llm | {"api_base": model.url}, extract=extract) as pipeline,

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
-from memforest_core.client.aio import AsyncMemForest
 from memforest_core.client.api import MemForest
+from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.lifecycle.bundle import cli as bundle
 from memforest_core.lifecycle.bundle.importing import Import
 from memforest_core.lifecycle.correct import cli as correct
@@ -165,7 +165,7 @@ def test_sessions_and_turns_are_pinned_and_policies_have_ages(program: Program) 
     assert [own[name] for name in kinds] == [1, 2, 3, 4, "visits"]
     assert "visits" in program("policy", "show")
     numbers = program.json("policy", "apply", "--owner", "pia")["numbers"]
-    assert (numbers["kept_sessions"], numbers["kept_turns"]) == (1, 1) and numbers["aged"] >= 1
+    assert (numbers["pinned_sessions"], numbers["pinned_turns"]) == (1, 1) and numbers["aged"] >= 1
     found = program.found("pia", "What did Bob say?")
     assert "Zorba" in found and "kayak" in found and "Greta" not in found
     assert program.json("unpin", "--owner", "pia", "--session", "s-2")["numbers"]["sessions"] == 1

@@ -17,13 +17,14 @@ from memforest_core.cli.program import app
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Step
-from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
+from memforest_core.observe.exposition import SNAPSHOT_S, BacklogCollector, MetricsServer, serve_metrics
 from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
-from memforest_core.observe.rows import ObserveStore, waiting_query
+from memforest_core.observe.rows import ObserveStore
 from memforest_core.observe.watching import Watching
 from memforest_core.store.engine import open_engine, transaction
 from memforest_core.work.messages import Queue
 from memforest_core.work.telemetry import Telemetry
+from tests.harness.kustomize import waiting_query
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
@@ -114,7 +115,7 @@ def test_dirty_nodes_and_staleness_follow_the_work(pipeline: Stack) -> None:
     with watched(pipeline, clock) as server:
         before = scraped(server)
         pipeline.drive()
-        clock.at += pipeline.settings.observe.backlog_s
+        clock.at += SNAPSHOT_S
         after = scraped(server)
     assert value(before, "memforest_dirty_nodes", tenant=pipeline.tenant) == dirty > 0
     assert 50 <= value(before, "memforest_staleness_seconds", tenant=pipeline.tenant, artifact="summaries") < 80
@@ -141,7 +142,7 @@ def test_many_scrapes_cost_one_look(pipeline: Stack) -> None:
     with watched(pipeline, clock) as server:
         assert named(scraped(server), "memforest_queue_items") == {}
         ingest(pipeline, 1)
-        clock.at += pipeline.settings.observe.backlog_s - 0.1
+        clock.at += SNAPSHOT_S - 0.1
         assert named(scraped(server), "memforest_queue_items") == {}
         clock.at += 0.1
         assert sum(named(scraped(server), "memforest_queue_items").values()) > 0

@@ -16,7 +16,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
 from memforest_core.observe.cli import calls, cost, status, top
 from memforest_core.observe.inspection import InspectionService, open_inspection
-from memforest_core.observe.records import CostBy, CostFilter, Spent
+from memforest_core.observe.records import CallFilter, CostBy, Spent
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
@@ -115,7 +115,7 @@ def spent(pipeline: Stack) -> Stack:
 
 
 def by(service: InspectionService, what: CostBy, **which: Any) -> list[tuple[str, str, int, float]]:
-    found = service.costs(TenantId("default"), what, CostFilter(**which))
+    found = service.costs(TenantId("default"), what, CallFilter(**which))
     return [(row.name, row.owner, row.spent.calls, row.spent.cost_usd) for row in found.rows]
 
 
@@ -135,9 +135,9 @@ def test_costs_are_summed_by_each_thing(spent: Stack, service: InspectionService
 
 def test_the_total_is_what_this_tenant_spent(spent: Stack, service: InspectionService) -> None:
     """Given another tenant's call of 99 dollars, then it is in nobody else's sum; failed calls are counted."""
-    total = service.costs(spent.tenant, CostBy.STEP, CostFilter()).total
+    total = service.costs(spent.tenant, CostBy.STEP, CallFilter()).total
     assert total == Spent(5, 1, 500, 50, 200, 2.875)
-    assert service.costs(OTHER_TENANT, CostBy.STEP, CostFilter()).total.cost_usd == 99.0
+    assert service.costs(OTHER_TENANT, CostBy.STEP, CallFilter()).total.cost_usd == 99.0
 
 
 def test_costs_can_be_narrowed(spent: Stack, service: InspectionService) -> None:
@@ -148,9 +148,9 @@ def test_costs_can_be_narrowed(spent: Stack, service: InspectionService) -> None
         ("bob", "", 2, 0.25),
     ]
     with pytest.raises(NotFound):
-        service.costs(spent.tenant, CostBy.STEP, CostFilter(owner="nobody"))
+        service.costs(spent.tenant, CostBy.STEP, CallFilter(owner="nobody"))
     with pytest.raises(InvalidInput) as refused:
-        service.costs(spent.tenant, CostBy.STEP, CostFilter(since=MAY, until=MAY))
+        service.costs(spent.tenant, CostBy.STEP, CallFilter(since=MAY, until=MAY))
     assert refused.value.code == "invalid_period"
 
 
@@ -158,7 +158,7 @@ def test_what_was_deleted_stays_paid_for(spent: Stack, service: InspectionServic
     """Given a session that is gone, then its calls are listed under its id."""
     spent.execute("UPDATE memforest.llm_call SET session_id = gen_random_uuid() WHERE cost_usd = 0.5")
     (row,) = [
-        row for row in service.costs(spent.tenant, CostBy.SESSION, CostFilter()).rows if row.spent.cost_usd == 0.5
+        row for row in service.costs(spent.tenant, CostBy.SESSION, CallFilter()).rows if row.spent.cost_usd == 0.5
     ]
     assert len(row.name) == len("00000000-0000-0000-0000-000000000000")
     assert row.owner == "bob"

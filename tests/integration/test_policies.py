@@ -16,7 +16,6 @@ from memforest_core.domain.ids import CellId, ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.lifecycle.correct.records import PinnedTurn, Pins
 from memforest_core.lifecycle.erase.clearing import ForestEraser
-from memforest_core.lifecycle.erase.records import Erased
 from memforest_core.lifecycle.retain.applying import COUNTS, Applying
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
@@ -193,7 +192,7 @@ def test_digests_go_when_their_time_is_too_long_ago(bob: Bob) -> None:
     planned = bob.run(dry_run=True)
     done = bob.run()
     assert dict(planned) | {"phase": "done"} == done
-    assert went(done) == {"forests": 1, "digests": 2, "kept_turns": 1}
+    assert went(done) == {"forests": 1, "digests": 2, "pinned_turns": 1}
     assert bob.days() == [0, 60]
     assert (bob.facts(), bob.turns()) == (facts, words)
     assert bob.memory.summarize("bob", day="2023-11-21").speakers
@@ -311,7 +310,7 @@ def test_what_is_pinned_between_choosing_and_erasing_stays(bob: Bob) -> None:
         def __init__(self, eraser: ForestEraser) -> None:
             self._eraser = eraser
 
-        def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> Erased:
+        def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
             bob.do.pin("bob", session="kyoto", actor=BY)
             return self._eraser.erase_cells(tenant, forest, cells)
 
@@ -322,7 +321,7 @@ def test_what_is_pinned_between_choosing_and_erasing_stays(bob: Bob) -> None:
     while progress is not None:
         receipt, progress = progress, applying.step(bob.stack.tenant, task, progress)
     assert (bob.turns("home"), len(bob.turns("kyoto"))) == ([], 4)
-    assert (receipt["phase"], receipt["aged"], receipt["kept_sessions"]) == ("done", 4, 1)
+    assert (receipt["phase"], receipt["aged"], receipt["pinned_sessions"]) == ("done", 4, 1)
 
 
 def test_a_step_of_any_kind_that_is_taken_again_takes_no_more(bob: Bob, monkeypatch: pytest.MonkeyPatch) -> None:

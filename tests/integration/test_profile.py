@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memforest_core import AsyncMemForest, InvalidInput
+from memforest_core.assistant.profile import describing
 from memforest_core.assistant.profile.records import Forgetting, IntentKind, Made
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.bundle.schema import line
@@ -158,14 +159,17 @@ def test_a_profile_names_the_states_that_hold(grown_once: Stack) -> None:
     assert grown_once.memory.profile("alice", "Zoe").text == ""
 
 
-def test_a_profile_is_bounded(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> None:
-    with cloned(servers, grown, tmp_path, embedder, profile={"max_states": 2}) as running:
+def test_a_profile_is_bounded(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cloned(servers, grown, tmp_path, embedder, profile={"max_facts": 1}) as running:
+        assert (len(running.memory.profile("alice").states), running.memory.profile("alice").truncated) == (1, True)
+    monkeypatch.setattr(describing, "MAX_STATES", 2)
+    (tmp_path / "other").mkdir()
+    with cloned(servers, grown, tmp_path / "other", embedder) as running:
         known = running.memory.profile("alice")
         assert (len(known.states), known.truncated) == (2, True)
         assert "peanuts" in known.text and "Oslo" not in known.text
-    (tmp_path / "other").mkdir()
-    with cloned(servers, grown, tmp_path / "other", embedder, profile={"max_facts": 1}) as running:
-        assert (len(running.memory.profile("alice").states), running.memory.profile("alice").truncated) == (1, True)
 
 
 FORGETTING: Sequence[tuple[str, set[str]]] = (

@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from memforest_core.cli.commands import Commands
-from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.handles import SessionHandle
 from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.ids import TenantId

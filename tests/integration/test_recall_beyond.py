@@ -18,7 +18,7 @@ import pytest
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput

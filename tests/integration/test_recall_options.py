@@ -120,7 +120,7 @@ def test_families_of_trees_and_budgets(ann: Stack) -> None:
 def test_the_same_through_the_async_facade(ann: Stack) -> None:
     import asyncio
 
-    from memforest_core.client.aio import AsyncMemForest
+    from memforest_core.client.async_memory import AsyncMemForest
 
     result = asyncio.run(AsyncMemForest(ann.memory).recall("ann", HOME, k=50, as_of="2023-05-01"))
     assert sessions(result) == {"spring"}

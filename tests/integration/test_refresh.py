@@ -22,7 +22,7 @@ from memforest_core.ingest.refresh.records import ReadyNode
 from memforest_core.ingest.refresh.rows import RefreshRows
 from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.models.calls import CallRecord, Embedder
-from memforest_core.settings import AcceptSettings, RefreshSettings
+from memforest_core.settings import QUIET_LEAVES, AcceptSettings, RefreshSettings
 from memforest_core.store.engine import tenant_transaction
 from tests.harness.model_server import ModelServer
 from tests.harness.servers import SessionServers
@@ -363,7 +363,7 @@ def test_a_large_tree_is_due_later_than_a_small_one_but_no_later_than_its_stalen
     """Given trees of which one has more than the leaves from which the quiet period grows, when a turn comes to both,
     then the large one waits longer, but never beyond its staleness, and not at all when a flush asks for it."""
     settings = pipeline.settings.refresh
-    many = settings.quiet_leaves * 2
+    many = QUIET_LEAVES * 2
     pipeline.memory.ingest("bob", "s1", said(*[LAMP.format(n=n) for n in range(many - 1)]))
     pipeline.drive()
     pipeline.memory.client.enqueue("bob", "s2", said(LAMP.format(n=many), start=1_700_900_000))

@@ -19,10 +19,9 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
 from memforest_core.lifecycle.erase.clearing import ForestEraser
-from memforest_core.lifecycle.erase.records import Erased
 from memforest_core.lifecycle.retain.applying import COUNTS
-from memforest_core.lifecycle.retain.records import When
-from memforest_core.lifecycle.retain.rows import retaining
+from memforest_core.lifecycle.retain.records import Phase, When
+from memforest_core.lifecycle.retain.rows import RetentionRows
 from memforest_core.lifecycle.retain.service import Retention
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
@@ -48,11 +47,11 @@ class Erasing(ForestEraser):
         self._eraser = eraser
         self.calls: list[tuple[str, int]] = []
 
-    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> Erased:
+    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> int:
         self.calls.append(("facts", len(facts)))
         return self._eraser.erase_facts(tenant, forest, facts)
 
-    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> Erased:
+    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
         self.calls.append(("cells", len(cells)))
         return self._eraser.erase_cells(tenant, forest, cells)
 
@@ -231,7 +230,7 @@ def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> No
     tenant, retention_ = unerased.stack.tenant, unerased.retention
     assert retention_.policies(tenant) == []
     assert retention_.apply(tenant, None, actor="ann") == ()
-    with pytest.raises(NotFound, match="No retention policy holds for owner 'bob'"):
+    with pytest.raises(NotFound, match="No retention policy applies to owner 'bob'"):
         retention_.apply(tenant, "bob", actor="ann")
     unerased.policy(None, max_facts=100)
     unerased.policy("bob", max_age_days=30, max_bytes=10_000, fraction=0.5)
@@ -292,10 +291,10 @@ def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(kept
 
     plan = kept.retention.preview(tenant, "bob")
     assert list(plan.facts) == expected
-    assert (plan.over_facts, plan.kept_pinned, plan.aged, plan.words) == (7, 1, (), ())
+    assert (plan.over_facts, plan.pinned_facts, plan.aged, plan.words) == (7, 1, (), ())
     done = kept.run()
     assert kept.facts() == set(facts) - set(expected)
-    assert (done["over_facts"], done["forgotten"], done["kept_pinned"], done["forests"]) == (7, quota, 1, 1)
+    assert (done["over_facts"], done["forgotten"], done["pinned_facts"], done["forests"]) == (7, quota, 1, 1)
     kept.assert_verified()
 
     again = kept.run()
@@ -324,8 +323,8 @@ def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Kept) -> Non
                 n=(number * 7) % 40,
                 at=visited,
             )
-    with retaining(unerased.stack.services.engine, unerased.stack.tenant) as rows:
-        ordered = [leaf.id for leaf in rows.least_facts(forest, When(now, None), 1_000)]
+    with RetentionRows.opened(unerased.stack.services.engine, unerased.stack.tenant) as rows:
+        ordered = [leaf.id for leaf in rows.first(Phase.FACTS, forest, When(now, {}), 1_000)]
     known = unerased.stack.rows(
         """SELECT f.fact_id, f.mentioned_at, f.key_time, f.key_ordinal, f.key_item, v.visits, v.last_visit_at
              FROM memforest.fact f LEFT JOIN memforest.visit v ON v.item_id = f.fact_id WHERE f.forest_id = :f""",
@@ -360,11 +359,11 @@ def test_what_is_too_old_goes_whole_but_not_what_a_pinned_fact_rests_on(kept: Ke
     assert planned["oldest_at"] == 1_700_000_060 * 1_000_000
     assert kept.eraser.calls == []
     done = kept.run()
-    assert {name: done[name] for name in ("aged", "forgotten", "oldest_at", "kept_pinned")} == {
+    assert {name: done[name] for name in ("aged", "forgotten", "oldest_at", "pinned_facts")} == {
         "aged": len(cells) - 1,
         "forgotten": 0,
         "oldest_at": planned["oldest_at"],
-        "kept_pinned": 1,
+        "pinned_facts": 1,
     }
     words = kept.ids("SELECT content FROM memforest.turn WHERE content LIKE '%lamp%' ORDER BY ordinal")
     assert words == LAMPS[8:10]
@@ -500,17 +499,17 @@ def test_two_workers_share_the_runs(kept: Kept) -> None:
 def test_workers_apply_policies_by_themselves_now_and_then(kept: Kept) -> None:
     """Given a policy, when workers tend to it, then one run over all forests is asked for per period, its deeds are in
     the audit under the service's name, and an idle run leaves no line there."""
-    assert kept.retention.tend(3_600.0) == 0, "nobody has a policy"
+    assert kept.retention.request_sweeps(3_600.0) == 0, "nobody has a policy"
     kept.policy("eve", max_facts=1, fraction=1.0)
     bob = kept.facts()
-    assert [kept.retention.tend(3_600.0) for _ in range(3)] == [1, 0, 0]
+    assert [kept.retention.request_sweeps(3_600.0) for _ in range(3)] == [1, 0, 0]
     kept.stack.drive()
-    assert kept.retention.tend(3_600.0) == 0
+    assert kept.retention.request_sweeps(3_600.0) == 0
     assert (len(kept.facts("eve")), kept.facts()) == (1, bob)
     noted = "SELECT actor, action, outcome FROM memforest.audit WHERE action = 'retain'"
     assert kept.stack.rows(noted) == [("memforest", "retain", "forgets")]
     kept.stack.execute("UPDATE memforest.maintenance SET created_at = now() - interval '2 hours'")
-    assert kept.retention.tend(3_600.0) == 1
+    assert kept.retention.request_sweeps(3_600.0) == 1
     kept.stack.drive()
     assert len(kept.stack.rows(noted)) == 1
 

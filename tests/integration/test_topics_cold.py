@@ -16,6 +16,7 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forest
+from memforest_workers import runtime
 from tests.harness.changing_index import ChangingIndex
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -321,10 +322,11 @@ def test_switched_off_all_topics_become_warm(
         assert_verified(running)
 
 
-def test_workers_tend_topics_by_themselves(
-    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
+def test_workers_cool_topics_by_themselves(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with cloned(servers, grown, tmp_path, embedder, topics={"max_topics": 2, "tend_s": 1.0}) as running:
+    monkeypatch.setattr(runtime, "COOL_EVERY_S", 1.0)
+    with cloned(servers, grown, tmp_path, embedder, topics={"max_topics": 2}) as running:
         age(running)
         running.runtime.start()
         try:

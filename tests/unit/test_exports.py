@@ -45,7 +45,3 @@ def test_every_exported_name_is_there() -> None:
     for name in memforest_core.__all__:
         assert getattr(memforest_core, name).__module__.startswith("memforest_core.")
     assert set(memforest_core.__all__) <= set(dir(memforest_core))
-
-
-def test_a_former_name_still_works() -> None:
-    assert memforest_core.MaintenanceTask is memforest_core.OperationTask  # type: ignore[attr-defined]

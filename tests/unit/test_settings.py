@@ -114,6 +114,6 @@ def test_a_price_of_cached_tokens_alone_would_make_the_others_free(llm: dict[str
 
 
 def test_the_quiet_period_grows_with_each_doubling_of_a_large_tree() -> None:
-    settings = RefreshSettings(quiet_s=2.0, quiet_leaves=64)
+    settings = RefreshSettings(quiet_s=2.0)
     assert [settings.quiet_of(leaves) for leaves in (0, 1, 64, 128, 1_024)] == [2.0, 2.0, 2.0, 4.0, 10.0]
     assert RefreshSettings(quiet_s=0.0).quiet_of(10_000) == 0.0

@@ -973,13 +973,13 @@ export type Preview = {
     facts: Array<string>;
     over_facts: number;
     over_bytes: number;
-    kept_pinned: number;
+    pinned_facts: number;
     aged_facts?: Array<string>;
     digests?: Array<string>;
     windows?: Array<string>;
     window_items?: number;
-    kept_sessions?: number;
-    kept_turns?: number;
+    pinned_sessions?: number;
+    pinned_turns?: number;
 };
 
 /**

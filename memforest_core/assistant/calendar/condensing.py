@@ -20,6 +20,11 @@ from memforest_core.models.calls import CallRecord, ChatModel, Step
 from memforest_core.models.prompts import told
 from memforest_core.settings import CalendarSettings
 
+GROUP_TEXTS = 60
+"""Texts of days, months or years that one call condenses."""
+GROUP_TOKENS = 2_000
+"""Estimated tokens of these texts."""
+
 _FRAME = """\
 The user message is a JSON document: "when" is the time that it is about, "so_far" what the diary says of its first part
 and may be empty, "then" the texts of what came after it, in order, each with its day, month or year. Write one text of
@@ -89,7 +94,7 @@ class Condenser:
             return Condensed(self._picked(texts), SummarySource.EXTRACTIVE, name)
         try:
             text = ""
-            for group in groups_of(texts, self.settings.group_units, self.settings.group_tokens * CHARS_PER_TOKEN):
+            for group in groups_of(texts, GROUP_TEXTS, GROUP_TOKENS * CHARS_PER_TOKEN):
                 text = self._call_model(chat(), when, text, group, calls)
             return Condensed(text, SummarySource.MODEL, name)
         except MODEL_FAILURES as error:

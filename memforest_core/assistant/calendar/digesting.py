@@ -29,6 +29,10 @@ MAX_TURNS = 2_000
 """Of a day are read at most."""
 MAX_SPEAKERS = 30
 """Speakers of a day's digest, those who spoke most."""
+DAY_TOKENS = 6_000
+"""Estimated tokens of the turns that one call reads."""
+DAY_CALLS = 4
+"""Calls for a day that is longer than that; older turns are left out."""
 _NAME_CHARS = 80
 
 _FRAME = """\
@@ -107,7 +111,7 @@ class Digester:
             return Digested(_digests(speakers, texts), SummarySource.JOINED, self.model, total - len(turns))
         if self.chat is None:
             return self._by_rules(speakers, SummarySource.EXTRACTIVE, total - len(turns))
-        parts, unread = parts_of(turns, self.settings.day_tokens * CHARS_PER_TOKEN, self.settings.day_parts)
+        parts, unread = parts_of(turns, DAY_TOKENS * CHARS_PER_TOKEN, DAY_CALLS)
         try:
             texts = {}
             for part in parts:

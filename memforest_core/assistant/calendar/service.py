@@ -103,16 +103,15 @@ class CalendarService:
         ``day`` does, ``calendar.at_once`` at most in one call: of other days ``made`` is False. Raises InvalidInput,
         StoreUnavailable.
         """
-        limit, before = checked_limit(limit), None
-        if cursor is not None:
-            before = checked_day(from_cursor(cursor, str)[0], "cursor")
+        limit, place = checked_limit(limit), from_cursor(cursor, str)
+        before = None if place is None else checked_day(place[0], "cursor")
         owner = checked_name(owner, "owner")
         forest = self._forest(tenant, owner)
         if forest is None:
             return Page((), owner_known=False)
         held, more = self._days(tenant, forest, before, limit)
         made = self._making.shown(tenant, forest, held)
-        return Page(tuple(each.digest for each in made), to_cursor([more.isoformat()]) if more else None)
+        return Page(tuple(each.digest for each in made), to_cursor([more]) if more else None)
 
     def summarize(self, tenant: TenantId, owner: str, day: date | str) -> DayDigest:
         """Make a day's digest now, whether it is due or not; see ``day``. Raises NotFound for an unknown owner."""

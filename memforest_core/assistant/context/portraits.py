@@ -19,7 +19,7 @@ from memforest_core.assistant.context.rows import AtHand, ContextRows, Stamp, Su
 from memforest_core.assistant.profile.describing import VERSION as PROFILE_VERSION
 from memforest_core.assistant.profile.describing import Describer
 from memforest_core.assistant.profile.people import Person
-from memforest_core.assistant.profile.records import Made, Profile, ProfileSentence, ProfileState
+from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.store.engine import Engine
@@ -95,13 +95,13 @@ class Portraits:
     def wanted(self, owner: str, session: str | None, channel: str | None, turns: int, about: str | None) -> Wanted:
         """What is to be read at once."""
         settings = self.describer.settings
-        pinned = settings.max_states + 1
+        pinned = MAX_STATES + 1
         return Wanted(owner, session, channel, turns, about or owner, VERSION, settings.max_facts, pinned)
 
     def read(self, rows: ContextRows, found: AtHand, person: Person) -> Read:
         """What there is to know, within an open transaction: by no statement of its own where a profile is stored."""
         settings = self.describer.settings
-        subject = Subject(found.forest.id, person.keys, found.key, settings.max_facts, settings.max_states + 1)
+        subject = Subject(found.forest.id, person.keys, found.key, settings.max_facts, MAX_STATES + 1)
         known = found.stored is not None and found.keys == person.keys
         return Read(subject, found.stamp if known else rows.stamp(subject), found.stored)
 

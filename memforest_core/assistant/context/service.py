@@ -19,6 +19,7 @@ from memforest_core.assistant.context.rendering import body_tokens, cut_to, line
 from memforest_core.assistant.context.result import Context
 from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence, SessionAtHand
 from memforest_core.assistant.context.window_parts import short_parts, shown_turns, window_parts
+from memforest_core.assistant.conversation_window.compacting import COMPACT_TURNS
 from memforest_core.assistant.conversation_window.records import SessionWindow
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.people import Person, person_named
@@ -155,7 +156,7 @@ class ContextService:
     def _load(self, tenant: TenantId, request: ContextRequest) -> tuple[AtHand, Person, Read | None] | None:
         """What is at hand; None without a memory."""
         with ContextRows.opened(self.engine, tenant) as rows:
-            turns = self.windows.compact_turns
+            turns = COMPACT_TURNS
             found = rows.at_hand(
                 self.portraits.wanted(request.owner, request.session, request.channel, turns, request.speaker)
             )
@@ -274,7 +275,7 @@ class ContextService:
             return
         out: list[Omission] = []
         room = draft.room(Section.WINDOW)
-        parts = short_parts(found.session, self.windows.compact_turns, room)
+        parts = short_parts(found.session, COMPACT_TURNS, room)
         if parts is None:
             window = draft.tried(Section.WINDOW, "The window is", lambda: self._window(tenant, draft, room))
             if window is None:

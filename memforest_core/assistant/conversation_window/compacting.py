@@ -23,6 +23,9 @@ MAX_INPUT_CHARS = 24_000
 _SHORTENED_CHARS = 6_000
 """Of these, for the oldest turns when there are too many."""
 
+COMPACT_TURNS = 12
+"""Turns without a summary that are compacted, but the last ones."""
+
 _FRAME = """\
 The user message is a JSON document: "so_far" is the summary of the first part of a conversation and may be empty,
 "then" what was said after it, in order, as turns or summaries of turns. Write one summary of both, at most {budget}

@@ -15,7 +15,7 @@ from memforest_core.assistant.conversation_window.arranging import (
     older_parts,
     overflow,
 )
-from memforest_core.assistant.conversation_window.compacting import Compacted, Compactor
+from memforest_core.assistant.conversation_window.compacting import COMPACT_TURNS, Compacted, Compactor
 from memforest_core.assistant.conversation_window.fitting import fitted
 from memforest_core.assistant.conversation_window.items import references
 from memforest_core.assistant.conversation_window.loading import load, window_head
@@ -77,7 +77,7 @@ class WindowService:
         ``session_id`` "LATEST" names the session that runs or, without one, the one that got a turn last.
         ``max_tokens`` bounds the estimated tokens (the setting window.max_tokens unless given), ``last_turns`` turns
         stay word for word (window.last_turns). Summaries are those of the session's tree, where they are clean. When
-        window.compact_turns turns have gathered without, all but ``last_turns`` of them are compacted: one call to the
+        12 turns have gathered without, all but ``last_turns`` of them are compacted: one call to the
         model of ``llm.summarize`` makes the next summary of the one before and what is new; without a model, rules do.
         A model that is unavailable is no error: ``degraded`` says so. An owner without a memory, or without a session
         for LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,
@@ -136,7 +136,7 @@ class WindowService:
             head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 return SessionWindow(head, (), 0)
-            return load(rows, forest, head, last_turns=last_turns, most=self._settings.compact_turns, grows=self._grows)
+            return load(rows, forest, head, last_turns=last_turns, most=COMPACT_TURNS, grows=self._grows)
 
     def _grows(self, stored: StoredSummary) -> bool:
         """Whether the next summary is made from this one: what rules picked is made repeat_moves once there is a
@@ -146,7 +146,7 @@ class WindowService:
     def _due(self, loaded: Loaded, way: Cover, request: _Request) -> bool:
         """Whether enough turns have gathered without a summary, or what covers them does not fit."""
         # Fewer than ``last_turns`` at once would mean a call for every few turns.
-        most = max(self._settings.compact_turns, 2 * request.last_turns)
+        most = max(COMPACT_TURNS, 2 * request.last_turns)
         if loaded.frozen or loaded.head.turns - loaded.begin < most or loaded.begin >= loaded.end:
             return False
         if len(way.bare) + loaded.head.turns - loaded.end >= most:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.people import Person, person_named
-from memforest_core.assistant.profile.records import Made, Profile, ProfileSentence, ProfileState
+from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
@@ -164,7 +164,7 @@ class Describer:
             person = person_named(owner, forest, names, about)
             facts = rows.states.of_subjects(forest.id, person.keys, None, self.settings.max_facts)
             chains, _ = chains_of(rows.states, facts, Speakers(owner, names), None)
-            pinned = rows.pinned(forest.id, person.keys, self.settings.max_states + 1)
+            pinned = rows.pinned(forest.id, person.keys, MAX_STATES + 1)
         zone = ZoneInfo(forest.time_zone)
         current = sorted(
             (state for states in chains.values() for state in states if state.current),
@@ -174,7 +174,7 @@ class Describer:
         found += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]
         texts = {each.fact.id: each.fact.statement.text for state in current for each in state.said}
         texts |= {fact: statement.text for fact, statement in pinned}
-        shown = tuple(found[-self.settings.max_states :])
+        shown = tuple(found[-MAX_STATES:])
         ids = {fact for state in shown for fact in state.fact_ids}
         hashes = {fact: text_hash(text) for fact, text in texts.items() if fact in ids}
         return _Known(forest, person, shown, hashes, len(found) > len(shown) or len(facts) == self.settings.max_facts)

@@ -27,6 +27,11 @@ from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps
 MAX_WORDS_CHARS = 1_000
 SHOWN_CHARS = 500
 """Of each fact are shown to the model."""
+CANDIDATES = 20
+"""Facts that the words of a request to forget are compared with, and the most that it erases."""
+SIMILARITY = 0.6
+"""Without a model a fact is forgotten from this similarity to the words on: the larger of the cosine and of the share
+of their terms that it has; 1 for a state that is meant ("where I work")."""
 ACTOR = "memory"
 """The actor of a deletion in the audit, when the caller names none."""
 
@@ -100,7 +105,7 @@ class Forgetter:
             forest = rows.forest(owner)
         if forest is None:
             return Forgetting((), (), (), (), made, dry_run, owner_known=False)
-        found = self.finder.find(tenant, forest, words, self.settings.forget_candidates)
+        found = self.finder.find(tenant, forest, words, CANDIDATES)
         chosen, degraded = self._chosen(tenant, forest, words, found)
         with ProfileRows.opened(self.engine, tenant) as rows:
             chosen = _with_corrected(rows, forest, chosen)
@@ -149,7 +154,7 @@ class Forgetter:
         if not self.calls.possible:
             if found.ambiguous:
                 return (), ("The words fit several facts, so nothing is forgotten: name one of others, or say all.",)
-            least = self.settings.forget_similarity
+            least = SIMILARITY
             return tuple(fact for fact in facts if fact.id in found.sure and fact.similarity >= least), ()
         if not facts:
             return (), ()

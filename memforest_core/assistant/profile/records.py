@@ -25,6 +25,10 @@ class Made(StrEnum):
     """Without a model: a list instead of sentences, a threshold instead of a choice, patterns instead of reading."""
 
 
+MAX_STATES = 60
+"""States of one profile; of more, those that began last."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileState:
     """One current state, or one pinned fact that is no state."""
@@ -76,7 +80,7 @@ class Profile:
     states: tuple[ProfileState, ...]
     """In the order of time."""
     truncated: bool = False
-    """More states are current than one profile has (``profile.max_states``), or there are more facts than it reads
+    """More states are current than one profile has (``MAX_STATES``), or there are more facts than it reads
     (``profile.max_facts``): the oldest are left out."""
     cached: bool = False
     """The text was made before, from the same facts."""

@@ -18,6 +18,8 @@ from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.settings import TopicSettings
 from memforest_core.store.engine import Engine
 
+NEIGHBOURS = 24
+"""Nearest facts whose topics a turn is compared with, however many topics there are."""
 NO_INDEX = "The vector index is unavailable: no topic was looked for."
 NO_MODEL = "The embedding model is unavailable: no topic was looked for."
 REFUSED = "The embedding model could not be used ({}): no topic was looked for."
@@ -47,7 +49,7 @@ class TopicMatcher:
         vector: Vectors = embedded.vectors[0]
         where = IndexFilter(tenant, forest, kinds=(PointKind.FACT,))
         try:
-            [hits] = self.index.search([IndexQuery(vector, where, self.settings.match_neighbours)])
+            [hits] = self.index.search([IndexQuery(vector, where, NEIGHBOURS)])
         except IndexUnavailable:
             return Match(degraded=NO_INDEX)
         try:

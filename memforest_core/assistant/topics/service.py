@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from memforest_core.assistant.topics.messages import context_of
@@ -12,7 +13,7 @@ from memforest_core.assistant.topics.rating import topic_of
 from memforest_core.assistant.topics.records import Temperature, Topic, TopicContext, TopicStats, TopicTurn
 from memforest_core.assistant.topics.rows import HistoryPlace, Row, TopicRows, place_of, topic_turn
 from memforest_core.domain.ids import TenantId, TreeId
-from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, ordinal_in, page_of
+from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.domain.tags import checked_tags
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
@@ -41,18 +42,13 @@ class TopicService:
         1,000; ``cursor`` is that of the page before. An owner without a memory yet has none, and ``owner_known`` is
         False. Raises InvalidInput, StoreUnavailable.
         """
-        limit, after = checked_limit(limit), None
-        if cursor is not None:
-            end, tree = from_cursor(cursor, str, str)
-            after = moment_in(str(end)), checked_id(str(tree), "cursor")
+        limit, after = checked_limit(limit), from_cursor(cursor, datetime, UUID)
         own = self.settings.topics
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
                 return Page((), owner_known=False)
             found = rows.page(forest.id, after, limit + 1, own.importance)
-        return page_of(
-            found, limit, lambda row: topic_of(row, own), lambda row: [row.time_end.isoformat(), str(row.tree_id)]
-        )
+        return page_of(found, limit, lambda row: topic_of(row, own), lambda row: [row.time_end, row.tree_id])
 
     def topic_context(
         self, tenant: TenantId, owner: str, topic: UUID | str, *, max_tokens: int | None = None
@@ -87,10 +83,8 @@ class TopicService:
         A cold topic's turns are there as well; without ``include_compressed`` it has none, and stays cold. Reading
         them counts as an access. ``limit`` and ``cursor`` as in ``topics``; raises as ``topic_context``.
         """
-        limit, after = checked_limit(limit), None
-        if cursor is not None:
-            moment, session, ordinal = from_cursor(cursor, str, str, int)
-            after = HistoryPlace(moment_in(str(moment)), checked_id(str(session), "cursor"), ordinal_in(ordinal))
+        limit, place = checked_limit(limit), from_cursor(cursor, datetime, UUID, Ordinal)
+        after = None if place is None else HistoryPlace(*place)
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
             read = topic_of(row, self.settings.topics)

@@ -1,4 +1,4 @@
-"""What comes over the wire for objects that hold a connection."""
+"""What HTTP answers with for a session's handle, and for a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Stored:
     session_id: str
     accepted: Accepted
     topic: MatchedTopic | None = None
-    """The topic that an appended turn belongs to, where the setting topics.match_on_append asks for it."""
+    """The topic that an appended turn belongs to, with the setting topics.match_on_append."""
     degraded: str = ""
     """A sentence when the topic could not be looked for."""
 

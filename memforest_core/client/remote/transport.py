@@ -11,14 +11,14 @@ from uuid import uuid4
 
 import httpx
 
-from memforest_core.client.remote.exchange import Ask, Exchange, Told
+from memforest_core.client.remote.exchange import Exchange, HttpAnswer, HttpRequest
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidInput, RetryableError
 
 T = TypeVar("T")
 
 TIMEOUT_S = 60.0
-"""For one answer, beside what the call itself waits."""
+"""For one answer, in addition to what the call itself waits."""
 CONNECT_S = 5.0
 LIMITS = httpx.Limits(max_connections=64)
 CHUNK = 1 << 16
@@ -36,21 +36,21 @@ class _Address:
         self.address = address.rstrip("/")
         self._headers = {"Authorization": f"Bearer {key}"}
 
-    def _request(self, ask: Ask) -> dict[str, Any]:
-        """The arguments of httpx for a request; ``content`` is left to who opens the file."""
-        traced = {} if ask.trace is None else {"traceparent": ask.trace}
+    def _arguments(self, request: HttpRequest) -> dict[str, Any]:
+        """The arguments of httpx for a request; ``content`` is left to the transport, which opens the file."""
+        traced = {} if request.trace is None else {"traceparent": request.trace}
         return {
-            "method": ask.verb,
-            "url": self.address + ask.path,
-            "params": ask.query,
+            "method": request.verb,
+            "url": self.address + request.path,
+            "params": request.query,
             "headers": {**self._headers, **traced},
-            "timeout": httpx.Timeout(TIMEOUT_S + ask.waits_s, connect=CONNECT_S),
-            **({"json": ask.body} if ask.body is not None else {}),
+            "timeout": httpx.Timeout(TIMEOUT_S + request.waits_s, connect=CONNECT_S),
+            **({"json": request.body} if request.body is not None else {}),
         }
 
-    def _away(self, error: httpx.TransportError) -> RetryableError:
-        told = f"The MemForest server at {self.address} can't be reached ({type(error).__name__})."
-        return RetryableError(told, code="server_unavailable")
+    def _unavailable(self, error: httpx.TransportError) -> RetryableError:
+        message = f"The MemForest server at {self.address} can't be reached ({type(error).__name__})."
+        return RetryableError(message, code="server_unavailable")
 
 
 @renewed_in_child
@@ -64,9 +64,9 @@ class Transport(_Address):
     def run(self, exchange: Exchange[T]) -> T:
         """The result of a call."""
         try:
-            ask = next(exchange)
+            request = next(exchange)
             while True:
-                ask = exchange.send(self._told(ask))
+                request = exchange.send(self._answer(request))
         except StopIteration as ended:
             result: T = ended.value
             return result
@@ -75,21 +75,21 @@ class Transport(_Address):
         """Close the connections."""
         self._client.close()
 
-    def _told(self, ask: Ask) -> Told:
-        request = self._request(ask)
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
+        arguments = self._arguments(request)
         try:
             with contextlib.ExitStack() as opened:
-                if ask.send is not None:
-                    request["content"] = opened.enter_context(ask.send.open("rb"))
-                answer = opened.enter_context(self._client.stream(**request))
-                if ask.keep is None or answer.status_code >= HTTPStatus.BAD_REQUEST:
-                    return Told(answer.status_code, answer.read(), answer.headers)
-                with _beside(ask.keep) as part, part.open("wb") as file:
+                if request.upload is not None:
+                    arguments["content"] = opened.enter_context(request.upload.open("rb"))
+                answer = opened.enter_context(self._client.stream(**arguments))
+                if request.download is None or answer.status_code >= HTTPStatus.BAD_REQUEST:
+                    return HttpAnswer(answer.status_code, answer.read(), answer.headers)
+                with _replacing(request.download) as part, part.open("wb") as file:
                     for chunk in answer.iter_bytes(CHUNK):
                         file.write(chunk)
-                return Told(answer.status_code, b"", answer.headers)
+                return HttpAnswer(answer.status_code, b"", answer.headers)
         except httpx.TransportError as error:
-            raise self._away(error) from error
+            raise self._unavailable(error) from error
 
 
 @renewed_in_child
@@ -103,9 +103,9 @@ class AsyncTransport(_Address):
     async def run(self, exchange: Exchange[T]) -> T:
         """The result of a call."""
         try:
-            ask = next(exchange)
+            request = next(exchange)
             while True:
-                ask = exchange.send(await self._told(ask))
+                request = exchange.send(await self._answer(request))
         except StopIteration as ended:
             result: T = ended.value
             return result
@@ -114,20 +114,20 @@ class AsyncTransport(_Address):
         """Close the connections."""
         await self._client.aclose()
 
-    async def _told(self, ask: Ask) -> Told:
-        request = self._request(ask)
-        if ask.send is not None:
-            request["content"] = _chunks(ask.send)
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
+        arguments = self._arguments(request)
+        if request.upload is not None:
+            arguments["content"] = _chunks(request.upload)
         try:
-            async with self._client.stream(**request) as answer:
-                if ask.keep is None or answer.status_code >= HTTPStatus.BAD_REQUEST:
-                    return Told(answer.status_code, await answer.aread(), answer.headers)
-                with _beside(ask.keep) as part, part.open("wb") as file:
+            async with self._client.stream(**arguments) as answer:
+                if request.download is None or answer.status_code >= HTTPStatus.BAD_REQUEST:
+                    return HttpAnswer(answer.status_code, await answer.aread(), answer.headers)
+                with _replacing(request.download) as part, part.open("wb") as file:
                     async for chunk in answer.aiter_bytes(CHUNK):
                         file.write(chunk)
-                return Told(answer.status_code, b"", answer.headers)
+                return HttpAnswer(answer.status_code, b"", answer.headers)
         except httpx.TransportError as error:
-            raise self._away(error) from error
+            raise self._unavailable(error) from error
 
 
 async def _chunks(path: Path) -> AsyncIterator[bytes]:
@@ -137,8 +137,8 @@ async def _chunks(path: Path) -> AsyncIterator[bytes]:
 
 
 @contextlib.contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A file beside the target that takes its place at the end, or is gone."""
+def _replacing(target: Path) -> Iterator[Path]:
+    """A temporary file that replaces the target at the end, or is deleted."""
     part = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
         yield part

@@ -13,6 +13,7 @@ from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, open_engine
 from memforest_core.work.broker import CeleryWakeUps
+from memforest_core.work.messages import MAX_WAKEUPS
 from memforest_core.work.telemetry import SILENT, Tracer
 
 
@@ -43,7 +44,7 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     tracing = open_tracing(settings.observe) if tracer is None else None
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
-    most = settings.broker.max_wakeups
+    most = MAX_WAKEUPS
     acceptance = Acceptance(engine, wakeups, settings.accept, most, _now)
     running = RunningSessions(engine, wakeups, settings.accept, _now)
     close = tracing.close if tracing is not None else lambda: None

@@ -59,7 +59,7 @@ from memforest_core.recall.timeline.service import TimelineService, open_timelin
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
-from memforest_core.work.jobs import LeaseLimits
+from memforest_core.work.jobs import MAX_LOST_LEASES, LeaseLimits
 from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.rows.jobs import JobStore
 from memforest_core.work.telemetry import SILENT, Telemetry
@@ -173,7 +173,7 @@ class Services(Process):
             self.jobs,
             partial(redo, self.engine),
             self.producer.wakeups,
-            LeaseLimits(self.settings.worker.dead_after_s, self.settings.extract.max_lost_leases),
+            LeaseLimits(self.settings.worker.dead_after_s, MAX_LOST_LEASES),
         )
 
     @cached_property

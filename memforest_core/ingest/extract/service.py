@@ -134,7 +134,7 @@ class ExtractionService:
         self._rng = rng
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
-        self._again = Again(settings.again_s, settings.again_longest_s)
+        self._again = Again(settings.retry_s, settings.retry_longest_s)
         self._readings = Readings()
         self._after = NO_FOREST
         self._only_english = only_english

@@ -11,6 +11,8 @@ from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind
 from memforest_core.ingest.reduce.records import ReduceBatch
 from memforest_core.settings import ReduceSettings
 
+SCENE_NEIGHBOURS = 24
+"""Nearest facts whose scenes a candidate is compared with, however many scenes the forest has."""
 NEAR_LIMIT = 8
 """Nearest facts of a candidate that are compared with it."""
 
@@ -26,7 +28,7 @@ class Near:
 def near_facts(index: VectorIndex, tenant: TenantId, batch: ReduceBatch, rules: ReduceSettings) -> Near | None:
     """Facts close to the batch's candidates; None when the index is unavailable."""
     where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
-    most = max(NEAR_LIMIT, rules.scene_neighbours)
+    most = max(NEAR_LIMIT, SCENE_NEIGHBOURS)
     vectors = [item.vector for cell in batch.cells for item in cell.candidates if item.vector is not None]
     if not vectors:
         return Near()
@@ -35,5 +37,5 @@ def near_facts(index: VectorIndex, tenant: TenantId, batch: ReduceBatch, rules: 
     except IndexUnavailable:
         return None
     likely = [hit.id for hits in found for hit in islice(hits, NEAR_LIMIT) if hit.score >= rules.near_duplicate]
-    neighbours = [row for hits in found for row in hits.ids[: rules.scene_neighbours]]
+    neighbours = [row for hits in found for row in hits.ids[:SCENE_NEIGHBOURS]]
     return Near(*(tuple(dict.fromkeys(map(FactId, ids))) for ids in (likely, neighbours)))

@@ -28,6 +28,8 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 
 log = structlog.get_logger(__name__)
 
+BATCH_CELLS = 256
+"""Cells of one batch."""
 UNSEEN_LIMIT = 2_000
 """Not yet indexed facts that a batch is compared with; near merging is best effort beyond."""
 
@@ -88,7 +90,7 @@ class ReductionService:
         Index rows of new facts are made under the ``lease``, for a caller that indexes them.
         """
         with ReduceRows.opened(self._engine, tenant) as rows:
-            waiting = rows.queue.waiting(self._settings.reduce.batch_cells)
+            waiting = rows.queue.waiting(BATCH_CELLS)
         return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting, lease)
 
     def _drain(self, tenant: TenantId, waiting: WaitingForest, lease: PointLease | None) -> Reduction:

@@ -9,7 +9,6 @@ import numpy as np
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.errors import RetryableError
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey, VectorIndex
-from memforest_core.lifecycle.erase.records import Erased
 from memforest_core.lifecycle.erase.removing import Removal
 from memforest_core.lifecycle.erase.rows.deletion import STEPS
 from memforest_core.lifecycle.erase.rows.erasing import ErasureRows, erasing
@@ -115,25 +114,22 @@ class ForestEraser:
         self._model = model
         self._settings = settings
 
-    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> Erased:
-        """Delete these facts; the turns that they came from stay. Raises StoreUnavailable."""
+    def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> int:
+        """Delete these facts; the turns that they came from stay. How many went. Raises StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
             # Something may have been pinned since it was chosen.
             free = rows.pinned.free_facts(forest, facts) if rows.lock_forest(forest) is not None else []
-            if not free:
-                return Erased(0, 0)
-            counts = Removal(rows, forest, self._model, self._settings).facts(free)
-        return Erased(counts["cells"], counts["facts"])
+            return Removal(rows, forest, self._model, self._settings).facts(free)["facts"] if free else 0
 
-    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> Erased:
-        """Delete the words of these cells, and the facts that rest on nothing else. Raises StoreUnavailable."""
+    def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
+        """Delete the words of these cells, and the facts that rest on nothing else. How many cells went.
+
+        Raises StoreUnavailable.
+        """
         with erasing(self._engine, tenant) as rows:
             free = rows.pinned.free_cells(forest, cells) if rows.lock_forest(forest) is not None else []
             turns = rows.targets.turns_of(free)
-            if not turns:
-                return Erased(0, 0)
-            counts = Removal(rows, forest, self._model, self._settings).words(turns)
-        return Erased(counts["cells"], counts["facts"])
+            return Removal(rows, forest, self._model, self._settings).words(turns)["cells"] if turns else 0
 
 
 def _kept(rows: ErasureRows, task: TaskId | None, progress: Numbers, gone: Numbers) -> Numbers:

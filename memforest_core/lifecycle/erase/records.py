@@ -105,11 +105,3 @@ class Removed:
     hashes: tuple[bytes, ...]
     moments: tuple[datetime, ...] = ()
     """When the turns were said, and those that the candidates rested on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """What went: cells whose words are gone, and facts."""
-
-    cells: int
-    facts: int

@@ -1,1 +1,1 @@
-"""Keeping memory within a budget: visits are counted, policies set, and what is least worth keeping is forgotten."""
+"""Bounding memory: policies limit ages and sizes, and runs forget what is too old or least important."""

@@ -1,58 +1,112 @@
-"""Applying policies, step by step: what is too old goes, then what is least worth keeping, forest by forest."""
+"""Runs of policies, step by step: what is too old goes, then what is least important, forest by forest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.operations import Role
-from memforest_core.domain.times import micros
+from memforest_core.domain.times import from_micros, micros
 from memforest_core.lifecycle.erase.clearing import ForestEraser
-from memforest_core.lifecycle.retain.choice import Plan, plan_of
-from memforest_core.lifecycle.retain.phases import (
-    AFTER,
-    LEAVES,
-    ROWS,
-    Phase,
-    at_of,
-    entered,
-    forest_of,
-    goal,
-    left_behind,
-    oldest,
-    when_of,
-)
-from memforest_core.lifecycle.retain.records import HeldForest, When
-from memforest_core.lifecycle.retain.rows import RetentionRows, retaining
+from memforest_core.lifecycle.retain.records import AGE_OF, Leaf, Limits, Order, Phase, Totals, When
+from memforest_core.lifecycle.retain.rows import RetentionRows
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
 
 SERVICE = "memforest"
 """The actor of what policies do by themselves."""
 FORGETS = "forgets"
-"""The outcome under which the audit keeps what is about to go."""
+"""The outcome under which the audit stores what is about to go."""
 BATCH = 200
 """Leaves erased in one step."""
 PART = 20
-"""Leaves erased in one transaction: the forest is held for some tens of milliseconds."""
+"""Leaves erased in one transaction: the forest is locked for some tens of milliseconds."""
 PAGE = 50
-"""Forests that are looked at in one step."""
+"""Forests that are measured in one step."""
 STRAY_VISITS = 10_000
+
+DROPPED = (Phase.DIGESTS, Phase.WINDOWS, Phase.WINDOW_ITEMS)
+"""Kinds of rows that can be made again: deleted under the forest's lock. All other kinds are leaves, to be erased."""
+NEXT: Mapping[Phase, Phase] = {Phase.WORDS: Phase.FACTS, Phase.FACTS: Phase.LEAVING}
+"""What follows a phase that is no age."""
 
 COUNTS = (
     *("forests", "digests", "windows", "window_items", "aged", "aged_facts", "over_facts", "over_bytes", "words"),
-    *("forgotten", "kept_pinned", "kept_sessions", "kept_turns"),
+    *("forgotten", "pinned_facts", "pinned_sessions", "pinned_turns"),
 )
-"""What a receipt says: forests that were over, what was too old (digests, compacted texts and items of windows, cells,
-facts besides theirs), facts and bytes over the budget, cells taken for their bytes, facts forgotten, and pinned facts,
-sessions and turns, which no policy takes."""
+"""The counts of a receipt: forests that were over, what was too old (digests, compacted texts and items of windows,
+cells, facts besides theirs), facts and bytes over the budget, cells removed for their bytes, facts forgotten, and
+pinned facts, sessions and turns, which no policy removes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run removes from one forest: leaves of each kind, and how many rows that can be made again; by how many
+    facts and bytes the forest is over its budget."""
+
+    leaves: Mapping[Phase, Sequence[Leaf]]
+    rows: Mapping[Phase, int]
+    over_facts: int
+    over_bytes: int
+    totals: Totals
+
+    @property
+    def budget(self) -> dict[str, int]:
+        """How far the forest is over its numbers, and how much in it is pinned."""
+        pinned = ("pinned_facts", "pinned_sessions", "pinned_turns")
+        over = {"over_facts": self.over_facts, "over_bytes": self.over_bytes}
+        return over | {name: getattr(self.totals, name) for name in pinned}
+
+
+def excess(most: int | None, size: int) -> int:
+    """By how much a forest is over a number; what is not limited is never too much."""
+    return 0 if most is None else max(0, size - most)
+
+
+def quota(fraction: float, size: int) -> int:
+    """How many leaves may go in one run: at least one, so that small forests shrink too."""
+    return max(1, int(fraction * size))
+
+
+def enough(leaves: Sequence[Leaf], count: int, size: int) -> tuple[Leaf, ...]:
+    """The first leaves that are at least ``count``, and ``size`` bytes together; all of them if that is not enough."""
+    freed = 0
+    for place, leaf in enumerate(leaves):
+        if place >= count and freed >= size:
+            return tuple(leaves[:place])
+        freed += leaf.size
+    return tuple(leaves)
+
+
+def plan_of(rows: RetentionRows, forest: ForestId, limits: Limits, when: When) -> Plan:
+    """What a run that begins at this time removes: the same store gives the same plan.
+
+    Bytes are first sought in cells on which no fact rests, from which nothing was learned; facts go for what is still
+    missing, and leave cells for the next run.
+    """
+    old = [phase for phase, age in AGE_OF.items() if age in when.before]
+    leaves = {phase: rows.first(phase, forest, when) for phase in old if phase not in DROPPED}
+    counts = {phase: rows.count(phase, forest, when) for phase in old if phase in DROPPED}
+    totals = rows.totals(forest, when, bytes_too=limits.max_bytes is not None)
+    over_facts, over_bytes = excess(limits.max_facts, totals.facts), excess(limits.max_bytes, totals.bytes)
+    cells: tuple[Leaf, ...] = ()
+    if over_bytes:
+        cells = enough(rows.first(Phase.WORDS, forest, when, quota(limits.fraction, totals.cells)), 0, over_bytes)
+    missing = max(0, over_bytes - sum(leaf.size for leaf in cells))
+    facts: tuple[Leaf, ...] = ()
+    if over_facts or missing:
+        least = rows.first(Phase.FACTS, forest, when, quota(limits.fraction, totals.facts))
+        facts = enough(least, over_facts, missing)
+    least_important = {Phase.WORDS: cells, Phase.FACTS: facts}
+    return Plan({**leaves, **least_important}, counts, over_facts, over_bytes, totals)
 
 
 @dataclass(frozen=True, slots=True)
 class Applying:
-    """The steps of a run. Each erases one batch, chosen anew from what is there: repeating one takes no more.
+    """The steps of a run. Each removes one batch, selected from what is there: repeating one removes no more.
 
     How many leaves are to remain is fixed once per forest, among those that were there when the run began; what a kill
     left uncounted is counted by how many are left.
@@ -64,32 +118,30 @@ class Applying:
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step of a RETAIN task: of its forest, or of all that are under a policy."""
         if "phase" not in progress:
-            with retaining(self.engine, tenant) as rows:
+            with RetentionRows.opened(self.engine, tenant) as rows:
                 return {"phase": Phase.LOOKING.value, "at": micros(rows.now()), **dict.fromkeys(COUNTS, 0)}
         phase = Phase(str(progress["phase"]))
         match phase:
             case Phase.LOOKING:
-                return self._look(tenant, task, progress)
-            case Phase.DIGESTS | Phase.WINDOWS | Phase.WINDOW_ITEMS:
-                return self._drop(tenant, task, progress, phase)
+                return self._next_forest(tenant, task, progress)
             case Phase.PLANNING:
                 return self._plan(tenant, progress)
-            case Phase.AGED | Phase.AGED_FACTS | Phase.WORDS | Phase.FACTS:
-                return self._take(tenant, task, progress, phase)
             case Phase.LEAVING:
                 return self._leave(tenant, task, progress)
             case Phase.DONE | Phase.PLANNED:
                 return None
+            case _:
+                return self._remove(tenant, task, progress, phase)
 
-    def _look(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
+    def _next_forest(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Find the next forest that is over its budget; those that are not cost one count."""
-        at, after = at_of(progress), _id(progress, "after")
-        with retaining(self.engine, tenant) as rows:
+        at, after = _at(progress), _id(progress, "after")
+        with RetentionRows.opened(self.engine, tenant) as rows:
             if task.forest_id is not None:
-                one = rows.held(task.forest_id, at) if after is None else None
-                page: Sequence[HeldForest] = [one] if one is not None else []
+                one = rows.measured(ForestId(task.forest_id), at) if after is None else None
+                page = [one] if one is not None else []
             else:
-                page = rows.forests_after(ForestId(after) if after is not None else None, PAGE, at)
+                page = list(rows.forests_after(ForestId(after) if after is not None else None, PAGE, at))
             for forest in page:
                 if not forest.over or forest.limits is None:
                     continue
@@ -99,114 +151,124 @@ class Applying:
                 counted = _plus(progress, forests=1)
                 when = forest.limits.when(at)
                 if not task.dry_run:
-                    return entered(rows, counted | {"forest": str(forest.id)}, when)
+                    return _entered(rows, counted | {"forest": str(forest.id)}, when)
                 plan = plan_of(rows, forest.id, forest.limits, when)
                 return _planned(counted, plan) | {"after": str(forest.id)}
         if task.forest_id is None and len(page) == PAGE:
             return dict(progress) | {"after": str(page[-1].id)}
-        return _ended(progress, Phase.PLANNED if task.dry_run else Phase.DONE)
+        over = Phase.PLANNED if task.dry_run else Phase.DONE
+        receipt = (*COUNTS, "oldest_at", "least_at")
+        return {"phase": over.value} | {name: progress[name] for name in receipt if name in progress}
 
     def _plan(self, tenant: TenantId, progress: Numbers) -> Numbers:
         """Fix how many leaves are to remain, now that what was too old is gone."""
-        forest, at = forest_of(progress), at_of(progress)
-        with retaining(self.engine, tenant) as rows:
-            held = rows.held(forest, at)
-            if held is None or held.limits is None:
-                # The policy was taken away since, or the forest.
+        forest, at = _forest(progress), _at(progress)
+        with RetentionRows.opened(self.engine, tenant) as rows:
+            measured = rows.measured(forest, at)
+            if measured is None or measured.limits is None:
+                # The policy was cleared since, or the forest.
                 return dict(progress) | {"phase": Phase.LEAVING.value}
-            plan = plan_of(rows, forest, held.limits, When(at, None, order=held.limits.order))
-        totals = plan.totals
-        counted = _plus(progress, **_budget(plan)) | {"order": held.limits.order.value}
-        counted |= goal(counted, LEAVES[Phase.WORDS].name, totals.bare_cells, len(plan.cells))
-        counted |= goal(counted, LEAVES[Phase.FACTS].name, totals.facts, len(plan.facts))
+            limits = measured.limits
+            plan = plan_of(rows, forest, limits, When(at, {}, limits.order))
+        counted = _plus(progress, **plan.budget) | {"order": limits.order.value}
+        for phase, there in ((Phase.WORDS, plan.totals.bare_cells), (Phase.FACTS, plan.totals.facts)):
+            counted |= _goal(counted, phase, there, len(plan.leaves[phase]))
         return _least(counted, plan) | {"phase": Phase.WORDS.value}
 
-    def _drop(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
-        """Delete one batch of rows that are too old, in one transaction with the line in the audit."""
-        kind, forest, when = ROWS[phase], forest_of(progress), when_of(progress)
-        with retaining(self.engine, tenant) as rows:
-            # Whoever makes digests and windows holds the forest.
-            left = kind.left(rows, forest, when) if rows.lock(forest) else 0
-            dropped = kind.drop(rows, forest, when, BATCH) if left else 0
-            if dropped:
-                _note(rows, task, forest, kind.name, dropped)
-        told = dict(progress) | {kind.name: int(progress[f"upto_{kind.name}"]) - (left - dropped)}
-        return told if dropped else self._next_age(tenant, told, phase)
-
-    def _take(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
-        """Erase one batch of a kind; down to what is to remain, go on to the next phase."""
-        kind, forest, when = LEAVES[phase], forest_of(progress), when_of(progress)
-        with retaining(self.engine, tenant) as rows:
-            more = kind.left(rows, forest, when) - int(progress[f"leave_{kind.name}"])
-            leaves = kind.first(rows, forest, when, min(more, BATCH)) if more > 0 else ()
-            if leaves:
-                # Noted before it is done: the audit must not miss what was erased just before a crash.
-                _note(rows, task, forest, kind.name, len(leaves))
-        erased = 0
+    def _remove(self, tenant: TenantId, task: OperationTask, progress: Numbers, phase: Phase) -> Numbers:
+        """Remove one batch of a kind; down to what is to remain, go on to the next phase."""
+        forest, when, name = _forest(progress), _when(progress, phase), phase.counted
+        leaves: Sequence[Leaf] = ()
+        with RetentionRows.opened(self.engine, tenant) as rows:
+            # Workers that make digests and windows lock the forest.
+            there = rows.count(phase, forest, when) if phase not in DROPPED or rows.lock_forest(forest) else 0
+            more = max(0, there - int(progress[f"leave_{name}"]))
+            removed = rows.drop(phase, forest, when, BATCH) if more and phase in DROPPED else 0
+            if more and phase not in DROPPED:
+                leaves = rows.first(phase, forest, when, min(more, BATCH))
+            if removed or leaves:
+                # Noted before leaves are erased: the audit must not miss what was erased just before a crash.
+                actor, detail = task.actor or SERVICE, {name: removed or len(leaves)}
+                rows.tasks.note(AuditEntry(actor, task.kind, FORGETS, forest, task_id=task.id, detail=detail))
         for start in range(0, len(leaves), PART):
             part = [leaf.id for leaf in leaves[start : start + PART]]
-            erased += kind.erase(self.eraser, tenant, forest, part)
-        told = dict(progress) | {kind.name: int(progress[f"upto_{kind.name}"]) - max(0, more - erased)}
-        if erased:
-            return told
+            if phase in (Phase.AGED, Phase.WORDS):
+                removed += self.eraser.erase_cells(tenant, forest, [CellId(cell) for cell in part])
+            else:
+                removed += self.eraser.erase_facts(tenant, forest, [FactId(fact) for fact in part])
+        after = dict(progress) | {name: int(progress[f"upto_{name}"]) - max(0, more - removed)}
+        if removed:
+            return after
         # All are gone, or they can't be erased and trying again would never end.
-        return left_behind(told, phase) if phase in AFTER else self._next_age(tenant, told, phase)
-
-    def _next_age(self, tenant: TenantId, progress: Numbers, done: Phase) -> Numbers:
-        """Go on to the next kind of which something is too old."""
-        with retaining(self.engine, tenant) as rows:
-            limits = rows.limits_for(forest_of(progress))
+        if phase in NEXT:
+            return _without(after, f"leave_{name}", f"upto_{name}") | {"phase": NEXT[phase].value}
+        with RetentionRows.opened(self.engine, tenant) as rows:
+            limits = rows.limits_for(forest)
             if limits is None:
-                # The policy was taken away since.
-                return dict(progress) | {"phase": Phase.LEAVING.value}
-            return entered(rows, progress, limits.when(at_of(progress)), done)
+                # The policy was cleared since.
+                return after | {"phase": Phase.LEAVING.value}
+            return _entered(rows, after, limits.when(_at(progress)), phase)
 
     def _leave(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers:
         """Done with a forest: on to the next."""
-        forest = forest_of(progress)
-        with retaining(self.engine, tenant) as rows:
+        forest = _forest(progress)
+        with RetentionRows.opened(self.engine, tenant) as rows:
             rows.drop_stray_visits(forest, STRAY_VISITS)
             if task.forest_id is None:
                 rows.tasks.part(task.id, forest)
-        kept = {name: value for name, value in progress.items() if name not in ("forest", "order")}
-        return kept | {"phase": Phase.LOOKING.value, "after": str(forest)}
+        return _without(progress, "forest", "order") | {"phase": Phase.LOOKING.value, "after": str(forest)}
 
 
-def _note(rows: RetentionRows, task: OperationTask, forest: ForestId, name: str, count: int) -> None:
-    """Keep in the audit how many of a kind go."""
-    who = task.actor or SERVICE
-    rows.tasks.note(AuditEntry(who, task.kind, FORGETS, forest, task_id=task.id, detail={name: count}))
+def _entered(rows: RetentionRows, progress: Numbers, when: When, done: Phase | None = None) -> Numbers:
+    """The progress of a forest that goes on, after the age that is ``done``, with the next kind of which something is
+    too old, or with its budget."""
+    ages, forest = list(AGE_OF), _forest(progress)
+    spent = {name: value for name, value in progress.items() if not name.startswith(("leave_", "upto_", "cutoff"))}
+    for phase in ages if done is None else ages[ages.index(done) + 1 :]:
+        cutoff = when.before.get(AGE_OF[phase])
+        only = When(when.at, {AGE_OF[phase]: cutoff}) if cutoff is not None else None
+        there = rows.count(phase, forest, only) if only is not None else 0
+        if cutoff is not None and only is not None and there:
+            # Now, because a kill loses what a batch was.
+            first = () if phase in DROPPED else rows.first(phase, forest, only, 1)
+            begun = _oldest(spent, first) | {"phase": phase.value, "cutoff": micros(cutoff)}
+            return begun | _goal(progress, phase, there, there)
+    return spent | {"phase": Phase.PLANNING.value}
 
 
-def _budget(plan: Plan) -> dict[str, int]:
-    """How far a forest is over its numbers, and what is pinned in it."""
-    return {
-        "over_facts": plan.excess.facts,
-        "over_bytes": plan.excess.bytes,
-        "kept_pinned": plan.totals.pinned,
-        "kept_sessions": plan.totals.pinned_sessions,
-        "kept_turns": plan.totals.pinned_turns,
-    }
+def _goal(progress: Numbers, phase: Phase, there: int, going: int) -> dict[str, str | int]:
+    """How many of a kind are to remain in a forest, and what will have been counted by then."""
+    name = phase.counted
+    return {f"leave_{name}": there - going, f"upto_{name}": int(progress.get(name, 0)) + going}
+
+
+def _when(progress: Numbers, phase: Phase) -> When:
+    """The one age of a phase, as if nothing else were limited by age, or its order."""
+    if phase in AGE_OF:
+        return When(_at(progress), {AGE_OF[phase]: from_micros(int(progress["cutoff"]))})
+    return When(_at(progress), {}, Order(str(progress.get("order", Order.AGE.value))))
 
 
 def _planned(progress: Numbers, plan: Plan) -> dict[str, str | int]:
-    counted = _plus(
-        progress,
-        digests=plan.digests,
-        windows=plan.windows,
-        window_items=plan.window_items,
-        aged=len(plan.aged),
-        aged_facts=len(plan.aged_facts),
-        words=len(plan.cells),
-        forgotten=len(plan.facts),
-        **_budget(plan),
-    )
-    return _least(oldest(oldest(counted, plan.aged), plan.aged_facts), plan)
+    counts = {phase.counted: count for phase, count in plan.rows.items()}
+    counts |= {phase.counted: len(leaves) for phase, leaves in plan.leaves.items()}
+    counted: Numbers = _plus(progress, **counts, **plan.budget)
+    for phase in (Phase.AGED, Phase.AGED_FACTS):
+        counted = _oldest(counted, plan.leaves.get(phase, ()))
+    return _least(counted, plan)
+
+
+def _oldest(progress: Numbers, aged: Sequence[Leaf]) -> dict[str, str | int]:
+    """Add when the oldest leaf was said that is too old."""
+    if not aged:
+        return dict(progress)
+    first = micros(aged[0].said_at)
+    return dict(progress) | {"oldest_at": min(first, int(progress.get("oldest_at", first)))}
 
 
 def _least(progress: Numbers, plan: Plan) -> dict[str, str | int]:
     """Add when the first leaf was said that is forgotten for the budget, of the first forest that is over it."""
-    going = plan.facts or plan.cells
+    going = plan.leaves[Phase.FACTS] or plan.leaves[Phase.WORDS]
     return ({"least_at": micros(going[0].said_at)} if going else {}) | dict(progress)
 
 
@@ -214,10 +276,18 @@ def _plus(progress: Numbers, **counts: int) -> dict[str, str | int]:
     return dict(progress) | {name: int(progress.get(name, 0)) + count for name, count in counts.items()}
 
 
-def _ended(progress: Numbers, phase: Phase) -> dict[str, str | int]:
-    """The receipt: nothing but counts and moments."""
-    kept = (*COUNTS, "oldest_at", "least_at")
-    return {"phase": phase.value} | {name: progress[name] for name in kept if name in progress}
+def _without(progress: Numbers, *names: str) -> dict[str, str | int]:
+    return {name: value for name, value in progress.items() if name not in names}
+
+
+def _at(progress: Numbers) -> datetime:
+    """When the run began."""
+    return from_micros(int(progress["at"]))
+
+
+def _forest(progress: Numbers) -> ForestId:
+    """The forest that a run is at."""
+    return ForestId(UUID(str(progress["forest"])))
 
 
 def _id(progress: Numbers, name: str) -> UUID | None:

@@ -1,16 +1,16 @@
-"""The statements that choose what a policy takes: what is too old of each kind, and what goes first of the rest."""
+"""Statements that select what a policy removes: what is too old of each kind, and what goes first of the rest."""
 
 # ruff: noqa: S608 - statements are made of constants of this package
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
 from memforest_core.domain.importance import FIRST_HALF_LIFE_DAYS, LONGEST_HALF_LIFE_DAYS, VISITS_PER_DOUBLING
 from memforest_core.lifecycle.erase.rows.pinned import free_cell, free_fact, free_item, free_text, free_time
-from memforest_core.lifecycle.retain.records import Order
+from memforest_core.lifecycle.retain.records import AGE_OF, AGES, Order, Phase
 
 _WORDS = """EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = c.session_id
                       AND t.ordinal BETWEEN c.first_turn AND c.last_turn AND NOT t.erased)"""
@@ -25,7 +25,7 @@ def _moment(name: str) -> str:
 
 
 def old_cells(forest: str, cutoff: str) -> str:
-    """Cells of a forest in which nothing is younger than a moment, and on which nothing pinned rests."""
+    """Cells of a forest in which nothing is younger than a timestamp, and on which nothing pinned rests."""
     return f"""
         SELECT c.* FROM memforest.cell c
          WHERE c.tenant_id = :t AND c.forest_id = {forest} AND c.time_end < {cutoff} AND {_SETTLED}
@@ -34,7 +34,7 @@ def old_cells(forest: str, cutoff: str) -> str:
 
 
 def old_facts(forest: str, cutoff: str) -> str:
-    """Facts of a forest that were said at no later moment, and nowhere in what is pinned."""
+    """Facts of a forest that were said at no later timestamp, and nowhere in what is pinned."""
     return f"""
         SELECT x.* FROM memforest.fact x
          WHERE x.tenant_id = :t AND x.forest_id = {forest} AND NOT x.pinned AND x.mentioned_at < {cutoff}
@@ -45,29 +45,30 @@ def old_facts(forest: str, cutoff: str) -> str:
     """
 
 
-def old_digests(forest: str, cutoff: str) -> str:
-    """Digests of times that ended before a moment, of nothing that is pinned."""
-    return f"""
-        SELECT g.* FROM memforest.calendar_digest g
-         WHERE g.tenant_id = :t AND g.forest_id = {forest} AND g.end_at < {cutoff} AND {free_time(forest)}
+def _old_rows(table: str, ended: str, free: Callable[[str], str]) -> Callable[[str, str], str]:
+    """Rows ``d`` of a forest that can be made again, are over since before a timestamp, and of nothing pinned."""
+
+    def old(forest: str, cutoff: str) -> str:
+        return f"""
+        SELECT d.* FROM memforest.{table} d
+         WHERE d.tenant_id = :t AND d.forest_id = {forest} AND d.{ended} < {cutoff} AND {free(forest)}
     """
 
-
-def old_texts(forest: str, cutoff: str) -> str:
-    """Compacted texts of windows that were made before a moment."""
-    return f"""
-        SELECT w.* FROM memforest.session_window w
-         WHERE w.tenant_id = :t AND w.forest_id = {forest} AND w.updated_at < {cutoff} AND {free_text()}
-    """
+    return old
 
 
-def old_items(forest: str, cutoff: str) -> str:
-    """Items that were put into a window before a moment."""
-    return f"""
-        SELECT i.* FROM memforest.window_item i
-         WHERE i.tenant_id = :t AND i.forest_id = {forest} AND i.put_at < {cutoff} AND {free_item(forest)}
-    """
+_ROWS = {
+    Phase.DIGESTS: ("calendar_digest", "end_at", "forest_id, span, first_day", free_time),
+    Phase.WINDOWS: ("session_window", "updated_at", "session_id", free_text),
+    Phase.WINDOW_ITEMS: ("window_item", "put_at", "session_id, item_id", free_item),
+}
+"""Kinds of rows that can be made again: table, column of their age, key, and what they must not rest on."""
 
+_OLD: Mapping[Phase, Callable[[str, str], str]] = {
+    **{phase: _old_rows(table, ended, free) for phase, (table, ended, _, free) in _ROWS.items()},
+    Phase.AGED: old_cells,
+    Phase.AGED_FACTS: old_facts,
+}
 
 _FACT_BYTES = (
     "SELECT coalesce(sum(octet_length(x.text)), 0) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id"
@@ -80,24 +81,18 @@ _NIL = "CAST('00000000-0000-0000-0000-000000000000' AS uuid)"
 
 
 def _over_age() -> str:
-    """That a forest ``g`` holds something that is too old by its policy ``p``: only what that limits is looked at."""
-    kinds = (
-        ("max_age_s", old_cells),
-        ("facts_max_age_s", old_facts),
-        ("digests_max_age_s", old_digests),
-        ("window_max_age_s", old_texts),
-        ("window_max_age_s", old_items),
-    )
+    """That a forest ``g`` has something that is too old by its policy ``p``; what that does not limit is not read."""
 
-    def held(age: str, old: Callable[[str, str], str]) -> str:
+    def exists(phase: Phase) -> str:
+        age = AGES[AGE_OF[phase]].replace("_days", "_s")
         cutoff = f"{_moment('at')} - make_interval(secs => p.{age})"
-        return f"CASE WHEN p.{age} IS NULL THEN false ELSE EXISTS ({old('g.forest_id', cutoff)}) END"
+        return f"CASE WHEN p.{age} IS NULL THEN false ELSE EXISTS ({_OLD[phase]('g.forest_id', cutoff)}) END"
 
-    return " OR ".join(held(age, old) for age, old in kinds)
+    return " OR ".join(map(exists, (Phase.AGED, Phase.AGED_FACTS, *_ROWS)))
 
 
 def measured(chosen: str) -> sa.TextClause:
-    """Live forests, each against the policy that holds for it: only what that limits is looked at."""
+    """Live forests, each with the policy that applies to it; what that does not limit is not counted."""
     return sa.text(f"""
         SELECT g.forest_id, p.max_age_s, p.facts_max_age_s, p.digests_max_age_s, p.window_max_age_s, p.max_facts,
                p.max_bytes, p.fraction, p.first_out,
@@ -116,43 +111,13 @@ def measured(chosen: str) -> sa.TextClause:
     """)
 
 
+def _old(phase: Phase) -> str:
+    """What is too old of a kind, of what was there when the run began."""
+    since = " WHERE d.made_at <= :at" if phase is Phase.DIGESTS else ""
+    return f"({_OLD[phase](':f', _moment(AGE_OF[phase]))}) d{since}"
+
+
 _AGED = f"({old_cells(':f', _moment('cutoff'))}) c WHERE c.created_at <= :at"
-AGED = sa.text(f"""
-    SELECT c.cell_id AS id, octet_length(c.text) AS size, c.time_end AS said_at FROM {_AGED}
-     ORDER BY c.time_end, c.cell_id LIMIT :n
-""")
-AGED_LEFT = sa.text(f"SELECT count(*) FROM {_AGED}")
-
-_DIGESTS = f"({old_digests(':f', _moment('digests'))}) g WHERE g.made_at <= :at"
-DIGESTS_LEFT = sa.text(f"SELECT count(*) FROM {_DIGESTS}")
-DIGEST_NAMES = sa.text(
-    f"SELECT concat_ws(' ', g.span, g.first_day) FROM {_DIGESTS} ORDER BY g.end_at, g.span, g.first_day"
-)
-DROP_DIGESTS = sa.text(f"""
-    DELETE FROM memforest.calendar_digest d USING (
-        SELECT g.span, g.first_day FROM {_DIGESTS} ORDER BY g.end_at, g.span, g.first_day LIMIT :n) u
-     WHERE d.tenant_id = :t AND d.forest_id = :f AND d.span = u.span AND d.first_day = u.first_day
-""")
-
-_TEXTS = f"({old_texts(':f', _moment('windows'))}) w"
-TEXTS_LEFT = sa.text(f"SELECT count(*) FROM {_TEXTS}")
-TEXT_NAMES = sa.text(f"""
-    SELECT s.external_id FROM {_TEXTS} JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = w.session_id
-     ORDER BY w.updated_at, w.session_id
-""")
-DROP_TEXTS = sa.text(f"""
-    DELETE FROM memforest.session_window d USING (
-        SELECT w.session_id FROM {_TEXTS} ORDER BY w.updated_at, w.session_id LIMIT :n) u
-     WHERE d.tenant_id = :t AND d.session_id = u.session_id
-""")
-
-_ITEMS = f"({old_items(':f', _moment('windows'))}) i"
-ITEMS_LEFT = sa.text(f"SELECT count(*) FROM {_ITEMS}")
-DROP_ITEMS = sa.text(f"""
-    DELETE FROM memforest.window_item d USING (
-        SELECT i.session_id, i.item_id FROM {_ITEMS} ORDER BY i.put_at, i.session_id, i.item_id LIMIT :n) u
-     WHERE d.tenant_id = :t AND d.session_id = u.session_id AND d.item_id = u.item_id
-""")
 
 # What is too old counts as gone: cells with the facts that rest on nothing else, then facts.
 _WITH_AGED = f"""
@@ -168,41 +133,31 @@ _WITH_AGED = f"""
     gone AS MATERIALIZED (SELECT fact_id FROM bared UNION ALL SELECT fact_id FROM faded)
 """
 
-AGED_FACTS = sa.text(f"""
-    {_WITH_AGED}
-    SELECT fact_id AS id, size, mentioned_at AS said_at FROM faded ORDER BY mentioned_at, fact_id LIMIT :n
-""")
-AGED_FACTS_LEFT = sa.text(f"{_WITH_AGED} SELECT count(*) FROM faded")
-
 _STAYS = "NOT EXISTS (SELECT 1 FROM gone WHERE gone.fact_id = x.fact_id)"
 _NOT_AGED = "NOT EXISTS (SELECT 1 FROM aged WHERE aged.cell_id = c.cell_id)"
 
 
-def _bare(told: str) -> str:
-    """That a cell ``c`` has words of which no fact tells: ``told`` says which occurrences ``o`` count. Nor does one of
-    another piece of the same long turn, which goes with it."""
+def _bare(counts: str) -> str:
+    """That a cell ``c`` has words on which no fact rests: ``counts`` says which occurrences ``o`` count. Nor does one
+    rest on another part of the same long turn, which goes with it."""
     return f"""
         c.tenant_id = :t AND c.forest_id = :f AND c.created_at <= :at AND {_SETTLED}
         AND NOT EXISTS (SELECT 1 FROM memforest.occurrence o
-                         WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND {told})
+                         WHERE o.tenant_id = :t AND o.cell_id = c.cell_id AND {counts})
         AND (c.char_start IS NULL OR NOT EXISTS (
             SELECT 1 FROM memforest.cell d JOIN memforest.occurrence o ON o.tenant_id = :t AND o.cell_id = d.cell_id
-             WHERE d.tenant_id = :t AND d.session_id = c.session_id AND d.first_turn = c.first_turn AND {told}))
+             WHERE d.tenant_id = :t AND d.session_id = c.session_id AND d.first_turn = c.first_turn AND {counts}))
     """
 
 
 _BARE = f"{_bare('NOT EXISTS (SELECT 1 FROM gone WHERE gone.fact_id = o.fact_id)')} AND {_NOT_AGED}"
 
-FACTS_LEFT = sa.text(
-    "SELECT count(*) FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f AND created_at <= :at"
-)
-BARE_LEFT = sa.text(f"SELECT count(*) FROM memforest.cell c WHERE {_bare('true')}")
-
 TOTALS = sa.text(f"""
     {_WITH_AGED}
     SELECT (SELECT count(*) FROM memforest.fact x
              WHERE x.tenant_id = :t AND x.forest_id = :f AND x.created_at <= :at AND {_STAYS}) AS facts,
-           (SELECT count(*) FROM memforest.fact x WHERE x.tenant_id = :t AND x.forest_id = :f AND x.pinned) AS pinned,
+           (SELECT count(*) FROM memforest.fact x
+             WHERE x.tenant_id = :t AND x.forest_id = :f AND x.pinned) AS pinned_facts,
            (SELECT count(*) FROM memforest.session s
              WHERE s.tenant_id = :t AND s.forest_id = :f AND s.pinned) AS pinned_sessions,
            (SELECT count(*) FROM memforest.turn t
@@ -235,15 +190,14 @@ def _worth(said_at: str) -> str:
 
 def _first(order: Order, said_at: str) -> str:
     """What a policy's order compares, the lowest goes first; what was never visited before what was."""
-    match order:
-        case Order.AGE:
-            return _worth(said_at)
-        case Order.VISITS:
-            return f"v.last_visit_at NULLS FIRST, coalesce(v.visits, 0), {said_at}"
+    if order is Order.VISITS:
+        return f"v.last_visit_at NULLS FIRST, coalesce(v.visits, 0), {said_at}"
+    return _worth(said_at)
 
 
-LEAST_CELLS = {
-    order: sa.text(f"""
+def _least_cells(order: Order) -> sa.TextClause:
+    """Cells on which neither a fact nor something pinned rests, in the order in which they go, ties by id."""
+    return sa.text(f"""
     {_WITH_AGED}
     SELECT c.cell_id AS id, c.time_end AS said_at, words.size
       FROM (SELECT c.*, row_number() OVER (ORDER BY {_first(order, "c.time_end")}, c.time_end, c.cell_id) AS place
@@ -258,11 +212,11 @@ LEAST_CELLS = {
               AND t.ordinal BETWEEN c.first_turn AND c.last_turn) words
      ORDER BY c.place
 """)
-    for order in Order
-}
 
-LEAST_FACTS = {
-    order: sa.text(f"""
+
+def _least_facts(order: Order) -> sa.TextClause:
+    """Facts that are not pinned, nor said in what is: superseded ones first, then as they go, ties by key."""
+    return sa.text(f"""
     {_WITH_AGED}
     SELECT x.fact_id AS id, octet_length(x.text) AS size, x.mentioned_at AS said_at
       FROM memforest.fact x
@@ -272,5 +226,54 @@ LEAST_FACTS = {
      ORDER BY x.superseded_at IS NULL, {_first(order, "x.mentioned_at")}, x.key_time, x.key_ordinal, x.key_item,
               x.fact_id LIMIT :n
 """)
-    for order in Order
+
+
+COUNTS: Mapping[Phase, sa.TextClause] = {
+    **{phase: sa.text(f"SELECT count(*) FROM {_old(phase)}") for phase in _ROWS},
+    Phase.AGED: sa.text(f"SELECT count(*) FROM {_AGED}"),
+    Phase.AGED_FACTS: sa.text(f"{_WITH_AGED} SELECT count(*) FROM faded"),
+    Phase.WORDS: sa.text(f"SELECT count(*) FROM memforest.cell c WHERE {_bare('true')}"),
+    Phase.FACTS: sa.text(
+        "SELECT count(*) FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f AND created_at <= :at"
+    ),
+}
+"""How much there is of each kind: what is too old, or (words and facts) what was there when the run began."""
+
+FIRST: Mapping[Phase, Mapping[Order, sa.TextClause]] = {
+    Phase.AGED: dict.fromkeys(
+        Order,
+        sa.text(f"""
+    SELECT c.cell_id AS id, octet_length(c.text) AS size, c.time_end AS said_at FROM {_AGED}
+     ORDER BY c.time_end, c.cell_id LIMIT :n
+"""),
+    ),
+    Phase.AGED_FACTS: dict.fromkeys(
+        Order,
+        sa.text(f"""
+    {_WITH_AGED}
+    SELECT fact_id AS id, size, mentioned_at AS said_at FROM faded ORDER BY mentioned_at, fact_id LIMIT :n
+"""),
+    ),
+    Phase.WORDS: {order: _least_cells(order) for order in Order},
+    Phase.FACTS: {order: _least_facts(order) for order in Order},
+}
+"""The leaves of each kind that go first, by the order of a run."""
+
+NAMES: Mapping[Phase, sa.TextClause] = {
+    Phase.DIGESTS: sa.text(
+        f"SELECT concat_ws(' ', d.span, d.first_day) FROM {_old(Phase.DIGESTS)} ORDER BY d.end_at, d.span, d.first_day"
+    ),
+    Phase.WINDOWS: sa.text(f"""
+    SELECT s.external_id FROM {_old(Phase.WINDOWS)}
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = d.session_id
+     ORDER BY d.updated_at, d.session_id
+"""),
+}
+
+DROPS: Mapping[Phase, sa.TextClause] = {
+    phase: sa.text(f"""
+    DELETE FROM memforest.{table} WHERE tenant_id = :t AND ({key}) IN (
+        SELECT {key} FROM {_old(phase)} ORDER BY {ended}, {key} LIMIT :n)
+""")
+    for phase, (table, ended, key, _) in _ROWS.items()
 }

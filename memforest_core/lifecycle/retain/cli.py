@@ -29,7 +29,7 @@ app = typer.Typer(help="Bound how much is remembered, and see what that would fo
 
 OwnerFilter = Annotated[
     str | None,
-    typer.Option("--owner", "-o", help="One owner's; without it what holds for all others.", show_default=False),
+    typer.Option("--owner", "-o", help="One owner's; without it what applies to all others.", show_default=False),
 ]
 
 
@@ -108,10 +108,10 @@ def apply(
 ) -> None:
     """Apply policies now: to one owner, or to all that are under one."""
     with opened_memory(data) as memory:
-        asked = memory.lifecycle.apply_policy(owner, actor=actor_named(actor), dry_run=dry_run)
-        for operation in asked:
+        requested = memory.lifecycle.apply_policy(owner, actor=actor_named(actor), dry_run=dry_run)
+        for operation in requested:
             follow(operation, wait=not no_wait, timeout_s=timeout, as_json=as_json, title="forgetting")
-    if not asked and not as_json:
+    if not requested and not as_json:
         console().print("No forest is under a policy: see memforest policy set.")
 
 
@@ -120,7 +120,7 @@ def _print(found: Sequence[Policy], *, as_json: bool) -> None:
         print_json({"policies": found})
         return
     if not found:
-        console().print("There is no policy: everything is kept.")
+        console().print("There is no policy: nothing is forgotten.")
         return
     table = plain_table("owner", "turns", "facts", "digests", "windows", "max facts", "max bytes", "a run", "order")
     for policy in found:

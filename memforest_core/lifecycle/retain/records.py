@@ -1,7 +1,8 @@
-"""Policies, and what a forest holds of what they limit."""
+"""Retention policies, the phases of the runs that apply them, and what a forest has of what policies limit."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,6 +12,14 @@ from memforest_core.domain.ids import CellId, FactId, ForestId
 
 DEFAULT_FRACTION = 0.1
 """The share of a forest's facts that one run may forget at most."""
+
+AGES: Mapping[str, str] = {
+    "cutoff": "max_age_days",
+    "facts": "facts_max_age_days",
+    "digests": "digests_max_age_days",
+    "windows": "window_max_age_days",
+}
+"""The limits on age, by the parameter of statements before whose timestamp something is too old."""
 
 
 class Order(StrEnum):
@@ -22,13 +31,46 @@ class Order(StrEnum):
     """What was not visited for longest; of that what was visited least, then what was said first."""
 
 
+class Phase(StrEnum):
+    """Where a run is: it searches for a forest, then takes kinds of rows and leaves from it in this order."""
+
+    LOOKING = "looking"
+    DIGESTS = "digests"
+    WINDOWS = "windows"
+    WINDOW_ITEMS = "window_items"
+    AGED = "aged"
+    AGED_FACTS = "aged_facts"
+    PLANNING = "planning"
+    WORDS = "words"
+    FACTS = "facts"
+    LEAVING = "leaving"
+    DONE = "done"
+    PLANNED = "planned"
+
+    @property
+    def counted(self) -> str:
+        """The name under which a receipt counts what the phase takes."""
+        return "forgotten" if self is Phase.FACTS else self.value
+
+
+AGE_OF: Mapping[Phase, str] = {
+    Phase.DIGESTS: "digests",
+    Phase.WINDOWS: "windows",
+    Phase.WINDOW_ITEMS: "windows",
+    Phase.AGED: "cutoff",
+    Phase.AGED_FACTS: "facts",
+}
+"""What goes by its age, in this order, with its entry of ``AGES``. Digests and windows first: erasing removes those of
+its words uncounted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a forest may hold; None leaves something unlimited.
+    """The limits of a forest; None leaves something unlimited.
 
     ``max_age_days`` is counted from when something was said: turns go, with what was learned from them alone.
-    ``facts_max_age_days`` is that of facts, counted from when a fact was said last; what was said stays.
-    ``digests_max_age_days`` is counted from the end of the time that a digest tells of, ``window_max_age_days`` from
+    ``facts_max_age_days`` is that of facts, counted from when a fact was said last; the turns stay.
+    ``digests_max_age_days`` is counted from the end of a digest's span of time, ``window_max_age_days`` from
     when a window's item was put in and its text compacted. ``max_bytes`` is the UTF-8 length of all turns and facts
     together. ``fraction`` of its facts, and of its cells, is what one run may forget at most to get below the numbers,
     in the ``order``; what is too old goes whole.
@@ -43,24 +85,14 @@ class Limits:
     window_max_age_days: float | None = None
     order: Order = Order.AGE
 
-    def cutoff(self, now: datetime) -> datetime | None:
-        """What was said before this moment is too old."""
-        return _before(now, self.max_age_days)
+    def ages(self) -> dict[str, float]:
+        """The limits on age in days, by the names of ``AGES``; those that are None are left out."""
+        given = {name: getattr(self, field) for name, field in AGES.items()}
+        return {name: days for name, days in given.items() if days is not None}
 
     def when(self, now: datetime) -> When:
-        """What a run that begins ``now`` holds to."""
-        return When(
-            now,
-            self.cutoff(now),
-            _before(now, self.facts_max_age_days),
-            _before(now, self.digests_max_age_days),
-            _before(now, self.window_max_age_days),
-            self.order,
-        )
-
-
-def _before(now: datetime, days: float | None) -> datetime | None:
-    return None if days is None else now - timedelta(days=days)
+        """The timestamps and the order of a run that begins ``now``."""
+        return When(now, {name: now - timedelta(days=days) for name, days in self.ages().items()}, self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +104,8 @@ class Policy(Limits):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldForest:
-    """A live forest, the limits that hold for it, and whether it is over one of them."""
+class MeasuredForest:
+    """A live forest, the limits that apply to it, and whether it is over one of them."""
 
     id: ForestId
     limits: Limits | None
@@ -82,37 +114,33 @@ class HeldForest:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The moment of a run, on the database's clock, and (or None) before which what was said is too old.
+    """The start of a run on the database's clock, and by the names of ``AGES`` before what time something is too old.
 
-    Nothing that came after ``at`` is forgotten by that run. ``facts``, ``digests`` and ``windows`` are the moments for
-    those; ``order`` is that in which the rest goes.
+    Nothing that came after ``at`` is forgotten by that run. ``order`` is that in which the rest goes.
     """
 
     at: datetime
-    cutoff: datetime | None
-    facts: datetime | None = None
-    digests: datetime | None = None
-    windows: datetime | None = None
+    before: Mapping[str, datetime]
     order: Order = Order.AGE
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a forest holds besides what is too old: facts, pinned ones among them, cells with words, cells without a
-    fact among them, and bytes of turns and facts (0 unless asked for); and how many sessions and turns are pinned."""
+    """Rows of a forest besides what is too old: facts, cells with words, cells without a fact among them, and bytes of
+    turns and facts (0 unless requested); and how many facts, sessions and turns are pinned."""
 
     facts: int
-    pinned: int
     cells: int
     bare_cells: int
     bytes: int
+    pinned_facts: int = 0
     pinned_sessions: int = 0
     pinned_turns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A fact or cell that may be forgotten: its UTF-8 length, and when it was said last."""
+    """A fact or cell that may be forgotten: its UTF-8 length, and when it was last said."""
 
     id: UUID
     size: int
@@ -121,18 +149,18 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What applying its policy to a forest would take now, in the order in which it would go."""
+    """What applying its policy to a forest would remove now, in the order in which it would go."""
 
     aged: tuple[CellId, ...]
     """Cells that are too old."""
     words: tuple[CellId, ...]
-    """Cells of which no fact tells, taken for their bytes."""
+    """Cells on which no fact rests, removed for their bytes."""
     facts: tuple[FactId, ...]
     over_facts: int
     over_bytes: int
     """How far the forest is over its budget once what is too old is gone."""
-    kept_pinned: int
-    """Pinned facts, which no policy takes."""
+    pinned_facts: int
+    """Pinned facts, which no policy removes."""
     aged_facts: tuple[FactId, ...] = ()
     """Facts that are too old, besides those that go with the cells."""
     digests: tuple[str, ...] = ()
@@ -141,6 +169,6 @@ class Preview:
     """The ids of sessions whose compacted text is too old."""
     window_items: int = 0
     """Items of windows that are too old."""
-    kept_sessions: int = 0
-    kept_turns: int = 0
+    pinned_sessions: int = 0
+    pinned_turns: int = 0
     """Pinned sessions and turns."""

@@ -1,9 +1,8 @@
-"""Retention in Postgres: policies, what is too old, what a forest holds, and what is least worth keeping."""
+"""Retention in Postgres: policies, what is too old, how large a forest is, and what is least important in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -11,22 +10,31 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import ForestId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.lifecycle.retain import chosen_rows as chosen
-from memforest_core.lifecycle.retain.records import HeldForest, Leaf, Limits, Order, Policy, Totals, When
+from memforest_core.lifecycle.retain.records import (
+    AGES,
+    Leaf,
+    Limits,
+    MeasuredForest,
+    Order,
+    Phase,
+    Policy,
+    Totals,
+    When,
+)
 from memforest_core.store import tables as m
-from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import lock_forest, visible
+from memforest_core.store.owners import ForestRows, visible
 from memforest_core.work.jobs import Lane
 from memforest_core.work.rows.operations import OperationRows
 
 _DAY_S = 86_400
 _DEFAULT = UUID(int=0)
-"""The forest id under which the policy of all others is kept."""
+"""The forest id under which the policy of all others is stored."""
 
-_HELD = chosen.measured("forest_id = :f")
-_HELD_AFTER = chosen.measured("forest_id > :after ORDER BY forest_id LIMIT :n")
+_ONE_FOREST = chosen.measured("forest_id = :f")
+_FORESTS_AFTER = chosen.measured("forest_id > :after ORDER BY forest_id LIMIT :n")
 
 _DROP_STRAY = sa.text("""
     DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id IN (
@@ -46,13 +54,13 @@ _SWEEP_DUE = sa.text("""
 """)
 
 
-class RetentionRows:
+class RetentionRows(ForestRows):
     """Policies, and what they limit, in one transaction of a tenant."""
 
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
-        self.tasks = OperationRows(connection, tenant)
+    @property
+    def tasks(self) -> OperationRows:
+        """Task rows of the same transaction."""
+        return OperationRows(self._db, self._tenant)
 
     def now(self) -> datetime:
         """The database's clock."""
@@ -61,11 +69,10 @@ class RetentionRows:
 
     def put_policy(self, forest: ForestId | None, limits: Limits) -> None:
         """Set the limits of a forest, or (None) of the tenant's others."""
+        ages: dict[str, int | None] = {_column(name): None for name in AGES}
+        ages |= {_column(name): round(days * _DAY_S) for name, days in limits.ages().items()}
         values: dict[str, Any] = {
-            "max_age_s": _seconds(limits.max_age_days),
-            "facts_max_age_s": _seconds(limits.facts_max_age_days),
-            "digests_max_age_s": _seconds(limits.digests_max_age_days),
-            "window_max_age_s": _seconds(limits.window_max_age_days),
+            **ages,
             "max_facts": limits.max_facts,
             "max_bytes": limits.max_bytes,
             "fraction": limits.fraction,
@@ -85,7 +92,7 @@ class RetentionRows:
         return self._db.execute(sa.delete(policy).where(*of)).rowcount == 1
 
     def limits_for(self, forest: ForestId) -> Limits | None:
-        """The limits that hold for a forest: its own, or those of the tenant's other forests."""
+        """The limits that apply to a forest: its own, or those of the tenant's other forests."""
         policy = m.RetentionPolicy
         found = self._db.execute(
             sa.select(policy.__table__)
@@ -106,155 +113,76 @@ class RetentionRows:
         )
         return [Policy(**_stated(row), owner=row.owner, updated_at=row.updated_at.astimezone(UTC)) for row in found]
 
-    def forests_after(self, after: ForestId | None, limit: int, at: datetime) -> Sequence[HeldForest]:
-        """The next live forests in order of ids, measured against the policy that holds for each."""
-        found = self._db.execute(_HELD_AFTER, self._values(after=after or _DEFAULT, n=limit, at=at))
-        return [_held_forest(row) for row in found]
+    def forests_after(self, after: ForestId | None, limit: int, at: datetime) -> Sequence[MeasuredForest]:
+        """The next live forests in order of ids, measured against the policy that applies to each."""
+        return [_measured(row) for row in self._run(_FORESTS_AFTER, after=after or _DEFAULT, n=limit, at=at)]
 
-    def held(self, forest: ForestId, at: datetime) -> HeldForest | None:
+    def measured(self, forest: ForestId, at: datetime) -> MeasuredForest | None:
         """One forest; None unless it is live."""
-        found = self._db.execute(_HELD, self._values(f=forest, at=at)).first()
-        return _held_forest(found) if found is not None else None
+        found = self._run(_ONE_FOREST, f=forest, at=at).first()
+        return _measured(found) if found is not None else None
 
-    def lock(self, forest: ForestId) -> bool:
-        """Become the forest's only writer; whether it exists. Raises StoreUnavailable past the time-out of locks."""
-        return lock_forest(self._db, self._tenant, forest) is not None
+    def count(self, phase: Phase, forest: ForestId, when: When) -> int:
+        """How much there is of what a phase removes: what is too old of a kind; of words (cells on which no fact rests)
+        and facts those that were there when the run began."""
+        return int(self._chosen(chosen.COUNTS[phase], forest, when).scalar_one())
 
-    def aged_cells(self, forest: ForestId, when: When, limit: int | None = None) -> Sequence[Leaf]:
-        """Cells whose turns are all too old, the oldest first; those in work, or with what is pinned, are left out."""
-        return self._leaves(chosen.AGED, forest, when, limit)
+    def first(self, phase: Phase, forest: ForestId, when: When, limit: int | None = None) -> list[Leaf]:
+        """The leaves that a phase removes, in the order in which they go; cells in work, or with what is pinned, and
+        facts that go with a cell are left out."""
+        found = self._chosen(chosen.FIRST[phase][when.order], forest, when, n=limit)
+        return [Leaf(row.id, int(row.size), row.said_at.astimezone(UTC)) for row in found]
 
-    def aged_left(self, forest: ForestId, when: When) -> int:
-        """How many cells are too old."""
-        return self._count(chosen.AGED_LEFT, forest, when)
+    def names(self, phase: Phase, forest: ForestId, when: When) -> tuple[str, ...]:
+        """Digests that are too old by span and first day, or sessions whose compacted text is, the oldest first."""
+        return tuple(self._chosen(chosen.NAMES[phase], forest, when).scalars())
 
-    def aged_facts(self, forest: ForestId, when: When, limit: int | None = None) -> Sequence[Leaf]:
-        """Facts that are too old, the oldest first, but those that go with a cell that is."""
-        return self._leaves(chosen.AGED_FACTS, forest, when, limit)
-
-    def aged_facts_left(self, forest: ForestId, when: When) -> int:
-        """How many facts are too old, as above."""
-        return self._count(chosen.AGED_FACTS_LEFT, forest, when)
-
-    def digests(self, forest: ForestId, when: When) -> tuple[str, ...]:
-        """Span and first day of the digests that are too old, the oldest first."""
-        return tuple(self._db.scalars(chosen.DIGEST_NAMES, self._at(forest, when)))
-
-    def digests_left(self, forest: ForestId, when: When) -> int:
-        """How many digests are too old."""
-        return self._count(chosen.DIGESTS_LEFT, forest, when)
-
-    def drop_digests(self, forest: ForestId, when: When, limit: int) -> int:
-        """Delete the oldest of them; how many. The caller holds the forest."""
-        return self._drop(chosen.DROP_DIGESTS, forest, when, limit)
-
-    def windows(self, forest: ForestId, when: When) -> tuple[str, ...]:
-        """The caller's ids of sessions whose compacted text is too old, the oldest first."""
-        return tuple(self._db.scalars(chosen.TEXT_NAMES, self._at(forest, when)))
-
-    def windows_left(self, forest: ForestId, when: When) -> int:
-        """How many compacted texts are too old."""
-        return self._count(chosen.TEXTS_LEFT, forest, when)
-
-    def drop_windows(self, forest: ForestId, when: When, limit: int) -> int:
-        """Delete the oldest of them; how many. The caller holds the forest."""
-        return self._drop(chosen.DROP_TEXTS, forest, when, limit)
-
-    def items_left(self, forest: ForestId, when: When) -> int:
-        """How many items of windows are too old."""
-        return self._count(chosen.ITEMS_LEFT, forest, when)
-
-    def drop_items(self, forest: ForestId, when: When, limit: int) -> int:
-        """Delete the oldest of them; how many. The caller holds the forest."""
-        return self._drop(chosen.DROP_ITEMS, forest, when, limit)
+    def drop(self, phase: Phase, forest: ForestId, when: When, limit: int) -> int:
+        """Delete the oldest rows of a kind that can be made again; how many. The caller has locked the forest."""
+        return self._chosen(chosen.DROPS[phase], forest, when, n=limit).rowcount
 
     def totals(self, forest: ForestId, when: When, *, bytes_too: bool) -> Totals:
-        """What the forest holds, as if what is too old were gone already."""
-        row = self._db.execute(chosen.TOTALS, self._at(forest, when) | {"bytes": bytes_too}).one()
-        return Totals(
-            row.facts, row.pinned, row.cells, row.bare_cells, int(row.bytes), row.pinned_sessions, row.pinned_turns
-        )
-
-    def facts_left(self, forest: ForestId, when: When) -> int:
-        """Facts of the forest that were there at that moment, too old or not."""
-        return self._count(chosen.FACTS_LEFT, forest, when)
-
-    def bare_cells_left(self, forest: ForestId, when: When) -> int:
-        """Cells of the forest that were there at that moment, too old or not, and on which no fact rests."""
-        return self._count(chosen.BARE_LEFT, forest, when)
-
-    def least_cells(self, forest: ForestId, when: When, limit: int) -> Sequence[Leaf]:
-        """Cells on which neither a fact nor something pinned rests, in the order in which they go, ties by id."""
-        return self._leaves(chosen.LEAST_CELLS[when.order], forest, when, limit)
-
-    def least_facts(self, forest: ForestId, when: When, limit: int) -> Sequence[Leaf]:
-        """Facts that are not pinned, nor said in what is: superseded ones first, then in the order in which they go,
-        ties by key."""
-        return self._leaves(chosen.LEAST_FACTS[when.order], forest, when, limit)
+        """The size of the forest, as if what is too old were gone already."""
+        row = self._chosen(chosen.TOTALS, forest, when, bytes=bytes_too).one()
+        return Totals(**{name: int(count) for name, count in row._mapping.items()})
 
     def drop_stray_visits(self, forest: ForestId, limit: int) -> int:
         """Delete visits of rows that are gone; how many."""
-        return self._db.execute(_DROP_STRAY, self._values(f=forest, n=limit)).rowcount
+        return self._run(_DROP_STRAY, f=forest, n=limit).rowcount
 
-    def ask_sweep(self, subject: str, every_s: float) -> bool:
-        """Ask for a run over all forests if there is a policy and none was asked for this long; whether it was."""
+    def request_sweep(self, subject: str, every_s: float) -> bool:
+        """Request a run over all forests if there is a policy and none was requested for this long; whether it was."""
         kind = OperationKind.RETAIN
-        due = self._db.scalar(_SWEEP_DUE, self._values(kind=kind.value, every=every_s))
+        due = self._run(_SWEEP_DUE, kind=kind.value, every=every_s).scalar()
         if due:
             self.tasks.enqueue(kind, subject, {}, Lane.BACKFILL)
         return bool(due)
 
-    def _leaves(self, statement: sa.TextClause, forest: ForestId, when: When, limit: int | None) -> list[Leaf]:
-        found = self._db.execute(statement, self._at(forest, when) | {"n": limit})
-        return [Leaf(row.id, int(row.size), row.said_at.astimezone(UTC)) for row in found]
+    def _chosen(
+        self, statement: sa.TextClause, forest: ForestId, when: When, **values: object
+    ) -> sa.CursorResult[*tuple[Any, ...]]:
+        return self._run(statement, f=forest, at=when.at, **(dict.fromkeys(AGES) | dict(when.before)), **values)
 
-    def _count(self, statement: sa.TextClause, forest: ForestId, when: When) -> int:
-        return int(self._db.execute(statement, self._at(forest, when)).scalar_one())
 
-    def _drop(self, statement: sa.TextClause, forest: ForestId, when: When, limit: int) -> int:
-        return self._db.execute(statement, self._at(forest, when) | {"n": limit}).rowcount
-
-    def _at(self, forest: ForestId, when: When) -> dict[str, Any]:
-        moments = {"cutoff": when.cutoff, "facts": when.facts, "digests": when.digests, "windows": when.windows}
-        return self._values(f=forest, at=when.at, **moments)
-
-    def _values(self, **values: object) -> dict[str, Any]:
-        return {"t": self._tenant, **values}
+def _column(age: str) -> str:
+    return AGES[age].replace("_days", "_s")
 
 
 def _stated(row: sa.Row[Any]) -> dict[str, Any]:
     """The fields of limits."""
+    seconds = {field: row._mapping[_column(age)] for age, field in AGES.items()}
     return {
-        "max_age_days": _days(row.max_age_s),
+        **{field: None if age is None else age / _DAY_S for field, age in seconds.items()},
         "max_facts": row.max_facts,
         "max_bytes": row.max_bytes,
         "fraction": row.fraction,
-        "facts_max_age_days": _days(row.facts_max_age_s),
-        "digests_max_age_days": _days(row.digests_max_age_s),
-        "window_max_age_days": _days(row.window_max_age_s),
         "order": Order(row.first_out),
     }
 
 
-def _days(seconds: int | None) -> float | None:
-    return None if seconds is None else seconds / _DAY_S
-
-
-def _seconds(days: float | None) -> int | None:
-    return None if days is None else round(days * _DAY_S)
-
-
-def _held_forest(row: sa.Row[Any]) -> HeldForest:
+def _measured(row: sa.Row[Any]) -> MeasuredForest:
     # A policy always has its fraction; what it does not limit is not counted.
     limits = Limits(**_stated(row)) if row.fraction is not None else None
-    over = any(
-        most is not None and held > most for held, most in ((row.facts, row.max_facts), (row.bytes, row.max_bytes))
-    )
-    return HeldForest(ForestId(row.forest_id), limits, over or row.aged)
-
-
-@contextmanager
-def retaining(engine: sa.Engine, tenant: TenantId) -> Iterator[RetentionRows]:
-    """One transaction of a tenant. Raises StoreUnavailable."""
-    with tenant_transaction(engine, tenant) as connection:
-        yield RetentionRows(connection, tenant)
+    sizes = ((row.facts, row.max_facts), (row.bytes, row.max_bytes))
+    over = any(most is not None and size > most for size, most in sizes)
+    return MeasuredForest(ForestId(row.forest_id), limits, over or row.aged)

@@ -12,7 +12,7 @@ from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import console, plain, print_json, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.top import AMOUNTS, amounts
-from memforest_core.observe.records import CostBy, CostFilter
+from memforest_core.observe.records import CallFilter, CostBy
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,7 +39,7 @@ def cost(
     as_json: JsonOption = False,
 ) -> None:
     """Print calls, tokens and dollars, the dearest first and days in order; failed calls are counted too."""
-    which = CostFilter(moment("--since", since), moment("--until", until, end=True), owner)
+    which = CallFilter(owner, since=moment("--since", since), until=moment("--until", until, end=True))
     with opened_store(data) as store:
         costs = store.inspection.costs(store.tenant, by, which)
     if as_json:
@@ -48,7 +48,7 @@ def cost(
         console().print(table_of(costs))
 
 
-def json_of(costs: Costs, which: CostFilter) -> dict[str, object]:
+def json_of(costs: Costs, which: CallFilter) -> dict[str, object]:
     """The object that programs read: each row carries its name under what the sums are by."""
     rows: list[dict[str, object]] = []
     for row in costs.rows:

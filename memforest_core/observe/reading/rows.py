@@ -1,10 +1,9 @@
-"""What is stored, read by keys and in the order of an index: one statement a page."""
+"""Rows of sessions, turns, facts, trees and nodes, read by keys and in the order of an index: a statement a page."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,20 +32,8 @@ from memforest_core.store.turns import turn_of
 Row = sa.Row[*tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class FactFilter:
-    """Which facts; None or empty leaves one out of account."""
-
-    session: SessionId | None = None
-    subjects: Collection[str] | None = None
-    """Normalized names of whom they are about."""
-    attributes: Collection[str] | None = None
-    since: datetime | None = None
-    """Happened or, without a date, mentioned at or after this time."""
-    until: datetime | None = None
-    """Happened or mentioned before this time."""
-    pinned: bool | None = None
-    superseded: bool | None = None
+ORDER = (m.NodeRow.key_time, m.NodeRow.key_ordinal, m.NodeRow.key_item, m.NodeRow.key_id)
+"""A node's key: its place on its level."""
 
 
 class ReadingRows(TenantRows):
@@ -109,7 +96,7 @@ class ReadingRows(TenantRows):
         """The ids and names of the human speakers, the newest names first."""
         return speakers_of(self._db, self._tenant, forest)
 
-    def sessions(self, forest: ForestId, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[Row]:
+    def sessions(self, forest: ForestId, after: Sequence[object] | None, limit: int) -> Sequence[Row]:
         """Rows of sessions, the newest first, from the one after this place."""
         place = sa.tuple_(m.Session.started_at, m.Session.session_id)
         statement = sa.select(*m.Session.__table__.c).where(
@@ -141,30 +128,47 @@ class ReadingRows(TenantRows):
         )
         return found
 
-    def facts(self, forest: ForestId, wanted: FactFilter, after: int | None, limit: int) -> Sequence[Row]:
-        """Rows of facts, the one that was learned last first, from the one after this ``seq``."""
+    def facts(
+        self,
+        forest: ForestId,
+        after: int | None,
+        limit: int,
+        *,
+        session: SessionId | None,
+        subjects: Collection[str] | None,
+        attributes: Collection[str] | None,
+        since: datetime | None,
+        until: datetime | None,
+        pinned: bool | None,
+        superseded: bool | None,
+    ) -> Sequence[Row]:
+        """Rows of facts, the one that was learned last first, from the one after this ``seq``.
+
+        None leaves a condition out. ``subjects`` are normalized names; times are those when facts happened or, without
+        a date, were mentioned.
+        """
         fact = m.FactRow
         at = sa.func.coalesce(fact.time_start, fact.mentioned_at)
         where = [fact.tenant_id == self._tenant, fact.forest_id == forest]
         if after is not None:
             where.append(fact.seq < after)
-        if wanted.session is not None:
+        if session is not None:
             said = sa.select(m.OccurrenceRow.fact_id).where(
-                m.OccurrenceRow.tenant_id == self._tenant, m.OccurrenceRow.session_id == wanted.session
+                m.OccurrenceRow.tenant_id == self._tenant, m.OccurrenceRow.session_id == session
             )
             where.append(fact.fact_id.in_(said))
-        if wanted.subjects is not None:
-            where.append(fact.subject_key.in_(wanted.subjects))
-        if wanted.attributes is not None:
-            where.append(fact.attribute.in_(wanted.attributes))
-        if wanted.since is not None:
-            where.append(at >= wanted.since)
-        if wanted.until is not None:
-            where.append(at < wanted.until)
-        if wanted.pinned is not None:
-            where.append(fact.pinned == wanted.pinned)
-        if wanted.superseded is not None:
-            where.append(fact.superseded_by.is_not(None) == wanted.superseded)
+        if subjects is not None:
+            where.append(fact.subject_key.in_(subjects))
+        if attributes is not None:
+            where.append(fact.attribute.in_(attributes))
+        if since is not None:
+            where.append(at >= since)
+        if until is not None:
+            where.append(at < until)
+        if pinned is not None:
+            where.append(fact.pinned == pinned)
+        if superseded is not None:
+            where.append(fact.superseded_by.is_not(None) == superseded)
         return self._db.execute(sa.select(*fact.__table__.c).where(*where).order_by(fact.seq.desc()).limit(limit)).all()
 
     def sources(self, facts: Sequence[UUID]) -> Mapping[UUID, tuple[FactSource, ...]]:
@@ -193,22 +197,24 @@ class ReadingRows(TenantRows):
         }
 
     def trees(
-        self, forest: ForestId, kind: TreeKind | None, after: tuple[str, str] | None, limit: int
+        self, forest: ForestId, kind: TreeKind | None, after: Sequence[object] | None, limit: int
     ) -> Sequence[Row]:
         """Rows of active trees with their roots, in the order of kinds and scopes, from the one after this place."""
+        r, statement = m.Tree, self._trees(forest)
+        if kind is not None:
+            statement = statement.where(r.kind == kind.value)
+        if after is not None:
+            statement = statement.where(sa.tuple_(r.kind, r.scope_key) > sa.tuple_(*after))
+        return self._db.execute(statement.order_by(r.kind, r.scope_key).limit(limit)).all()
+
+    def _trees(self, forest: ForestId) -> sa.Select[*tuple[Any, ...]]:
         r, n, s = m.Tree, m.NodeRow, m.NodeSummary
-        place = sa.tuple_(r.kind, r.scope_key)
-        statement = (
+        return (
             sa.select(*r.__table__.c, n.time_start.label("root_start"), n.time_end.label("root_end"), s.text_)
             .join(n, sa.and_(n.tenant_id == r.tenant_id, n.node_id == r.root_id))
             .outerjoin(s, sa.and_(s.tenant_id == n.tenant_id, s.node_id == n.node_id))
             .where(r.tenant_id == self._tenant, r.forest_id == forest, r.state == "active")
         )
-        if kind is not None:
-            statement = statement.where(r.kind == kind.value)
-        if after is not None:
-            statement = statement.where(place > sa.tuple_(*after))
-        return self._db.execute(statement.order_by(r.kind, r.scope_key).limit(limit)).all()
 
     def tree_of(self, node: NodeId) -> Row | None:
         """The tree of a node, if that is in a memory that its owner has now."""
@@ -223,22 +229,19 @@ class ReadingRows(TenantRows):
         """One node."""
         return self._db.execute(self._nodes().where(m.NodeRow.node_id == node)).one()
 
-    def beside(self, node: Row, *, later: bool) -> Row | None:
+    def neighbour(self, node: Row, *, later: bool) -> Row | None:
         """The next node on the same level, before or after one."""
-        n = m.NodeRow
-        key, own = _key(), sa.tuple_(node.key_time, node.key_ordinal, node.key_item, node.key_id)
+        n, key, own = m.NodeRow, sa.tuple_(*ORDER), sa.tuple_(*place_of(node))
+        order = ORDER if later else [column.desc() for column in ORDER]
         same = self._nodes().where(n.tree_id == node.tree_id, n.level == node.level)
-        if later:
-            return self._db.execute(same.where(key > own).order_by(*_ORDER).limit(1)).first()
-        latest = [column.desc() for column in _ORDER]
-        return self._db.execute(same.where(key < own).order_by(*latest).limit(1)).first()
+        return self._db.execute(same.where(key > own if later else key < own).order_by(*order).limit(1)).first()
 
     def children(self, node: NodeId, after: Sequence[object] | None, limit: int) -> Sequence[Row]:
         """A node's children in the order of their keys, from the one after this key."""
         statement = self._nodes().where(m.NodeRow.parent_id == node)
         if after is not None:
-            statement = statement.where(_key() > sa.tuple_(*after))
-        return self._db.execute(statement.order_by(*_ORDER).limit(limit)).all()
+            statement = statement.where(sa.tuple_(*ORDER) > sa.tuple_(*after))
+        return self._db.execute(statement.order_by(*ORDER).limit(limit)).all()
 
     def _nodes(self) -> sa.Select[*tuple[Any, ...]]:
         n, s, c, x = m.NodeRow, m.NodeSummary, m.Cell, m.FactRow
@@ -256,13 +259,6 @@ class ReadingRows(TenantRows):
             .outerjoin(x, sa.and_(x.tenant_id == n.tenant_id, x.fact_id == n.payload_id))
             .where(n.tenant_id == self._tenant)
         )
-
-
-_ORDER = (m.NodeRow.key_time, m.NodeRow.key_ordinal, m.NodeRow.key_item, m.NodeRow.key_id)
-
-
-def _key() -> sa.ColumnElement[Any]:
-    return sa.tuple_(*_ORDER)
 
 
 def session_of(row: Row) -> StoredSession:
@@ -302,8 +298,8 @@ def tree_of(row: Row) -> StoredTree:
         height=row.height,
         k=row.k,
         root_id=NodeId(row.root_id),
-        start=_moment(row.root_start),
-        end=_moment(row.root_end),
+        start=moment_of(row.root_start),
+        end=moment_of(row.root_end),
         summary=row.text or "",
         title=row.title or "",
         title_source=row.title_source or "",
@@ -316,8 +312,8 @@ def node_of(row: Row) -> TreeNode:
         id=NodeId(row.node_id),
         level=row.level,
         leaves=row.leaf_count,
-        start=_moment(row.time_start),
-        end=_moment(row.time_end),
+        start=moment_of(row.time_start),
+        end=moment_of(row.time_end),
         text=row.text,
         source=row.source or "",
         fresh=row.version == row.clean_version,
@@ -330,5 +326,6 @@ def place_of(row: Row) -> Sequence[object]:
     return [row.key_time, row.key_ordinal, row.key_item, row.key_id]
 
 
-def _moment(value: int | None) -> datetime | None:
+def moment_of(value: int | None) -> datetime | None:
+    """The datetime of a column in microseconds, if it has a value."""
     return None if value is None else from_micros(value)

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import NodeId, SessionId, TenantId
-from memforest_core.domain.pages import (
-    Page,
-    checked_id,
-    checked_limit,
-    from_cursor,
-    moment_in,
-    ordinal_in,
-    page_of,
-    to_cursor,
-)
+from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredOwner, StoredSession, StoredTree
-from memforest_core.observe.reading.rows import FactFilter, ReadingRows, fact_of, node_of, place_of, session_of, tree_of
+from memforest_core.observe.reading.rows import ReadingRows, fact_of, node_of, place_of, session_of, tree_of
 from memforest_core.recall.timeline.chains import Speakers
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
@@ -42,10 +34,9 @@ class ReadingService:
 
         ``limit`` and ``cursor`` as in ``sessions``. Raises InvalidInput, StoreUnavailable.
         """
-        limit = checked_limit(limit)
-        after = None if cursor is None else str(from_cursor(cursor, str)[0])
+        limit, after = checked_limit(limit), from_cursor(cursor, str)
         with ReadingRows.opened(self._engine, tenant) as rows:
-            found = rows.owners(prefix, after, limit + 1)
+            found = rows.owners(prefix, None if after is None else after[0], limit + 1)
         return page_of(found, limit, lambda owner: owner, lambda owner: [owner.owner])
 
     def sessions(
@@ -56,15 +47,12 @@ class ReadingService:
         ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of the page before. An owner without a
         memory yet has none, and ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
         """
-        limit, after = checked_limit(limit), None
-        if cursor is not None:
-            started, session = from_cursor(cursor, str, str)
-            after = moment_in(str(started)), checked_id(str(session), "cursor")
+        limit, after = checked_limit(limit), from_cursor(cursor, datetime, UUID)
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
                 return Page((), owner_known=False)
             found = rows.sessions(forest.id, after, limit + 1)
-        return page_of(found, limit, session_of, lambda row: [row.started_at.isoformat(), str(row.session_id)])
+        return page_of(found, limit, session_of, lambda row: [row.started_at, row.session_id])
 
     def turns(
         self,
@@ -85,9 +73,7 @@ class ReadingService:
         if last is not None and cursor is not None:
             raise InvalidInput("Give last or cursor, not both.", code="invalid_cursor")
         limit = checked_limit(limit) if last is None else checked_limit(last, name="last")
-        after = -1
-        if cursor is not None:
-            after = ordinal_in(from_cursor(cursor, int)[0])
+        after = from_cursor(cursor, Ordinal) or (-1,)
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
                 return Page((), owner_known=False)
@@ -97,9 +83,8 @@ class ReadingService:
                 raise NotFound(f"Session {session_id!r:.80} has no turn {before!r:.80}.")
             if last is not None:
                 return Page(tuple(rows.turns(session, limit, before=end, newest=True)))
-            found = rows.turns(session, limit + 1, after=after, before=end)
-        more = len(found) > limit
-        return Page(tuple(found[:limit]), to_cursor([found[limit - 1].ordinal]) if more else None)
+            found = rows.turns(session, limit + 1, after=after[0], before=end)
+        return page_of(found, limit, lambda turn: turn, lambda turn: [turn.ordinal])
 
     def facts(
         self,
@@ -124,8 +109,7 @@ class ReadingService:
         (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
         owner does not have, InvalidInput, StoreUnavailable.
         """
-        limit = checked_limit(limit)
-        after = None if cursor is None else int(str(from_cursor(cursor, int)[0]))
+        limit, after = checked_limit(limit), from_cursor(cursor, int)
         about = None if about is None else checked_name(about, "about")
         attributes = None if attribute is None else spellings(checked_name(attribute, "attribute"))
         with self._reading(tenant, owner) as (rows, forest):
@@ -136,7 +120,10 @@ class ReadingService:
             if about is not None:
                 speakers = Speakers(owner, rows.speakers(forest.id))
                 subjects = speakers.owner_keys if about == owner else speakers.keys(about)
-            wanted = FactFilter(
+            found = rows.facts(
+                forest.id,
+                None if after is None else after[0],
+                limit + 1,
                 session=None if session_id is None else _session(rows, forest, session_id),
                 subjects=subjects,
                 attributes=attributes,
@@ -145,7 +132,6 @@ class ReadingService:
                 pinned=pinned,
                 superseded=superseded,
             )
-            found = rows.facts(forest.id, wanted, after, limit + 1)
             sources = rows.sources([row.fact_id for row in found[:limit]])
         return page_of(found, limit, lambda row: fact_of(row, sources), lambda row: [row.seq])
 
@@ -166,13 +152,9 @@ class ReadingService:
         ``kind`` is "session", "entity" or "scene"; all unless given. ``limit`` and ``cursor`` as in ``sessions``.
         Raises InvalidInput, StoreUnavailable.
         """
-        limit = checked_limit(limit)
+        limit, after = checked_limit(limit), from_cursor(cursor, str, str)
         if kind is not None and kind not in list(TreeKind):
             raise InvalidInput(f"Set kind to {', '.join(TreeKind)}, not {kind!r:.40}.", code="invalid_kind")
-        after = None
-        if cursor is not None:
-            first, second = from_cursor(cursor, str, str)
-            after = str(first), str(second)
         with self._reading(tenant, owner) as (rows, forest):
             if forest is None:
                 return Page((), owner_known=False)
@@ -180,12 +162,11 @@ class ReadingService:
         return page_of(found, limit, tree_of, lambda row: [row.kind, row.scope_key])
 
     def node(self, tenant: TenantId, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
-        """A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+        """A node of a tree, its parent, its neighbours on its level, and a page of its children.
 
         ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable.
         """
-        limit = checked_limit(limit)
-        after = None if cursor is None else from_cursor(cursor, int, int, int, str)
+        limit, after = checked_limit(limit), from_cursor(cursor, int, int, int, str)
         wanted = NodeId(checked_id(str(node_id), "node_id"))
         with ReadingRows.opened(self._engine, tenant) as rows:
             tree = rows.tree_of(wanted)
@@ -193,7 +174,7 @@ class ReadingService:
                 raise NotFound(f"There is no node {wanted}: memforest tree lists an owner's trees.")
             own = rows.node(wanted)
             parent = None if own.parent_id is None else rows.node(NodeId(own.parent_id))
-            before, later = (rows.beside(own, later=which) for which in (False, True))
+            before, later = (rows.neighbour(own, later=which) for which in (False, True))
             children = rows.children(wanted, after, limit + 1)
         return StoredNode(
             node=node_of(own),

@@ -102,7 +102,7 @@ class Delivering:
 
     @repeated
     def _settle(self, tenant: TenantId, token: LeaseToken, message: Message, outcome: Outcome) -> None:
-        kept_s = self._settings.keep_days * DAY_S
+        kept_s = self._settings.retain_days * DAY_S
         wait_s = None if outcome.final else next_wait(message.attempts, outcome.retry_after_s, self._rng.random())
         with WebhookRows.opened(self._engine, tenant) as rows:
             if outcome.gone:

@@ -1,18 +1,13 @@
-"""Where webhooks are made, listed and replayed."""
+"""Routes of webhooks and their deliveries."""
 
 from __future__ import annotations
 
 from memforest_core.domain.routes import Route, Scope, Verb
 
+_EXAMPLE = {"url": "https://example.com/hook", "events": ["session.ready"]}
+
 ROUTES = (
-    Route(
-        "webhooks.create",
-        Verb.POST,
-        "/webhooks",
-        Scope.ADMIN,
-        owners=(),
-        example={"url": "https://example.com/hook", "events": ["session.ready"]},
-    ),
+    Route("webhooks.create", Verb.POST, "/webhooks", Scope.ADMIN, owners=(), example=_EXAMPLE),
     Route("webhooks.list", Verb.GET, "/webhooks", Scope.ADMIN, owners=()),
     Route("webhooks.delete", Verb.DELETE, "/webhooks/{endpoint}", Scope.ADMIN, owners=()),
     Route("webhooks.enable", Verb.PUT, "/webhooks/{endpoint}/enabled", Scope.ADMIN, owners=()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -136,7 +136,7 @@ class WebhookRows(TenantRows):
         return self._db.execute(sa.delete(m.WebhookEndpoint).where(*_endpoint_is(self._tenant, id_))).rowcount == 1
 
     def deliveries(
-        self, endpoint: UUID | None, state: WorkState | None, after: tuple[datetime, UUID] | None, limit: int
+        self, endpoint: UUID | None, state: WorkState | None, after: Sequence[object] | None, limit: int
     ) -> Sequence[Delivery]:
         """Deliveries, the newest first: at most ``limit``, those that come after a place in the list."""
         d = m.WebhookDelivery

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, moment_in, page_of
+from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.webhooks.addresses import checked_url
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, Event, NewEndpoint
@@ -99,14 +100,10 @@ class Webhooks:
         """Deliveries of an ``endpoint``, or of all, the newest first; only those in a ``state`` (such as "dead") where
         one is given. At most ``limit``; ``cursor`` is that of the page before. Raises InvalidInput."""
         wanted = None if endpoint is None else checked_id(str(endpoint), "endpoint")
-        most, which = checked_limit(limit), _state(state)
-        after = None
-        if cursor is not None:
-            moment, id_ = from_cursor(cursor, str, str)
-            after = moment_in(str(moment)), checked_id(str(id_), "cursor")
+        most, which, after = checked_limit(limit), _state(state), from_cursor(cursor, datetime, UUID)
         with WebhookRows.opened(self._engine, self._tenant) as rows:
             found = rows.deliveries(wanted, which, after, most + 1)
-        return page_of(found, most, lambda each: each, lambda each: (each.created_at.isoformat(), str(each.id)))
+        return page_of(found, most, lambda each: each, lambda each: [each.created_at, each.id])
 
     @repeated
     def replay(self, delivery: UUID | str) -> Delivery:

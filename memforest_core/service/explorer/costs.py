@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.records import CostBy, CostFilter
+from memforest_core.observe.records import CallFilter, CostBy
 from memforest_core.service.explorer.drawing import shares
 from memforest_core.service.explorer.visits import Outcome, Shown, Visit
 
@@ -23,7 +23,7 @@ def costs(visit: Visit) -> Outcome:
         raise InvalidInput(f"Set days to {', '.join(SPANS)}.", code="invalid_days")
     inspection, tenant = visit.memory.services.inspection, visit.caller.tenant
     since = inspection.overview(tenant).at - timedelta(days=int(days))
-    found = {by: inspection.costs(tenant, by, CostFilter(since=since, owner=owner)) for by in TABLES}
+    found = {by: inspection.costs(tenant, by, CallFilter(since=since, owner=owner)) for by in TABLES}
     if owner is not None:
         del found[CostBy.OWNER]
     # Without prices, as offline, bars compare the calls.

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from memforest_core.domain.pages import Page
 from memforest_core.observe.reading.records import StoredOwner
-from memforest_core.observe.records import CostBy, CostFilter, Spent, SpentOn
+from memforest_core.observe.records import CallFilter, CostBy, Spent, SpentOn
 from memforest_core.service.explorer.drawing import shares
 from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href
 
@@ -26,8 +26,8 @@ def overview(visit: Visit) -> Outcome:
     seen = inspection.overview(tenant)
     state = inspection.system(tenant)
     since = seen.at.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
-    hours = _hours(since, inspection.costs(tenant, CostBy.HOUR, CostFilter(since=since)).rows)
-    last_hour = inspection.costs(tenant, CostBy.STEP, CostFilter(since=seen.at - timedelta(hours=1))).total
+    hours = _hours(since, inspection.costs(tenant, CostBy.HOUR, CallFilter(since=since)).rows)
+    last_hour = inspection.costs(tenant, CostBy.STEP, CallFilter(since=seen.at - timedelta(hours=1))).total
     return Shown(
         "overview.html",
         {

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from memforest_core.client.api import MemForest
-from memforest_core.client.remote.routes import ROUTES
+from memforest_core.client.remote.route_table import ROUTES
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.service.http.endpoints import check_owners, check_scope
 from memforest_core.service.http.problems import Refused

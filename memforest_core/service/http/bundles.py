@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from memforest_core.client.remote.routes import BUNDLE, COUNTS
+from memforest_core.client.remote.route_table import BUNDLE, COUNTS
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.lifecycle.bundle.reader import HEAD_BYTES, check_beginning
 from memforest_core.service.http.constraints import of_value

@@ -17,7 +17,7 @@ from memforest_core.domain.tags import MAX_TAG_CHARS
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, MAX_ID, Role
 from memforest_core.lifecycle.correct.wording import MAX_TEXT
 from memforest_core.lifecycle.merge.service import MAX_SOURCES
-from memforest_core.lifecycle.retain import policies
+from memforest_core.lifecycle.retain import limits as retention
 from memforest_core.lifecycle.retain.records import Order
 from memforest_core.models.calls import Step
 from memforest_core.observe.webhooks.addresses import MAX_URL
@@ -65,7 +65,7 @@ def _given(name: str, *absent: str) -> Schema:
 _NAME = _text(MAX_ID)
 _NAMES = _list(_NAME, asking.MAX_NAMES)
 _LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]"
-_DAYS: Schema = {"minimum": 1 / policies.DAY_S, "maximum": policies.LONGEST_AGE_DAYS}
+_DAYS: Schema = {"minimum": 1 / retention.DAY_S, "maximum": retention.LONGEST_AGE_DAYS}
 _ID: Schema = {"pattern": rf"^\s*-*([0-9a-fA-F]-*){{{SHORTEST_PREFIX},32}}\s*$"}
 _ONE_NAME = "owner session_id display_name about attribute entity scene before into speaker session outcome"
 _AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_max_age_days")
@@ -107,8 +107,8 @@ _VALUES: Mapping[str, Schema] = {
     "window.max_tokens": _whole(MAX_BUDGET),
     "last_turns": _whole(MAX_LAST_TURNS),
     "budget_ms": {"exclusiveMinimum": 0},
-    "max_facts": _whole(policies.MOST_FACTS),
-    "max_bytes": _whole(policies.MOST_BYTES),
+    "max_facts": _whole(retention.MOST_FACTS),
+    "max_bytes": _whole(retention.MOST_BYTES),
     "fraction": {"exclusiveMinimum": 0, "maximum": 1},
     "date": _DATE,
     "day": _DATE,

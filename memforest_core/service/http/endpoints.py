@@ -13,9 +13,9 @@ from fastapi import APIRouter, Body, Path, Query, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.responses import JSONResponse, Response
 
-from memforest_core.client.aio import AsyncMemForest
 from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
+from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.handles import Operation
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.domain.ids import TenantId

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from fastapi import APIRouter, Body, FastAPI, Request
 
-from memforest_core.client.aio import AsyncMemForest
-from memforest_core.client.remote.routes import ROUTES
+from memforest_core.client.async_memory import AsyncMemForest
+from memforest_core.client.remote.route_table import ROUTES
 from memforest_core.domain.ids import FactId
 from memforest_core.errors import NotFound
 from memforest_core.service.http import endpoints

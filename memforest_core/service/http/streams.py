@@ -17,9 +17,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Send
 from starlette.types import Scope as ASGIScope
 
-from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.routes import MAX_WAIT_S, ROUTES
+from memforest_core.client.remote.route_table import MAX_WAIT_S, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
 from memforest_core.service.http.constraints import of_value

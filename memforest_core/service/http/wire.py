@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 from memforest_core.client.handles import Operation, SessionHandle
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.routes import MAX_WAIT_S
+from memforest_core.client.remote.route_table import MAX_WAIT_S
 from memforest_core.service.http.constraints import TIME, of_body, of_value
 from memforest_core.store.engine import Connection
 from memforest_core.work.records import OperationTask

@@ -13,8 +13,8 @@ with needed("memforest[server]"):
     from memforest_core.service.mcp.tools import Asker, Tools
 
 if TYPE_CHECKING:
-    from memforest_core.client.aio import AsyncMemForest
-    from memforest_core.client.remote.aio import AsyncRemoteMemForest
+    from memforest_core.client.async_memory import AsyncMemForest
+    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
 
 _OURS = ("call", "owner")
 """Parameters that the agent has nothing to do with here."""

@@ -13,7 +13,7 @@ from memforest_core.errors import NotFound
 
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
-    from memforest_core.client.remote.client import RemoteMemForest
+    from memforest_core.client.remote.remote_memory import RemoteMemForest
 
     Memory: TypeAlias = MemForest | RemoteMemForest
 

@@ -23,8 +23,8 @@ with needed("openai-agents"):
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
 
-    from memforest_core.client.aio import AsyncMemForest
-    from memforest_core.client.remote.aio import AsyncRemoteMemForest
+    from memforest_core.client.async_memory import AsyncMemForest
+    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
     from memforest_core.domain.chat_messages import TurnInput
 
 KEPT = "openai"

@@ -15,8 +15,8 @@ with needed("pydantic-ai-slim"):
     from pydantic_ai import FunctionToolset, ModelRetry
 
 if TYPE_CHECKING:
-    from memforest_core.client.aio import AsyncMemForest
-    from memforest_core.client.remote.aio import AsyncRemoteMemForest
+    from memforest_core.client.async_memory import AsyncMemForest
+    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
 
 
 class MemForestToolset(FunctionToolset[Any]):

@@ -12,7 +12,7 @@ from memforest_core.cli.toolkit.options import DataOption
 from memforest_core.errors import InvalidInput, InvalidSettings
 
 if TYPE_CHECKING:
-    from memforest_core.client.aio import AsyncMemForest
+    from memforest_core.client.async_memory import AsyncMemForest
 
 KEY = "MEMFOREST_KEY"
 
@@ -46,7 +46,7 @@ def mcp(
 
 
 async def _over_http(address: str, owner: str) -> None:
-    from memforest_core.client.remote.aio import AsyncRemoteMemForest
+    from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
 
     key = os.environ.get(KEY)
     if not key:
@@ -57,7 +57,7 @@ async def _over_http(address: str, owner: str) -> None:
 
 async def _here(data: Path | None, owner: str) -> None:
     from memforest_core.cli.toolkit.opening import opened_memory
-    from memforest_core.client.aio import AsyncMemForest
+    from memforest_core.client.async_memory import AsyncMemForest
 
     with opened_memory(data, create=True) as memory:
         await _serve(AsyncMemForest(memory), owner)

@@ -14,7 +14,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from memforest_core import __version__
-from memforest_core.client.aio import AsyncMemForest
+from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.rendering import block, by_rules, one_line, turn_line
 from memforest_core.domain.routes import Scope

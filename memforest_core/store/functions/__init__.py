@@ -48,7 +48,7 @@ def _operation_rule() -> str:
         LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
             SELECT CASE earlier || ' ' || later
 {cases}
-                   ELSE '{Answer.BESIDE}' END
+                   ELSE '{Answer.CONCURRENT}' END
         $$"""
 
 

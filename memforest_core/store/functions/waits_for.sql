@@ -11,10 +11,10 @@ LANGUAGE sql STABLE AS $$
       JOIN memforest.maintenance o ON o.tenant_id = tenant AND o.task_id = theirs.task_id
      WHERE k.tenant_id = tenant AND k.task_id = task AND k.cancelled_by IS NULL AND o.state <> 'done'
        AND CASE WHEN o.sequence < k.sequence
-                THEN memforest.operation_rule(theirs.role, mine.role) = 'holds'
+                THEN memforest.operation_rule(theirs.role, mine.role) = 'outwaits'
                      OR (o.state <> 'dead' AND memforest.operation_rule(theirs.role, mine.role) = 'waits')
                 ELSE memforest.operation_rule(mine.role, theirs.role) = 'overtakes'
-                     OR (o.state = 'running' AND memforest.operation_rule(mine.role, theirs.role) IN ('waits', 'holds')) END
+                     OR (o.state = 'running' AND memforest.operation_rule(mine.role, theirs.role) IN ('waits', 'outwaits')) END
      ORDER BY o.sequence LIMIT 1
 $$;
 

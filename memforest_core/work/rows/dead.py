@@ -219,7 +219,7 @@ _RETRY_TASKS = sa.text("""
     """)
 
 _ASK_AGAIN = sa.text("""
-    UPDATE memforest.maintenance SET asked = DEFAULT
+    UPDATE memforest.maintenance SET sequence = DEFAULT
      WHERE tenant_id = :t AND task_id = ANY(CAST(:ids AS uuid[])) AND kind NOT IN ('erase', 'correct')
     """)
 

@@ -58,7 +58,7 @@ _TOUCH = sa.text("""
     """)
 
 _PART_OF = sa.text("""
-    UPDATE memforest.maintenance k SET asked = parent.asked FROM memforest.maintenance parent
+    UPDATE memforest.maintenance k SET sequence = parent.sequence FROM memforest.maintenance parent
      WHERE k.tenant_id = :t AND k.task_id = :id AND parent.tenant_id = :t AND parent.task_id = :parent
     """)
 
@@ -74,8 +74,8 @@ _NEIGHBOURS = sa.text("""
        AND other.sequence < k.sequence
      WHERE k.tenant_id = :t AND k.task_id = :id
        AND CASE memforest.operation_rule(theirs.role, mine.role)
-           WHEN 'beside' THEN false
-           WHEN 'holds' THEN true
+           WHEN 'concurrent' THEN false
+           WHEN 'outwaits' THEN true
            WHEN 'refused' THEN other.state <> 'dead' OR other.kind = 'erase'
                                OR (other.kind = 'merge' AND other.progress ->> 'phase' IN ('merge', 'end', 'fold'))
            ELSE other.state <> 'dead' END
@@ -90,7 +90,7 @@ _JOIN = sa.text("""
           JOIN memforest.maintenance k
             ON k.tenant_id = :t AND k.task_id = theirs.task_id AND k.state IN ('held', 'ready', 'running')
          WHERE theirs.tenant_id = :t AND theirs.forest_id = :forest AND theirs.task_id <> :id
-           AND memforest.operation_rule(theirs.role, :role) <> 'beside')
+           AND memforest.operation_rule(theirs.role, :role) <> 'concurrent')
     ON CONFLICT DO NOTHING
     """)
 

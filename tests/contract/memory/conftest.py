@@ -9,7 +9,7 @@ import pytest
 
 from memforest_core.client.api import MemForest
 from memforest_core.client.embedded.node import addresses
-from memforest_core.client.remote.client import RemoteMemForest
+from memforest_core.client.remote.remote_memory import RemoteMemForest
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import Keys
 from memforest_core.settings import load_settings

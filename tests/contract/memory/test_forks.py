@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memforest_core.client.aio import AsyncMemForest
 from memforest_core.client.api import MemForest
+from memforest_core.client.async_memory import AsyncMemForest
 from tests.harness.forked import in_children
 from tests.harness.sayings import said
 

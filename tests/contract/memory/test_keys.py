@@ -13,8 +13,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from memforest_core.client.remote.client import RemoteMemForest
-from memforest_core.client.remote.routes import PREFIX, ROUTES
+from memforest_core.client.remote.remote_memory import RemoteMemForest
+from memforest_core.client.remote.route_table import PREFIX, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, QuotaExceeded, RetryableError
 from memforest_core.service.keys.service import Keys

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from memforest_core.client.api import MemForest
-from memforest_core.client.remote.aio import AsyncRemoteMemForest
+from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.work.states import WorkState

@@ -11,7 +11,7 @@ from rich.console import Console
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.cost import json_of, moment, table_of
 from memforest_core.observe.inspection import summed
-from memforest_core.observe.records import CostBy, CostFilter, Costs, Spent, SpentOn
+from memforest_core.observe.records import CallFilter, CostBy, Costs, Spent, SpentOn
 
 CHAT = SpentOn("chat-1", "bob", Spent(3, 1, 12_000, 400, 6_000, 1.25))
 NOTES = SpentOn("notes\x1b[31m", "ann", Spent(1, 0, 10, 5, 0, 0.0004))
@@ -54,7 +54,7 @@ def test_nothing_spent_is_a_sum_of_nothing() -> None:
 
 
 def test_programs_find_rows_by_what_they_are_summed_by() -> None:
-    found = json_of(costs(CostBy.SESSION, CHAT), CostFilter(owner="bob"))
+    found = json_of(costs(CostBy.SESSION, CHAT), CallFilter(owner="bob"))
     assert found["rows"] == [
         {
             "session": "chat-1",

@@ -15,7 +15,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.observe.cli.top import age, dollars, frame, json_of, rates, watch
 from memforest_core.observe.inspection import InspectionService
-from memforest_core.observe.records import CostBy, CostFilter, Overview, QueueDepth, Spent, SpentOn, WorkerBeat
+from memforest_core.observe.records import CallFilter, CostBy, Overview, QueueDepth, Spent, SpentOn, WorkerBeat
 
 NOON = datetime(2024, 5, 6, 12, 0, tzinfo=UTC)
 NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
@@ -138,7 +138,7 @@ class OneLook:
     def spent(self, since: datetime) -> Spent:
         return NOTHING
 
-    def spent_on(self, by: CostBy, which: CostFilter) -> list[SpentOn]:
+    def spent_on(self, by: CostBy, which: CallFilter) -> list[SpentOn]:
         return []
 
 

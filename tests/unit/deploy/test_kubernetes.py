@@ -10,11 +10,10 @@ import jsonschema
 import kubernetes_validate
 import pytest
 
-from memforest_core.observe.rows import waiting_query
 from memforest_core.settings import Settings
 from memforest_core.work.messages import Queue
 from memforest_workers.worker import STOP_DEADLINE_S
-from tests.harness.kustomize import Manifest, containers, rendered
+from tests.harness.kustomize import Manifest, containers, rendered, waiting_query
 from tests.unit.deploy.builders import ROOT
 from tests.unit.deploy.test_compose import KNOWN, PREFIX, parsed, variables
 

@@ -1,4 +1,4 @@
-"""The table of what runs beside what: it never makes operations wait for each other in a circle, and the docs show it."""
+"""The table of which operations run concurrently: it never makes operations wait for each other in a circle, and the docs show it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from memforest_core.domain.operations import RULES, Answer, Role, answer
 LIFECYCLE = Path(__file__).parents[3] / "docs" / "lifecycle.md"
 
 
-def accepted(asked: Sequence[Role]) -> list[Role]:
-    """Of operations on one forest, asked for in this order while none of them is done, those that are not refused."""
+def accepted(requested: Sequence[Role]) -> list[Role]:
+    """Of operations on one forest, requested in this order while none of them is done, those that are not refused."""
     taken: list[Role] = []
-    for role in asked:
+    for role in requested:
         if all(answer(earlier, role) is not Answer.REFUSED for earlier in taken):
             taken.append(role)
     return taken
@@ -25,12 +25,12 @@ def accepted(asked: Sequence[Role]) -> list[Role]:
 def waits(earlier: Role, later: Role) -> tuple[bool, bool]:
     """Whether the later one waits for the earlier one, and the earlier one for the later one."""
     found = answer(earlier, later)
-    return found in (Answer.WAITS, Answer.HOLDS), found is Answer.OVERTAKES
+    return found in (Answer.WAITS, Answer.OUTWAITS), found is Answer.OVERTAKES
 
 
 @given(st.lists(st.sampled_from(Role), max_size=8))
-def test_one_of_them_can_always_go_on(asked: list[Role]) -> None:
-    left = accepted(asked)
+def test_one_of_them_can_always_go_on(requested: list[Role]) -> None:
+    left = accepted(requested)
     while left:
         free = [
             place
@@ -44,7 +44,7 @@ def test_one_of_them_can_always_go_on(asked: list[Role]) -> None:
 
 @given(st.sampled_from(Role), st.sampled_from(Role))
 def test_every_pair_has_an_answer(earlier: Role, later: Role) -> None:
-    assert answer(earlier, later) is RULES[earlier].get(later, Answer.BESIDE)
+    assert answer(earlier, later) is RULES[earlier].get(later, Answer.CONCURRENT)
 
 
 def table() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memforest_core.client.remote.routes import ROUTES
+from memforest_core.client.remote.route_table import ROUTES
 from memforest_core.service.http import constraints
 from memforest_core.service.http.app import openapi
 from memforest_core.service.http.endpoints import method_of

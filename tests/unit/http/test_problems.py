@@ -8,7 +8,7 @@ import json
 import pytest
 
 from memforest_core import errors
-from memforest_core.client.remote.exchange import Told, result_of
+from memforest_core.client.remote.exchange import HttpAnswer, result_of
 from memforest_core.errors import MemForestError
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.service.http.problems import answer, problem_of
@@ -40,7 +40,7 @@ RAISED = [
 def test_a_client_raises_what_the_library_raised(error: MemForestError) -> None:
     """Given an error, when it is answered and read by the client, then class, code and sentence are the same."""
     response = answer(problem_of(error))
-    told = Told(response.status_code, bytes(response.body), dict(response.headers))
+    told = HttpAnswer(response.status_code, bytes(response.body), dict(response.headers))
 
     with pytest.raises(MemForestError) as raised:
         result_of(told, str)
@@ -78,7 +78,7 @@ def test_a_class_of_the_server_alone_is_the_next_known_one(error: MemForestError
 
 def _told(error: MemForestError) -> None:
     response = answer(problem_of(error))
-    result_of(Told(response.status_code, bytes(response.body), dict(response.headers)), str)
+    result_of(HttpAnswer(response.status_code, bytes(response.body), dict(response.headers)), str)
 
 
 def test_every_error_has_a_status_of_its_kind() -> None:

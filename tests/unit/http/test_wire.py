@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from memforest_core.client.api import MemForest
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.remote.routes import ROUTES
+from memforest_core.client.remote.route_table import ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.service.http.endpoints import method_of

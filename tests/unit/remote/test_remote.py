@@ -5,21 +5,24 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from memforest_core.client.api import MemForest
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.remote.aio import (
+from memforest_core.client.remote.remote_memory import (
     AsyncRemoteDeadLetters,
     AsyncRemoteLifecycle,
     AsyncRemoteMemForest,
     AsyncRemoteWebhooks,
+    RemoteDeadLetters,
+    RemoteLifecycle,
+    RemoteMemForest,
+    RemoteWebhooks,
 )
-from memforest_core.client.remote.client import RemoteDeadLetters, RemoteLifecycle, RemoteMemForest, RemoteWebhooks
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.webhooks.service import Webhooks
-from memforest_core.service.http.remote_source import PATH, written
 from memforest_core.work.dead import DeadLetters
 
 IN_A_PROCESS = {"connect", "embedded", "embedded_node", "for_tenant", "services", "settings"}
@@ -33,6 +36,7 @@ FACES = [
     (Webhooks, RemoteWebhooks),
     (Webhooks, AsyncRemoteWebhooks),
 ]
+STUBS = Path(__file__).parents[3] / ".ci" / "stubs.py"
 LOCAL = {"watch", "tenant"}
 """Parameters that mean something in a process only; a key has one tenant."""
 
@@ -69,9 +73,9 @@ def test_a_method_takes_what_the_librarys_takes(library: type, face: type, name:
     assert ours == theirs
 
 
-def test_the_written_operations_are_those_of_the_library() -> None:
-    """When this fails: python -m memforest_core.service.http.remote_source."""
-    assert PATH.read_text(encoding="utf-8") == written()
+def test_the_stubs_are_those_of_the_library() -> None:
+    """When this fails: python .ci/stubs.py."""
+    subprocess.run([sys.executable, str(STUBS), "--check"], check=True)
 
 
 def test_it_imports_neither_the_database_nor_the_broker() -> None:

@@ -7,8 +7,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.lifecycle.retain.choice import Excess, enough, excess_of
-from memforest_core.lifecycle.retain.records import Leaf, Limits, Totals
+from memforest_core.lifecycle.retain.applying import enough, excess, quota
+from memforest_core.lifecycle.retain.records import Leaf
 from tests.harness.builders import NOON
 
 
@@ -16,22 +16,16 @@ def leaves(*sizes: int) -> list[Leaf]:
     return [Leaf(UUID(int=number), size, NOON) for number, size in enumerate(sizes)]
 
 
-def totals(facts: int = 0, cells: int = 0, size: int = 0) -> Totals:
-    return Totals(facts, 0, cells, 0, size)
-
-
 def test_a_forest_under_its_budget_is_over_by_nothing() -> None:
-    excess = excess_of(Limits(max_facts=100, max_bytes=5_000), totals(100, 50, 5_000))
-    assert (excess.facts, excess.bytes) == (0, 0)
+    assert (excess(100, 100), excess(5_000, 1), excess(100, 295)) == (0, 0, 195)
 
 
 def test_what_is_not_limited_is_never_too_much() -> None:
-    assert excess_of(Limits(max_age_days=1), totals(10**9, 10**9, 10**12)).facts == 0
+    assert excess(None, 10**9) == 0
 
 
 def test_a_run_takes_at_most_its_fraction_and_at_least_one() -> None:
-    assert excess_of(Limits(max_facts=10, fraction=0.1), totals(205, 99)) == Excess(195, 0, 20, 9)
-    assert excess_of(Limits(max_facts=2, fraction=0.1), totals(3, 2)) == Excess(1, 0, 1, 1)
+    assert [quota(0.1, size) for size in (205, 99, 3, 2)] == [20, 9, 1, 1]
 
 
 def test_leaves_go_until_both_count_and_bytes_are_met() -> None:

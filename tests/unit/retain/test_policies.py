@@ -7,7 +7,7 @@ import math
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.retain.policies import checked_limits, told
+from memforest_core.lifecycle.retain.limits import audited, checked_limits
 from memforest_core.lifecycle.retain.records import Limits, Order
 from tests.harness.builders import NOON
 
@@ -52,7 +52,7 @@ def test_a_fraction_is_a_share(fraction: float) -> None:
 def test_each_kind_has_an_age_of_its_own(name: str) -> None:
     limits = checked_limits(**{name: 7.0})  # type: ignore[arg-type]
     assert (getattr(limits, name), limits.max_age_days) == (7.0, None)
-    assert told(limits) == {name.replace("_days", "_s"): 604_800, "fraction": "0.1"}
+    assert audited(limits) == {name.replace("_days", "_s"): 604_800, "fraction": "0.1"}
     with pytest.raises(InvalidInput, match=f"{name} must be a number of days above 0"):
         checked_limits(**{name: 0})  # type: ignore[arg-type]
 
@@ -60,18 +60,16 @@ def test_each_kind_has_an_age_of_its_own(name: str) -> None:
 def test_an_order_is_one_of_two() -> None:
     assert checked_limits(max_facts=1, order="visits").order is Order.VISITS
     assert checked_limits(max_facts=1).order is Order.AGE
-    assert told(Limits(max_facts=1, order=Order.VISITS)) == {"max_facts": 1, "fraction": "0.1", "order": "visits"}
+    assert audited(Limits(max_facts=1, order=Order.VISITS)) == {"max_facts": 1, "fraction": "0.1", "order": "visits"}
     with pytest.raises(InvalidInput, match="order must be one of age, visits"):
         checked_limits(max_facts=1, order="luck")
 
 
-def test_a_run_holds_to_a_moment_for_each_kind() -> None:
+def test_a_run_has_a_timestamp_for_each_kind() -> None:
     when = Limits(max_age_days=1, facts_max_age_days=2, digests_max_age_days=3, order=Order.VISITS).when(NOON)
-    ages = [
-        None if each is None else (NOON - each).days for each in (when.cutoff, when.facts, when.digests, when.windows)
-    ]
-    assert (when.at, ages, when.order) == (NOON, [1, 2, 3, None], Order.VISITS)
+    ages = {name: (NOON - each).days for name, each in when.before.items()}
+    assert (when.at, ages, when.order) == (NOON, {"cutoff": 1, "facts": 2, "digests": 3}, Order.VISITS)
 
 
-def test_the_audit_keeps_what_is_limited_and_nothing_else() -> None:
-    assert told(Limits(max_age_days=1.5, fraction=0.25)) == {"max_age_s": 129_600, "fraction": "0.25"}
+def test_the_audit_stores_what_is_limited_and_nothing_else() -> None:
+    assert audited(Limits(max_age_days=1.5, fraction=0.25)) == {"max_age_s": 129_600, "fraction": "0.25"}

@@ -17,13 +17,6 @@ from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.lifecycle.erase.rows.batch import IDS, BatchRows
 
 
-def _turns(forest: str) -> str:
-    """The pinned turns of a forest."""
-    return f"""memforest.turn t
-              JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id AND s.forest_id = {forest}
-             WHERE t.tenant_id = :t AND t.pinned"""
-
-
 def _said(forest: str, columns: str) -> str:
     """Occurrences that rest on a pinned turn: their cells begin at most a window before it."""
     return f"""
@@ -72,30 +65,32 @@ def free_fact(forest: str, fact: str = "x.fact_id") -> str:
 
 
 def free_time(forest: str) -> str:
-    """That a digest ``g`` tells of no turn that is pinned, or is in a pinned session."""
-    within = "t.occurred_at >= g.start_at AND t.occurred_at < g.end_at"
+    """That a digest ``d`` is of no turn that is pinned, or is in a pinned session."""
+    within = "t.occurred_at >= d.start_at AND t.occurred_at < d.end_at"
     return f"""
-        NOT EXISTS (SELECT 1 FROM {_turns(forest)} AND {within})
+        NOT EXISTS (SELECT 1 FROM memforest.turn t
+              JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id AND s.forest_id = {forest}
+             WHERE t.tenant_id = :t AND t.pinned AND {within})
         AND NOT EXISTS (SELECT 1 FROM memforest.session s
               JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND NOT t.erased AND {within}
              WHERE s.tenant_id = :t AND s.forest_id = {forest} AND s.pinned)"""
 
 
-def free_text() -> str:
-    """That a window's text ``w`` tells of no pinned turn, and of no pinned session."""
-    return f"""{free_session("w.session_id")}
-        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = w.session_id
-                           AND t.pinned AND t.ordinal < w.turns)"""
+def free_text(_forest: str) -> str:
+    """That a window's text ``d`` is of no pinned turn, and of no pinned session."""
+    return f"""{free_session("d.session_id")}
+        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = d.session_id
+                           AND t.pinned AND t.ordinal < d.turns)"""
 
 
 def free_item(forest: str) -> str:
-    """That a window's item ``i`` refers to nothing that is pinned, and is not in the window of a pinned session."""
-    return f"""{free_session("i.session_id")} AND {free_session("i.said_in")}
-        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = i.said_in
-                           AND t.ordinal = i.ordinal AND t.pinned)
+    """That a window's item ``d`` refers to nothing that is pinned, and is not in the window of a pinned session."""
+    return f"""{free_session("d.session_id")} AND {free_session("d.said_in")}
+        AND NOT EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = d.said_in
+                           AND t.ordinal = d.ordinal AND t.pinned)
         AND NOT EXISTS (SELECT 1 FROM memforest.fact x
-                         WHERE x.tenant_id = :t AND x.fact_id = i.fact_id AND x.pinned)
-        AND {free_fact(forest, "i.fact_id")}"""
+                         WHERE x.tenant_id = :t AND x.fact_id = d.fact_id AND x.pinned)
+        AND {free_fact(forest, "d.fact_id")}"""
 
 
 _FREE_CELLS = sa.text(f"""
