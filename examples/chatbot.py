@@ -23,8 +23,8 @@ SYSTEM = "You are a friendly assistant with a long memory. Answer in a few sente
 
 def offline_reply(context: Context) -> str:
     """What is remembered about the question, instead of a model's answer."""
-    pieces = [part.text for part in (*context.section("evidence"), *context.section("profile"))]
-    return f"I remember: {' | '.join(pieces[:4])}" if pieces else "Tell me more."
+    remembered = [part.text for part in (*context.section("evidence"), *context.section("profile"))]
+    return f"I remember: {' | '.join(remembered[:4])}" if remembered else "Tell me more."
 
 
 def model_reply(model: str, context: Context, text: str) -> str:
@@ -37,7 +37,7 @@ def model_reply(model: str, context: Context, text: str) -> str:
 
 
 def answered(memory: MemForest, owner: str, text: str, model: str | None) -> str:
-    """One turn of the chat: what the memory is asked for in words is done, everything else is talk."""
+    """One turn of the chat: commands in words are done, everything else is talk."""
     if text == "/profile":
         return memory.profile(owner).text or "I know nothing about you yet."
     if text == "/context":

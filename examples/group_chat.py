@@ -3,7 +3,7 @@
     python examples/group_chat.py                      # the ten days below
     python examples/group_chat.py --turns chat.jsonl   # your own: {"day": 0, "channel": "...", "id": "...", ...} a line
 
-The server is the owner, each channel and day a session, and a speaker keeps one id under all names: what others say of
+The server is the owner, each channel and day a session, and a speaker has one id under all names: what others say of
 "gruz" or <@111> is filed under whom they mean.
 """
 

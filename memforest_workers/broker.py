@@ -187,6 +187,6 @@ class GuardedConnection(Connection):
 
 
 def messaging(dropped: Dropped) -> type[AMQP]:
-    """Celery's messaging over guarded connections; ``dropped`` is told the queue of each message that was dropped."""
+    """Celery's messaging over guarded connections; ``dropped`` gets the queue of each message that was dropped."""
     connection = type("GuardedConnection", (GuardedConnection,), {"dropped": staticmethod(dropped)})
     return type("GuardedMessaging", (AMQP,), {"Connection": connection})

@@ -1,6 +1,6 @@
 """``celery -A memforest_workers worker``: a worker under Celery's own command, as ``memforest worker`` is under ours.
 
-Celery looks for an app in a module of this name. Only its command line imports it.
+Celery searches for an app in a module of this name. Only its command line imports it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONCURRENCY = 8
 
 
 class _Opened:
-    """What the worker of this process holds, from its start to its end."""
+    """What the worker of this process has open, from its start to its end."""
 
     parts: WorkerParts
     runtime: Runtime
@@ -41,7 +41,7 @@ _opened = _Opened()
 
 
 class Upkeep(StartStopStep):  # type: ignore[misc]
-    """Opens the services and enlists the worker before it consumes; frees its leases after its last task."""
+    """Opens the services and registers the worker before it consumes; frees its leases after its last task."""
 
     requires = {"celery.worker.components:Pool"}  # noqa: RUF012 - Celery reads this name off the class
 
@@ -55,7 +55,7 @@ class Upkeep(StartStopStep):  # type: ignore[misc]
             _opened.runtime = Runtime(
                 parts.services, queues, worker.hostname, exit_when_stuck=True, reduce_at_once=True
             )
-            parts.enlist(_opened.runtime)
+            parts.register(_opened.runtime)
         except MemForestError as error:
             log.error("worker_not_started", code=error.code, reason=error.message)
             raise SystemExit(1) from None
@@ -65,7 +65,7 @@ class Upkeep(StartStopStep):  # type: ignore[misc]
         _opened.runtime.wind_down()
 
     def stop(self, worker: Any) -> None:
-        """Wait for the units under way, then strike the worker off."""
+        """Wait for the units under way, then delete the worker's row."""
         worker.pool.stop()
         _opened.runtime.stop()
         _opened.parts.close()

@@ -26,7 +26,7 @@ result_backend = None
 # acknowledgement would add a visibility timeout, duplicates, and a worker that dies with the broker.
 task_acks_late = False
 worker_prefetch_multiplier = 1
-# Messages wait in the broker until a thread is free: what waits there tells whether another would be of use.
+# Messages wait in the broker until a thread is free: what waits there shows whether another would be of use.
 worker_disable_prefetch = True
 
 # A typo in a queue name fails loudly.
@@ -35,7 +35,7 @@ task_default_queue = Queue.MAINTAIN.value
 task_queues = [BrokerQueue(queue.value, routing_key=queue.value) for queue in Queue]  # type: ignore[no-untyped-call]
 task_routes = {TASK_NAMES[queue]: {"queue": queue.value} for queue in Queue}
 
-# A broker that is away is waited for, without end: rows keep the work meanwhile.
+# An unavailable broker is waited for, without end: rows keep the work meanwhile.
 broker_connection_retry_on_startup = True
 broker_connection_max_retries = None
 broker_transport_options = {

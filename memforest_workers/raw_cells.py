@@ -1,4 +1,4 @@
-"""Vectors of raw cells: one thread of a process makes them, and no cell waits because that thread looked too early."""
+"""Vectors of raw cells: one thread of a process makes them, and no cell waits because that thread queried too early."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class RawCells:
     """Indexes raw cells in one thread at a time. Thread-safe.
 
     That thread fills the processors with the embedding model, while the others go on to ask the chat model. A cell may
-    be committed after the look of the thread that is at it, and its window be taken by any thread: so each task looks
-    again before it ends. When another thread is at it then, that one sends a wake-up when it has done its batch.
+    be committed after the query of the thread that is at it, and its window be taken by any thread: so each task
+    queries once more before it ends. When another thread is at it then, that one sends a wake-up after its batch.
     """
 
     def __init__(self, index: Callable[[TenantId], int], batch: int, wake: Callable[[TenantId], None]) -> None:
@@ -30,8 +30,8 @@ class RawCells:
         """How many of a batch were indexed; None when another thread is at it."""
         return self._indexed(tenant, last=False)
 
-    def look_again(self, tenant: TenantId) -> bool:
-        """See that what is committed by now is indexed, whoever does it; whether this thread did a part of it.
+    def index_rest(self, tenant: TenantId) -> bool:
+        """See that what is committed by now is indexed by some thread; whether this thread did a part of it.
 
         A full batch hands over to a wake-up, so that windows have their turn.
         """

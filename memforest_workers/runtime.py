@@ -1,4 +1,4 @@
-"""What one worker process holds: its services, its heartbeat, and the loops its tasks run."""
+"""One worker process: its services, its heartbeat, and the loops its tasks run."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ STUCK_EXIT = 70
 """Exit code of a worker that ended itself because a call hung (sysexits' EX_SOFTWARE)."""
 
 TENANTS_TRIED = 4
-"""Tenants with waiting work that one task looks at before it leaves the rest to others."""
+"""Tenants with waiting work that one task tries before it leaves the rest to others."""
 
-TEND_S = 60.0
-"""How often a worker looks whether policies are to be applied; a row says when they were last."""
+RETAIN_S = 60.0
+"""How often a worker checks whether policies are to be applied; a row says when they were last."""
 RETAIN_EVERY_S = 3_600.0
 """How often policies are applied to the forests under one."""
 COOL_EVERY_S = 600.0
 """Seconds between two rounds in which workers cool and warm topics."""
 TOPICS_BUDGET_S = 2.0
-"""What a worker spends on cooling and warming topics before it looks for stuck units again."""
+"""What a worker spends on cooling and warming topics before it checks for stuck units."""
 
 DROP_S = 600.0
-"""How often a worker looks for deliveries of webhooks that are kept no longer."""
+"""How often a worker deletes webhook deliveries past their retention."""
 
 Claimed = Callable[[], None]
 """Called by a unit of work when it has claimed its rows."""
@@ -57,7 +57,7 @@ ALL_KINDS = (PointKind.CELL, PointKind.FACT, PointKind.NODE)
 
 
 class Runtime:
-    """The services of a worker process, kept alive by two threads: heartbeat and watch."""
+    """The services of a worker process, renewed by two threads: heartbeat and watch."""
 
     def __init__(
         self,
@@ -86,29 +86,29 @@ class Runtime:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Prepare the index, enlist the worker, and start its threads. Raises StoreUnavailable, InvalidSettings."""
+        """Prepare the index, register the worker, and start its threads. Raises StoreUnavailable, InvalidSettings."""
         try:
             self.services.index.prepare()
         except IndexUnavailable as error:
             log.warning("index_unavailable_at_start", reason=error.message)
         self.services.maintenance.generations.check(now=True)
-        self._enlist()
+        self._register()
         for target, role in ((self._beat, "heartbeat"), (self._watch, "watch")):
             thread = threading.Thread(target=target, name=f"memforest-{role}", daemon=True)
             thread.start()
             self._threads.append(thread)
         log.info("worker_ready", worker=str(self.worker), queues=list(self.queues), **in_use(self.services.settings))
 
-    def _enlist(self) -> None:
+    def _register(self) -> None:
         per_process = connection_plan(self.services.settings).per_process
-        self.services.jobs.enlist(self.worker, self.name, self.queues, per_process)
+        self.services.jobs.register(self.worker, self.name, self.queues, per_process)
 
     def wind_down(self) -> None:
-        """Take nothing new: loops end after the unit they are at, which keeps its lease until ``stop``."""
+        """Take nothing new: loops end after the unit they are at, which has its lease until ``stop``."""
         self._winding_down.set()
 
     def stop(self) -> None:
-        """Stop the threads and strike the worker off, so that its leases end at once."""
+        """Stop the threads and delete the worker's row, so that its leases end at once."""
         self.wind_down()
         self._stopping.set()
         for thread in self._threads:
@@ -117,10 +117,10 @@ class Runtime:
             for worker in (self.worker, *self._former):
                 self.services.jobs.leave(worker)
         except RetryableError as error:
-            log.warning("worker_not_struck_off", reason=error.message)
+            log.warning("worker_not_deleted", reason=error.message)
 
     def _every(self, period_s: float, step: Callable[[], None]) -> None:
-        """Run a step each period until the stop; a store that is away is waited for."""
+        """Run a step each period until the stop; an unavailable store is waited for."""
         while not self._stopping.wait(period_s):
             try:
                 step()
@@ -137,12 +137,12 @@ class Runtime:
 
         def step() -> None:
             if not self.services.jobs.beat(self.worker):
-                self._enlist()
+                self._register()
             if self._store_failed.is_set():
                 self._store_failed.clear()
                 self._former.append(self.worker)
                 self.worker = WorkerId(uuid4())
-                self._enlist()
+                self._register()
             self._leave_former()
             if settings.health_file is not None:
                 Path(settings.health_file).touch()
@@ -163,8 +163,8 @@ class Runtime:
                 self.services.jobs.leave(former)
                 self._former.remove(former)
 
-    def _look_for_stuck(self) -> None:
-        """A unit past every deadline holds its slot for ever: threads can't be stopped, but their process can."""
+    def _end_if_stuck(self) -> None:
+        """A unit past every deadline blocks its thread for ever: threads can't be stopped, but their process can."""
         limit = self.services.stuck_s
         for step, started, _ in list(self._units.values()):
             seconds = time.monotonic() - started
@@ -174,15 +174,15 @@ class Runtime:
                     os._exit(STUCK_EXIT)
 
     def _watch(self) -> None:
-        """Each second look for due trees and stuck units; every few seconds reconcile; now and then apply policies,
+        """Each second search for due trees and stuck units; every few seconds reconcile; now and then apply policies,
         and cool and warm topics."""
         settings = self.services.settings.worker
-        last = tended = cooled = dropped = time.monotonic()
+        last = retained = cooled = dropped = time.monotonic()
 
         def step() -> None:
-            nonlocal last, tended, cooled, dropped
-            self._look_for_stuck()
-            _, broker_away = self.services.reconciler.wake(WorkKind.REFRESH)
+            nonlocal last, retained, cooled, dropped
+            self._end_if_stuck()
+            _, broker_unavailable = self.services.reconciler.wake(WorkKind.REFRESH)
             if time.monotonic() - last >= settings.reconcile_s:
                 last = time.monotonic()
                 self.services.maintenance.generations.check()
@@ -190,9 +190,9 @@ class Runtime:
                 if done.freed or done.released or done.redone or done.reopened:
                     counts = {"freed": done.freed, "released": done.released}
                     log.info("reconciled", **counts, redone=done.redone, reopened=done.reopened)
-                broker_away |= done.broker_away
-            if time.monotonic() - tended >= TEND_S:
-                tended = time.monotonic()
+                broker_unavailable |= done.broker_unavailable
+            if time.monotonic() - retained >= RETAIN_S:
+                retained = time.monotonic()
                 self.services.lifecycle.retention.request_sweeps(RETAIN_EVERY_S)
             if time.monotonic() - dropped >= DROP_S:
                 dropped = time.monotonic()
@@ -202,7 +202,7 @@ class Runtime:
             if time.monotonic() - cooled >= COOL_EVERY_S or cooling.unfinished:
                 cooled = time.monotonic()
                 cooling.run(TOPICS_BUDGET_S)
-            if broker_away or self.deaf.is_set():
+            if broker_unavailable or self.deaf.is_set():
                 self._work_without_broker()
 
         self._every(settings.poll_s, step)
@@ -218,7 +218,7 @@ class Runtime:
         self._brokerless = [thread for thread in self._brokerless if thread.is_alive()]
         if self._brokerless:
             return
-        log.warning("broker_away", works_on=list(self.queues))
+        log.warning("broker_unavailable", works_on=list(self.queues))
         for queue in self.queues:
             thread = threading.Thread(
                 target=self._until_done, args=(tasks[Queue(queue)],), name=f"memforest-brokerless-{queue}", daemon=True
@@ -331,7 +331,7 @@ class Runtime:
         done = self.work(WorkKind.EXTRACT, Queue.EXTRACT, unit)
         for tenant in seen:
             if not self._winding_down.is_set():
-                self._timed(Queue.EXTRACT, tenant, self._raw.look_again)
+                self._timed(Queue.EXTRACT, tenant, self._raw.index_rest)
         return done
 
     def _index_raw(self, tenant: TenantId) -> int:
@@ -349,7 +349,7 @@ class Runtime:
     def _reduced(self, tenant: TenantId, extracted: Extraction) -> bool:
         """Reduce a live window here, so that it does not queue behind an import; whether its forest needs no wake-up.
 
-        It needs none when nothing waits any more, and when another worker writes the forest: that one looks again
+        It needs none when nothing waits any more, and when another worker writes the forest: that one re-checks
         after its commit, as this one does.
         """
         end = self._reduce(tenant)

@@ -24,7 +24,7 @@ STEADY_S = 10.0
 
 
 @dataclass
-class _Place:
+class _Slot:
     """One of the processes to keep running, and what is known about the process that runs there now."""
 
     number: int
@@ -35,15 +35,15 @@ class _Place:
 
 
 class Supervisor:
-    """Keeps ``processes`` children running until it is told to stop.
+    """Restarts ``processes`` children until it is to stop.
 
     The parent imports what children need and then only waits: it holds no connection and no thread, so that forking is
     safe and a child is at work a fraction of a second after its predecessor died. ``child`` is called in the child with
-    its place (0, 1, ...) and the parent's pid; its result is the exit code.
+    its slot (0, 1, ...) and the parent's pid; its result is the exit code.
     """
 
     def __init__(self, processes: int, child: Callable[[int, int], int], deadline_s: float) -> None:
-        self._places = [_Place(number) for number in range(processes)]
+        self._slots = [_Slot(number) for number in range(processes)]
         self._child = child
         self._deadline_s = deadline_s
 
@@ -56,13 +56,13 @@ class Supervisor:
             while not stop.wait(WATCH_S):
                 self._reap()
                 now = time.monotonic()
-                for place in self._places:
-                    if not place.pid and now >= place.due:
-                        self._start(place)
-            log.info("supervisor_stopping", processes=len(self._places))
+                for slot in self._slots:
+                    if not slot.pid and now >= slot.due:
+                        self._start(slot)
+            log.info("supervisor_stopping", processes=len(self._slots))
             self._stop()
 
-    def _start(self, place: _Place) -> None:
+    def _start(self, slot: _Slot) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
@@ -72,39 +72,39 @@ class Supervisor:
                 signal.signal(number, signal.SIG_DFL)
             code = 1
             try:
-                code = self._child(place.number, parent)
+                code = self._child(slot.number, parent)
             finally:
                 # Never back into the parent's code; an error has been printed by then.
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(code)
-        place.pid, place.started = pid, time.monotonic()
-        log.info("worker_started", place=place.number, pid=pid)
+        slot.pid, slot.started = pid, time.monotonic()
+        log.info("worker_started", slot=slot.number, pid=pid)
 
     def _reap(self) -> None:
-        for place in self._places:
-            if not place.pid:
+        for slot in self._slots:
+            if not slot.pid:
                 continue
-            pid, status = os.waitpid(place.pid, os.WNOHANG)
+            pid, status = os.waitpid(slot.pid, os.WNOHANG)
             if pid == 0:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            lived = time.monotonic() - place.started
+            lived = time.monotonic() - slot.started
             # A killed process did not fail to start: the kernel or a person ended it.
-            place.failures = 0 if lived >= STEADY_S or code < 0 else place.failures + 1
-            pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**place.failures) if place.failures else 0.0
-            log.warning("worker_ended", place=place.number, pid=pid, code=code, lived_s=round(lived, 1), pause_s=pause)
-            place.pid, place.due = 0, time.monotonic() + pause
+            slot.failures = 0 if lived >= STEADY_S or code < 0 else slot.failures + 1
+            pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**slot.failures) if slot.failures else 0.0
+            log.warning("worker_ended", slot=slot.number, pid=pid, code=code, lived_s=round(lived, 1), pause_s=pause)
+            slot.pid, slot.due = 0, time.monotonic() + pause
 
     def _stop(self) -> None:
-        for place in self._places:
-            if place.pid:
-                os.kill(place.pid, signal.SIGTERM)
+        for slot in self._slots:
+            if slot.pid:
+                os.kill(slot.pid, signal.SIGTERM)
         deadline = time.monotonic() + self._deadline_s
-        while any(place.pid for place in self._places) and time.monotonic() < deadline:
+        while any(slot.pid for slot in self._slots) and time.monotonic() < deadline:
             self._reap()
             time.sleep(WATCH_S)
-        for place in self._places:
-            if place.pid:
-                os.kill(place.pid, signal.SIGKILL)
-                os.waitpid(place.pid, 0)
+        for slot in self._slots:
+            if slot.pid:
+                os.kill(slot.pid, signal.SIGKILL)
+                os.waitpid(slot.pid, 0)

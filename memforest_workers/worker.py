@@ -67,7 +67,7 @@ class AppThreads(TaskPool):  # type: ignore[misc]
 
 
 class PatientConsumer(CeleryConsumer):  # type: ignore[misc]
-    """Waits for a broker that is away as long as it takes, or until the worker is to stop."""
+    """Waits for an unavailable broker as long as it takes, or until the worker is to stop."""
 
     def __init__(self, *args: Any, stopping: threading.Event, **kwargs: Any) -> None:
         self._stopping = stopping
@@ -76,14 +76,14 @@ class PatientConsumer(CeleryConsumer):  # type: ignore[misc]
     def ensure_connected(self, conn: Any) -> Any:
         """Connect. Raises WorkerShutdown once the worker is to stop."""
 
-        def away(error: Exception, again_in_s: float) -> None:
-            log.warning("broker_away", broker=conn.as_uri(), error=type(error).__name__, again_in_s=again_in_s)
+        def unavailable(error: Exception, retry_in_s: float) -> None:
+            log.warning("broker_unavailable", broker=conn.as_uri(), error=type(error).__name__, retry_in_s=retry_in_s)
 
         def leave() -> None:
             if self._stopping.is_set():
                 raise WorkerShutdown(0)
 
-        connected = conn.ensure_connection(away, callback=leave)
+        connected = conn.ensure_connection(unavailable, callback=leave)
         self.first_connection_attempt = False
         return connected
 
@@ -122,7 +122,7 @@ class Consumer:
     def stop(self, deadline_s: float) -> bool:
         """Stop consuming and wait for running calls; whether they ended within ``deadline_s`` seconds.
 
-        The worker stops in its own thread: channels that another thread closes while the loop looks through them break
+        The worker stops in its own thread: channels that another thread closes while the loop reads them break
         it.
         """
         self._stopping.set()
@@ -135,7 +135,7 @@ class Consumer:
         return True
 
     def _wake(self) -> None:
-        """Let the loop of a worker that consumes see that it is to stop. What was asked of a loop that then lost its
+        """Let the loop of a worker that consumes see that it is to stop. A call for a loop that then lost its
         broker may be forgotten, so this is repeated."""
         worker = self._worker
         if worker is None or (hub := worker.hub) is None:
@@ -156,7 +156,7 @@ class Consumer:
             if self._stopping.is_set() or not worker.exitcode:
                 return
             self._runtime.deaf.set()
-            log.error("consumer_failed", again_in_s=pause_s)
+            log.error("consumer_failed", retry_in_s=pause_s)
             self._stopping.wait(pause_s)
             pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
@@ -204,7 +204,7 @@ class BackgroundWorker:
         """
         with ExitStack() as undo:
             undo.callback(self.stop, STOP_DEADLINE_S)
-            self._runtime.services.jobs.strike_off_name(NAME)
+            self._runtime.services.jobs.delete_name(NAME)
             self._runtime.start()
             self._consumer.start()
             if not self._consumer.ready.wait(START_TIMEOUT_S):
@@ -225,10 +225,10 @@ class WorkerParts:
     services: Services
     watching: Watching
 
-    def enlist(self, runtime: Runtime, place: int = 0) -> None:
+    def register(self, runtime: Runtime, place: int = 0) -> None:
         """Start the runtime and serve metrics at the port of this ``place``.
 
-        Raises InvalidSettings, also when Postgres has no room for this worker beside those that run.
+        Raises InvalidSettings, also when Postgres has no room for this worker in addition to those that run.
         """
         runtime.start()
         try:
@@ -279,10 +279,10 @@ def run_worker(
     with stop_requested() as stop:
         runtime = Runtime(services, queues, name, exit_when_stuck=True, reduce_at_once=True)
         if parent is not None:
-            services.jobs.strike_off_name(name)
+            services.jobs.delete_name(name)
         broker_url = services.settings.broker.url.get_secret_value()
         app = create_app(lambda: runtime, broker_url=broker_url)
-        parts.enlist(runtime, place)
+        parts.register(runtime, place)
         consumer = Consumer(app, runtime, queues, concurrency, name)
         consumer.start()
         while consumer.is_alive() and not stop.wait(WATCH_S):

@@ -14,11 +14,19 @@ from typing import Any, TypeVar
 
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.client.embedded.servers import EmbeddedServers
-from tests.harness import kill_pairs, kill_zombies
 from tests.harness.kill_operations import REAL
-from tests.harness.kill_pairs import PAIRS, WRITTEN, PairArena
-from tests.harness.kill_points import Arena, arena, chosen
-from tests.harness.kill_zombies import STAGES, ZombieArena
+from tests.harness.kill_runs import (
+    PAIRS,
+    STAGES,
+    WRITTEN,
+    Arena,
+    PairArena,
+    ZombieArena,
+    arena,
+    chosen,
+    drawn_points,
+    drawn_stops,
+)
 from tests.harness.servers import SessionServers
 from tests.harness.stack import make_template
 
@@ -98,7 +106,7 @@ def pairs(points: int, at: int | None, seed: int, processes: int, only: Sequence
             if only and name not in only:
                 continue
             started, ends = time.monotonic(), ground.ends(pair, grown)
-            wanted = [point for point in kill_pairs.drawn(ends, points, seed) if at in (None, point.number)]
+            wanted = [point for point in drawn_points(ends, points, seed) if at in (None, point.number)]
             outcomes = {each.number: each for each in ground.pairs(ends, wanted)}
             refused = sum(len(each.order) < len(ends.events) for each in outcomes.values())
             missed = sum(each.at is not None and not each.killed for each in outcomes.values())
@@ -111,7 +119,7 @@ def zombies(points: int, at: int | None, seed: int, processes: int, only: Sequen
         calm = ground.calm_session(ground.grown())
         for stage in only or STAGES:
             started = time.monotonic()
-            stops = [stop for stop in kill_zombies.drawn(calm, points, seed, [stage]) if at in (None, stop.at)]
+            stops = [stop for stop in drawn_stops(calm, points, seed, [stage]) if at in (None, stop.at)]
             outcomes = {each.stop.at: each for each in ground.stops(calm, stops)}
             missed = sum(not each.stopped for each in outcomes.values())
             yield row(stage, outcomes, missed, calm.unclean, started, events=len(calm.events[stage]))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks.eval.dataset import Conversation, Session, Turn
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.searching import Bm25, Order
-from memforest_core.domain.cells import pieces
+from memforest_core.domain.cells import parts_of
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.indexed import cell_text, fact_terms_text
@@ -174,7 +174,7 @@ def _chunks(session: Session) -> Iterator[Piece]:
     lines: list[tuple[int, Turn, str]] = []
     for number, turn in enumerate(session.turns):
         whole = speech(turn.speaker, turn.text)
-        lines += [(number, turn, whole[start:end]) for start, end in pieces(whole, CHUNK_CHARS)]
+        lines += [(number, turn, whole[start:end]) for start, end in parts_of(whole, CHUNK_CHARS)]
     taken: list[tuple[int, Turn, str]] = []
     for line in lines:
         if taken and sum(len(text) + 1 for _, _, text in taken) + len(line[2]) > CHUNK_CHARS:

@@ -26,7 +26,6 @@ from benchmarks.recall_latency.measuring import (
 )
 from benchmarks.recall_latency.processes import in_processes
 from benchmarks.recall_latency.world import DIMENSION, TENANT
-from memforest_core.index.qdrant.edge import EdgeIndex
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
@@ -78,7 +77,7 @@ class Size:
     """A forest, or many, filled in and open; ``row`` gets what is measured."""
 
     running: Database
-    index: EdgeIndex
+    index: VectorIndex
     asked: Questions
     service: RecallService
     row: Row

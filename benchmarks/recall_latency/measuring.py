@@ -19,12 +19,14 @@ from pydantic import SecretStr
 from benchmarks.harness import Row
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import DatabaseSettings, RecallSettings
 from memforest_core.store.engine import open_engine
+from tests.harness.given_qdrant import URL
 
 Questions = Sequence[tuple[str, Asked]]
 """Owners, each with a question about what was said in their forest."""
@@ -50,19 +52,23 @@ class Measured:
 
 
 @contextmanager
-def collection(directory: Path | None = None) -> Iterator[EdgeIndex]:
-    """The index in a directory, an empty one of its own where none is given; closed at the end."""
+def collection(directory: Path | None = None) -> Iterator[VectorIndex]:
+    """The index in a directory, an empty one of its own where none is given, or one of its name on the server of ``make
+    qdrant``; closed at the end."""
     with tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as own:
-        index = EdgeIndex(directory or Path(own), StoredVectors.model, DIMENSION)
+        place = directory or Path(own)
+        index: VectorIndex = EdgeIndex(place, StoredVectors.model, DIMENSION)
+        if URL:
+            index = QdrantServerIndex.at(URL, None, f"{StoredVectors.model} {place.name}", DIMENSION, timeout_s=30)
         index.prepare()
         yield index
         index.close()
 
 
-def tended(index: EdgeIndex) -> float:
+def tended(index: VectorIndex) -> float:
     """Wait for the graphs that are being built; seconds. Raises TimeoutError after TENDED_S."""
     started = time.monotonic()
-    while index.tending:
+    while isinstance(index, EdgeIndex) and index.refreshing:
         if time.monotonic() - started > TENDED_S:
             raise TimeoutError(f"The graphs of the index were not built in {TENDED_S:.0f} s.")
         time.sleep(0.1)

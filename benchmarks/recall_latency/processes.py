@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from benchmarks.harness import Row
 from benchmarks.recall_latency.measuring import Questions, at_once, engine_of, recalled, service_of
 from benchmarks.recall_latency.world import DIMENSION, StoredVectors
-from memforest_core.index.served.client import ServedIndex
-from memforest_core.index.served.server import IndexServer
+from memforest_core.index.socket_client import SocketIndex
+from memforest_core.index.socket_server import SocketServer
 from memforest_core.index.vector_index import VectorIndex
 
 TIMEOUT_S = 30.0
@@ -46,7 +46,7 @@ def in_processes(url: sa.URL, index: VectorIndex, asked: Questions, callers: int
         share = _Share(url, socket, list(asked), callers // processes)
         ready = context.Barrier(processes, timeout=READY_S)
         with (
-            closing(IndexServer(index, socket)),
+            closing(SocketServer(index, socket)),
             ProcessPoolExecutor(processes, context, _begun, (ready,)) as pool,
         ):
             rows = list(pool.map(_asked, [share] * processes))
@@ -65,7 +65,7 @@ def _begun(ready: Barrier) -> None:
 
 def _asked(share: _Share) -> Row:
     engine = engine_of(share.url)
-    with closing(ServedIndex(share.socket, StoredVectors.model, DIMENSION, TIMEOUT_S)) as index:
+    with closing(SocketIndex(share.socket, StoredVectors.model, DIMENSION, TIMEOUT_S)) as index:
         service = service_of(engine, index, share.asked)
         for owner, one in share.asked[:WARM_UP]:
             recalled(service, owner, one.text)

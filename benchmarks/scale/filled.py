@@ -16,7 +16,7 @@ from benchmarks.harness import SETUP_TIMEOUT_MS, Database, say
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, StoredVectors, World
 from benchmarks.scale.measuring import Meter
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.settings import DatabaseSettings, load_settings
 from memforest_core.store.engine import open_engine
 from tests.harness.hashed_words import HashedWords

@@ -22,8 +22,8 @@ _WORDS = {"description", "summary", "examples", "example", "title", "version"}
 
 def fingerprint(document: dict[str, Any]) -> str:
     """The SHA-256 of an OpenAPI document's operations and types, without its words."""
-    told = {"paths": document["paths"], "schemas": document["components"]["schemas"]}
-    return hashlib.sha256(json.dumps(_bare(told), sort_keys=True).encode()).hexdigest()
+    content = {"paths": document["paths"], "schemas": document["components"]["schemas"]}
+    return hashlib.sha256(json.dumps(_bare(content), sort_keys=True).encode()).hexdigest()
 
 
 def _bare(part: Any) -> Any:
@@ -44,8 +44,8 @@ def main() -> None:
         json.dump(document, file)
         file.flush()
         npm(["ci", "--no-audit", "--no-fund"], cwd=HERE, check=True)
-        asked = os.environ | {"OPENAPI_DOCUMENT": file.name}
-        node(["node_modules/@hey-api/openapi-ts/bin/run.js"], cwd=HERE, env=asked, check=True)
+        environment = os.environ | {"OPENAPI_DOCUMENT": file.name}
+        node(["node_modules/@hey-api/openapi-ts/bin/run.js"], cwd=HERE, env=environment, check=True)
     FINGERPRINT.write_text(fingerprint(document) + "\n")
     node(["node_modules/typescript/bin/tsc"], cwd=HERE, check=True)
 

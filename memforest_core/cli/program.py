@@ -29,8 +29,7 @@ from memforest_core.ingest.accept import cli as ingest
 from memforest_core.lifecycle.backup import cli as backup
 from memforest_core.lifecycle.erase.cli import vacuum
 from memforest_core.lifecycle.verify import cli as verify
-from memforest_core.observe.cli.calls import calls
-from memforest_core.observe.cli.cost import cost
+from memforest_core.observe.cli.cost import calls, cost
 from memforest_core.observe.cli.metrics import metrics
 from memforest_core.observe.cli.status import status
 from memforest_core.observe.cli.top import top

@@ -94,7 +94,7 @@ def _import_what_children_need(settings: Settings) -> None:
     from importlib import import_module
 
     modules = ["memforest_workers.worker", "memforest_core.client.services.service", "celery.worker.worker"]
-    modules += ["memforest_core.index.qdrant.server", "memforest_core.models.embedders.minilm"]
+    modules += ["memforest_core.index.qdrant.server_index", "memforest_core.models.embedders.minilm"]
     for module in modules:
         import_module(module)
     if settings.llm.model != OFFLINE:

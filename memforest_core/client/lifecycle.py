@@ -17,7 +17,7 @@ from memforest_core.lifecycle.bundle.service import Watch
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.erase.receipt import Receipt
 from memforest_core.lifecycle.merge.report import ConflictReport
-from memforest_core.lifecycle.rebuild.plan import Plan
+from memforest_core.lifecycle.rebuild.cost_plan import Plan
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.lifecycle.retain.records import Policy, Preview
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId

@@ -216,15 +216,16 @@ class MemForestClient:
         _check_wait(wait, transaction)
         closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
         with _timely(wait, timeout_s), self._producer.tracer.span("append", trace, session=str(session_id)) as own:
-            accepted = self._producer.acceptance.append(
+            accepted = self._producer.acceptance.enqueue(
                 self._tenant,
                 owner,
                 session_id,
-                turn,
+                [turn],
                 display_name=display_name,
                 metadata=metadata,
                 channel=channel,
                 time_zone=time_zone,
+                appends=True,
                 close=closes,
                 joined=transaction,
                 trace=own,

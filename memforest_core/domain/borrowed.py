@@ -87,12 +87,12 @@ _KINDS = {
 }
 """How each kind begins, with an empty group where its text does, and what ends it; without that the turn does."""
 _COMPILED = [(re.compile(opens, re.MULTILINE), re.compile(closes, re.MULTILINE)) for opens, closes in _KINDS.items()]
-ASKS_FOR_TEXT = re.compile(rf"{_PLEASE}(?:{_ON_A_TEXT}|{_FOR_A_TEXT})", re.IGNORECASE)
+REQUESTS_TEXT = re.compile(rf"{_PLEASE}(?:{_ON_A_TEXT}|{_FOR_A_TEXT})", re.IGNORECASE)
 """The beginning of a request for a text, or about one: what "I" says in it is not what the speaker says."""
 
 
 def borrowed(text: str) -> Iterator[tuple[int, int]]:
-    """Where each piece of a text that says nothing of its sender starts and ends; pieces may overlap."""
+    """Where each piece of a text that says nothing of its sender starts and ends; they may overlap."""
     for opens, closes in _COMPILED:
         at = 0
         while at < len(text) and (opened := opens.search(text, at)) is not None:

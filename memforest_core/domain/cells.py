@@ -16,8 +16,7 @@ TOPIC_MARKER = "new_topic"
 """Metadata key with which a caller says that a turn starts something new (a hard topic marker)."""
 
 TEXT_MARKERS = ("--- topic", "--- session", "new topic:", "switching gears")
-"""Beginnings of a line with which a turn's own words say that it starts something new (artifact, which looks for them
-anywhere in the text)."""
+"""Beginnings of a line that say that a turn starts something new (artifact, which finds them anywhere in the text)."""
 
 MAX_WINDOW_TURNS = 64
 """A window has at most so many turns, so no more cells, and a candidate rests on no later turn."""
@@ -86,8 +85,8 @@ BORDERS = (("\n\n",), ("\n",), ("}, ", "},"), (". ", "! ", "? ", "。", "！", "
 in one line, sentences, words, values."""
 
 
-def pieces(content: str, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut a text into consecutive [start, end) pieces of at most ``limit`` characters and of like size.
+def parts_of(content: str, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut a text into consecutive [start, end) parts of at most ``limit`` characters and of like size.
 
     Each ends at the best border in its second half where there is one, at the last of equal ones.
     """
@@ -151,7 +150,7 @@ def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> li
     """Cut consecutive turns into cells numbered from ``first_ordinal``.
 
     A turn above ``part_chars`` becomes several cells of its own that keep their offsets. A tool's turn shares no cell,
-    so that its words don't dilute the talk beside it.
+    so that its words don't dilute the neighbouring talk.
     """
     cells: list[CellCut] = []
     open_turns: list[Turn] = []
@@ -164,7 +163,7 @@ def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> li
     for turn in turns:
         if len(turn.content) > (whole := cutting.whole_chars(turn)):
             close()
-            for start, end in pieces(turn.content, whole):
+            for start, end in parts_of(turn.content, whole):
                 ordinal = first_ordinal + len(cells)
                 cells.append(
                     CellCut(

@@ -1,7 +1,7 @@
 """Messages of chat APIs as the fields of a turn: content in parts, tool calls, objects of client libraries.
 
 The shapes: https://platform.openai.com/docs/api-reference/chat/create (messages) and LangChain's ``messages_to_dict``
-and ``model_dump`` of its messages. Neither package is imported: an object is asked for its fields.
+and ``model_dump`` of its messages. Neither package is imported: the fields of an object are read.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ def turn_fields(message: object, where: str) -> Mapping[str, object]:
 
     Text parts are joined by line breaks; other parts become a mark such as ``[image]``. Tool calls become
     ``[called NAME(ARGUMENTS)]``. ``tool_call_id`` goes into the metadata. Unknown
-    fields of a mapping are kept, to be refused later; those of an object are left out. Raises InvalidInput.
+    fields of a mapping stay, to be refused later; those of an object are left out. Raises InvalidInput.
     """
     fields = _fields(message, where)
     if not fields.keys() - TURN_KEYS and isinstance(fields.get("content"), str):
         return fields
     if "role" not in fields and "type" in fields:
         inner = fields.get("data")
-        kept = {name: value for name, value in fields.items() if name != "data"}
-        fields = {**(kept | dict(inner) if isinstance(inner, Mapping) else fields), "role": fields["type"]}
+        outer = {name: value for name, value in fields.items() if name != "data"}
+        fields = {**(outer | dict(inner) if isinstance(inner, Mapping) else fields), "role": fields["type"]}
     turn = {name: value for name, value in fields.items() if name not in _READ | _LEFT}
     said = _said(fields, where)
     if said is not None:
@@ -105,18 +105,18 @@ def _said(fields: Mapping[str, object], where: str) -> object:
     """The text of a message; its content as it is when that is neither text nor parts."""
     content = fields.get("content")
     if isinstance(content, list | tuple):
-        pieces = [_part(part, where) for part in content]
+        parts = [_part(part, where) for part in content]
     elif isinstance(content, str):
-        pieces = [content]
+        parts = [content]
     elif content is None:
-        pieces = []
+        parts = []
     else:
         return content
     for name in ("refusal", "audio"):
         if fields.get(name):
-            pieces.append(f"[{name}]")
-    pieces += _calls(fields)
-    return "\n".join(piece for piece in pieces if piece) or content
+            parts.append(f"[{name}]")
+    parts += _calls(fields)
+    return "\n".join(part for part in parts if part) or content
 
 
 def _part(part: object, where: str) -> str:
@@ -147,13 +147,13 @@ def _calls(fields: Mapping[str, object]) -> list[str]:
 
 def _call(call: object) -> str:
     """One call as text. Under ``function`` or ``custom`` (OpenAI), or flat (LangChain)."""
-    told: Mapping[str, object] = call if isinstance(call, Mapping) else {}
+    named: Mapping[str, object] = call if isinstance(call, Mapping) else {}
     for under in ("function", "custom"):
-        inner = told.get(under)
+        inner = named.get(under)
         if isinstance(inner, Mapping):
-            told = inner
-    arguments = next((told[key] for key in ("arguments", "args", "input") if told.get(key) is not None), "")
-    return f"[called {_short(str(told.get('name') or 'a tool'), MAX_NAME_CHARS)}({_arguments(arguments)})]"
+            named = inner
+    arguments = next((named[key] for key in ("arguments", "args", "input") if named.get(key) is not None), "")
+    return f"[called {_short(str(named.get('name') or 'a tool'), MAX_NAME_CHARS)}({_arguments(arguments)})]"
 
 
 def _arguments(arguments: object) -> str:

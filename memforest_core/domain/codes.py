@@ -8,7 +8,7 @@ import unicodedata
 MIN_DIGITS = 4
 """Digits of a number that names something, where no letter is in it: shorter ones count things."""
 MIN_PHONE_DIGITS = 7
-"""Digits of a phone number whose groups stand apart: as many as a subscriber's number has."""
+"""Digits of a phone number whose groups are separate: as many as a subscriber's number has."""
 
 _CODE = re.compile(r"[^\W_]+(?:[-/._#+:][^\W_]+)*")
 _DIGIT = re.compile("[0-9]")
@@ -21,9 +21,9 @@ _PLAIN = re.compile(
 
 
 def codes(text: str) -> frozenset[str]:
-    """The codes of a text, folded, without what stands between their parts: "Hobby3" is hobby3, "A-17/b" is a17b.
+    """The codes of a text, folded, without what is between their parts: "Hobby3" is hobby3, "A-17/b" is a17b.
 
-    A code holds a digit, and a letter or at least four digits; years, dates and times of day are none.
+    A code has a digit, and a letter or at least four digits; years, dates and times of day are none.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     # Of each recall with a code a hundred texts are looked through, most of them without a digit.

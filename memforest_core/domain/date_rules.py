@@ -55,7 +55,7 @@ def _yearly(anchor: Anchor, make: Callable[[int], Period], which: str = "") -> P
 
 
 def _nearest(anchor: Anchor, make: Callable[[int], Period]) -> Period:
-    """A day and month without a year: the nearest one, as such days are announced as often as they are told."""
+    """A day and month without a year: the nearest one, as such days are announced as often as they are reported."""
     found: list[Period] = []
     for offset in range(-4, 5):
         try:

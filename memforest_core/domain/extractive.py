@@ -11,7 +11,7 @@ from memforest_core.domain.rendering import INDENT
 from memforest_core.domain.text import clipped, numbers, sentences, terms
 
 _MAX_LINES = 400
-"""Lines that are weighed; of longer inputs every text keeps its first ones."""
+"""Lines that are weighed; of longer inputs every text has its first ones."""
 _LINE_SHARE = 2
 """A single line takes at most this part (one half) of the budget, so that one text does not crowd out the others."""
 
@@ -26,7 +26,7 @@ class _Line:
     text: str
     terms: frozenset[str]
     weight: float
-    """For its place and its numbers; its terms are weighed apart."""
+    """For its place and its numbers; its terms are weighed separately."""
 
 
 def summarize(texts: Sequence[str], budget_chars: int, newest_chars: int = 0) -> str:
@@ -81,7 +81,7 @@ def _sentences(text: str) -> list[tuple[str, str]]:
 
 
 def _newest(lines: Sequence[_Line], chars: int) -> list[_Line]:
-    """The last lines that fit into so many characters, at least one where any are asked for."""
+    """The last lines that fit into so many characters, at least one where any are wanted."""
     newest = list(lines[-1:]) if chars else []
     left = chars - sum(len(line.text) for line in newest)
     for line in reversed(lines[:-1]):

@@ -24,7 +24,7 @@ class Change(StrEnum):
 
 
 class Polarity(StrEnum):
-    """Whether something holds or is denied."""
+    """Whether something is asserted or denied."""
 
     POSITIVE = "positive"
     NEGATIVE = "negative"
@@ -75,7 +75,7 @@ class Statement:
     time: TimeSpan
     """When it happened or held (event time)."""
     mentioned_at: datetime
-    """When it was said (mention time), aware."""
+    """Mention time, aware."""
     speaker: str
     """Display name of who said it."""
     subject: str
@@ -103,7 +103,7 @@ class Statement:
 
     @property
     def routing_label(self) -> str:
-        """What scene routing compares beside the text: origin and scene label (artifact); empty without one."""
+        """What scene routing compares in addition to the text: origin and scene label (artifact); empty without one."""
         return f"{self.origin.value} | {self.scene}" if self.scene else ""
 
     @property

@@ -1,4 +1,4 @@
-"""How much something remembered is worth keeping: it fades with time, and slower the more often it was asked for."""
+"""How much something remembered is worth: it fades with time, and slower the more often it was recalled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def retention(visits: int, idle_days: float, *, pinned: bool = False) -> float:
     The logarithm to base 2 of ``(1 + visits) x 0.5^(idle days / half-life)`` (DESIGN 9): one more visit adds weight and
     may lengthen the half-life, each half-life without a visit takes 1. As a logarithm it orders leaves of any age: the
     product itself is 0.0 in floating point after three unvisited years. ``idle_days`` counts from the last visit, or
-    from when it was said if that is later.
+    from its mention time if that is later.
     """
     if pinned:
         return math.inf

@@ -14,7 +14,7 @@ from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms
 
 MAX_NODE_TERMS = 4_096
-"""Distinct terms a node keeps; the rarest of a very long session are dropped first."""
+"""Distinct terms of a node; the rarest of a very long session are dropped first."""
 
 K1 = 1.2
 B = 0.75
@@ -87,8 +87,8 @@ def add_counts(parts: Iterable[TermCounts]) -> TermCounts:
     for part in parts:
         for index, count in part.counts:
             total[index] += count  # type: ignore[assignment]
-    kept = total.most_common(MAX_NODE_TERMS) if len(total) > MAX_NODE_TERMS else total.items()
-    return TermCounts(tuple(sorted((index, float(count)) for index, count in kept)))
+    common = total.most_common(MAX_NODE_TERMS) if len(total) > MAX_NODE_TERMS else total.items()
+    return TermCounts(tuple(sorted((index, float(count)) for index, count in common)))
 
 
 def bm25_weights(counts: TermCounts, leaves: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID, SafeUUID
 
-KEPT_IDS = 300_000
+CACHED_IDS = 300_000
 """Of one process, at some 450 bytes each."""
 
 _new, _set = object.__new__, object.__setattr__
 
 
 class KnownId(UUID):
-    """A UUID, equal to every other one of its value, that keeps its hash and its text.
+    """A UUID, equal to every other one of its value, with its hash and its text.
 
-    ``UUID.__hash__`` is a function in Python, and one recall would call it some thirty thousand times. Python looks for
-    ``__hash__`` on the type and calls what it finds there: here that is a slot, which holds a method of the number that
-    is the hash. Copies and pickles are plain UUIDs.
+    ``UUID.__hash__`` is a function in Python, and one recall would call it some thirty thousand times. Python calls
+    the ``__hash__`` of the type: here that is a slot with a method of the number that is the hash.
+    Copies and pickles are plain UUIDs.
     """
 
     __slots__ = ("__hash__", "_text")
@@ -41,10 +41,10 @@ def _made(text: str) -> KnownId:
 
 class KnownIds(dict[str, KnownId]):
     """Ids by their text, as Postgres writes it. Equal ids that come from here are one object, which is what comparing
-    them looks at first."""
+    them checks first."""
 
     def __missing__(self, text: str) -> KnownId:
-        if len(self) >= KEPT_IDS:
+        if len(self) >= CACHED_IDS:
             self.clear()
         made = self[text] = _made(text)
         return made

@@ -26,12 +26,12 @@ def joking(turn: str, *, perhaps: bool = False) -> bool:
 
 
 def not_so(said: str) -> bool:
-    """Whether it jokes, wishes, takes back or tells what only nearly came true."""
+    """Whether it jokes, wishes, takes back or says what only nearly came true."""
     return joking(said) or _NOT_SO.search(said) is not None
 
 
 def meant(statement: Statement, question: Collection[str], *, now: bool) -> bool:
-    """Whether a statement tells how things are or, without ``now``, were, and of nobody's relative whom the question's
+    """Whether a statement says how things are or, without ``now``, were, and of nobody's relative whom the question's
     terms do not name."""
     _, other, relation = statement.subject.rpartition("'s ")
     others = other and set(question).isdisjoint(terms(relation))

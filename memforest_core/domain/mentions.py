@@ -20,7 +20,7 @@ _THING = re.compile(
     r"(?:\s+(?:\w+ly|big|small|old|new|little|good|great|wild|whole|same|other|own))?\s+$",
     re.IGNORECASE,
 )
-"""What stands before a word for a thing, not before a name."""
+"""What comes before a word for a thing, not before a name."""
 _TO_PERSON = re.compile(
     r"(?:^|[.!?:;,]\s*|\b(?:and|with|told|tell|tells|asked|ask|asks|met|meet|saw|by|hi|hey|hello|thanks|thank|for|to|from"
     r"|than|called|says?|said|that|but|because|when|if|love|loves|like|likes|hate|hates|miss|misses|help|helped)\s+)$",
@@ -67,7 +67,7 @@ def found_in(text: str, people: People) -> list[Found]:
     return found
 
 
-def told(text: str, people: People) -> str:
+def with_names(text: str, people: People) -> str:
     """The text with names in the place of mentions and nicknames, so that rules and readers know them as names."""
     return _replaced(text, (one for one in found_in(text, people) if not one.plain))
 
@@ -158,7 +158,7 @@ def _is_name(text: str, token: _Token, key: str) -> bool:
 
 
 def _like_a_person(text: str, token: _Token) -> bool:
-    """Whether the beginning of a name in lower case stands where a person does."""
+    """Whether the beginning of a name in lower case is where a person would be."""
     before = text[: token.start]
     if _THING.search(before) or token.text in STOP_WORDS:
         return False

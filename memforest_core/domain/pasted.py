@@ -1,4 +1,4 @@
-"""Pieces of a turn that its speaker does not say of themselves: mails, lines quoted with ">", and text of nobody's."""
+"""Parts of a turn that its speaker does not say of themselves: mails, lines quoted with ">", and text of nobody's."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class _Line:
 
 
 def pasted(text: str) -> tuple[Pasted, ...]:
-    """The pieces of a turn that say nothing of its speaker, in order, heads of mails included: see ``borrowed``, too.
+    """The parts of a turn that say nothing of its speaker, in order, heads of mails included: see ``borrowed``, too.
 
-    A mail goes on to the end of the turn: nothing tells where it ends. "From: Oslo, To: Bergen" is none; a mail's head
+    A mail goes on to the end of the turn: nothing says where it ends. "From: Oslo, To: Bergen" is none; a mail's head
     has a subject or an address.
     """
     lines = [
         _Line(found.start(), found.end(), found.group().strip()) for found in _LINE.finditer(text) if found.group()
     ]
-    written = list(_pieces(lines))
+    written = list(_parts(lines))
     mail = next((piece.start for piece in written if piece.author), len(text))
     written += (Pasted(start, end, "") for start, end in borrowed(text[:mail]))
     found: list[Pasted] = []
@@ -63,26 +63,26 @@ def pasted(text: str) -> tuple[Pasted, ...]:
     return tuple(found)
 
 
-def own_text(text: str, pieces: Iterable[Pasted]) -> str:
-    """What the speaker of a turn says in it: its text with blanks for the pieces, all else in its place."""
-    for piece in pieces:
-        text = f"{text[: piece.start]}{' ' * (piece.end - piece.start)}{text[piece.end :]}"
+def own_text(text: str, parts: Iterable[Pasted]) -> str:
+    """What the speaker of a turn says in it: its text with blanks for the parts, all else in its place."""
+    for part in parts:
+        text = f"{text[: part.start]}{' ' * (part.end - part.start)}{text[part.end :]}"
     return text
 
 
 def body_of(piece: str) -> str:
     """What a pasted piece says, without heads of mails and marks of quoting; sentences of it are found in it word for
     word, as long as they are on one line."""
-    kept = []
+    lines = []
     for line in piece.splitlines():
-        told = line.lstrip("> ")
-        bare = told.strip()
+        said = line.lstrip("> ")
+        bare = said.strip()
         if not (_HEADER.fullmatch(bare) or _WROTE.fullmatch(bare) or _FORWARDED.fullmatch(bare)):
-            kept.append(told)
-    return "\n".join(kept)
+            lines.append(said)
+    return "\n".join(lines)
 
 
-def _pieces(lines: list[_Line]) -> Iterator[Pasted]:
+def _parts(lines: list[_Line]) -> Iterator[Pasted]:
     at, author = 0, ""
     while at < len(lines):
         line = lines[at]

@@ -1,4 +1,4 @@
-"""Who is who in a memory: speakers under all names they have had, and whom a name or a mention means.
+"""People of a memory: speakers under all names they have had, and whom a name or a mention means.
 
 An entity is a speaker's id where one is known; names are its aliases. Rules alone, the same for the same speakers.
 """
@@ -82,7 +82,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 @lru_cache(maxsize=65_536)
 def name_key(name: str) -> str:
-    """The normalized name; the same ones are asked for again and again."""
+    """The normalized name; the same ones are requested often."""
     return normalize_name(name)
 
 
@@ -164,7 +164,7 @@ class People:
         return len(self._aliases.get(name_key(name), ())) > 1
 
     def who(self, name: str) -> KnownPerson | None:
-        """Whom a name means that stands by itself: an id, a name in any case, a mention, or a nickname.
+        """Whom a name by itself means: an id, a name in any case, a mention, or a nickname.
 
         None for a name that several have and for one that nobody has.
         """
@@ -260,6 +260,6 @@ def _known(group: _Group, aliases: frozenset[str], owner: bool, held: Mapping[st
 
 
 def called(name: str, person: KnownPerson) -> bool:
-    """Whether a name is one of a speaker's, whoever else has it."""
+    """Whether a name is one of a speaker's, also when others have it."""
     key = name_key(name)
     return bool(key) and any(name_key(own) == key for own in (*person.names, *person.ids))

@@ -64,19 +64,19 @@ def days(start: date, end: date, precision: Precision = Precision.WEEK) -> Perio
 
 
 def week_of(moment: date) -> Period:
-    """The week, from Monday, that holds a day."""
+    """The week, from Monday, with a day in it."""
     monday = moment - timedelta(days=moment.weekday())
     return Period(monday, monday + WEEK, Precision.WEEK)
 
 
 def weekend_of(moment: date) -> Period:
-    """Saturday and Sunday of the week that holds a day."""
+    """Saturday and Sunday of the week with a day in it."""
     saturday = moment + timedelta(days=5 - moment.weekday())
     return Period(saturday, saturday + 2 * DAY, Precision.WEEK)
 
 
 def add_months(moment: date, months: int) -> date:
-    """The first day of the month that lies ``months`` away."""
+    """The first day of the month that lies ``months`` later."""
     index = moment.year * 12 + moment.month - 1 + months
     return date(index // 12, index % 12 + 1, 1)
 

@@ -35,7 +35,7 @@ _SYNONYMS = {name: known for known, names in _NAMES.items() for name in names.sp
 _SPELLED = {"favourite": "favorite", "colour": "color", "centre": "center"}
 _PARTS = str.maketrans("_-/", "   ")
 _NOW = "current "
-"""What some models put before a name; every state is one that held when it was told."""
+"""What some models put before a name; every state is one that was valid when it was said."""
 
 SINGLE_VALUED = frozenset(
     {"residence", "hometown", "job", "employer", "age", "birthday", "relationship"}
@@ -58,7 +58,7 @@ _SINGLE_ENDINGS = frozenset(
 
 
 def canonical(attribute: str) -> str:
-    """The name that chains are kept under: casefolded, written one way, synonyms made one. Other names stay."""
+    """The name that chains are stored under: casefolded, written one way, synonyms made one. Other names stay."""
     name = " ".join(attribute.casefold().translate(_PARTS).split())
     for other, spelling in _SPELLED.items():
         name = name.replace(other, spelling)

@@ -1,4 +1,4 @@
-"""Tags of a topic: short names that a user gives it, kept as lines of one text."""
+"""Tags of a topic: short names that a user gives it, stored as lines of one text."""
 
 from __future__ import annotations
 

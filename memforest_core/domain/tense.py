@@ -1,4 +1,4 @@
-"""Whether an English clause tells of what was or of what is to come, for the date in it."""
+"""Whether an English clause is about what was or about what is to come, for the date in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PRESENT = re.compile(
 
 
 def looks_ahead(sentence: str, phrase: str) -> bool | None:
-    """Whether the clause that holds a date phrase is about what is to come; None when no verb of it says."""
+    """Whether the clause with a date phrase is about what is to come; None when no verb of it says."""
     sentence, phrase = sentence.replace("’", "'"), phrase.replace("’", "'")
     at = max(0, sentence.find(phrase))
     start = max((found.end() for found in _BOUNDARY.finditer(sentence, 0, at)), default=0)

@@ -41,7 +41,7 @@ _DENSE_FUNCTION_WORDS = """的 了 是 我 你 您 他 她 它 们 們 在 有 �
 那个 一个 です でし ます まし した して する こと どこ だれ なに いつ から まで ない いる ある
 입니 니다 습니 에서 에게 하고"""
 _DENSE_STOP_WORDS = frozenset(_DENSE_FUNCTION_WORDS.split())
-"""Signs and pairs of signs that are function words, or pieces of one."""
+"""Signs and pairs of signs that are function words, or parts of one."""
 
 _BEGINNING = 4
 _TITLES = {"mr", "mrs", "ms", "miss", "dr", "prof", "sir", "the", "a", "an"}
@@ -97,7 +97,7 @@ def normalize_name(text: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str, language: str) -> str:
-    # A stemmer keeps the word it is at in itself, so that threads can't share one; making one is cheap.
+    # A stemmer has the word it is at in itself, so that threads can't share one; making one is cheap.
     return str(snowballstemmer.stemmer(language).stemWord(word))
 
 
@@ -109,7 +109,7 @@ def terms(text: str, language: str | None = None) -> list[str]:
     the text's are stemmed by the language of their script; scripts without spaces become single Han signs and pairs
     of signs. Terms carry no Latin accents: stemmers see them, as they need them to know endings, and what is left is
     stripped. Names keep one form in all languages: a capitalized word of a text in another language than English also
-    has its English stem. Raises KeyError for a language that Snowball lacks.
+    has its English stem. Raises KeyError for a language that Snowball does not have.
     """
     if language is not None:
         return _terms_in(text, language)
@@ -269,8 +269,8 @@ def _dense(word: str) -> list[str]:
                 found.append(sign)
             if len(pair) == 2:
                 found.append(pair)
-    kept = [term for term in found if term not in _DENSE_STOP_WORDS]
-    return [*kept, *(_stem(rest, ENGLISH) for rest in _DENSE_SCRIPT.split(word.casefold()) if rest)]
+    dense = [term for term in found if term not in _DENSE_STOP_WORDS]
+    return [*dense, *(_stem(rest, ENGLISH) for rest in _DENSE_SCRIPT.split(word.casefold()) if rest)]
 
 
 def sentences(text: str) -> list[str]:

@@ -46,7 +46,7 @@ class Turn:
     name: str
     metadata: Mapping[str, object] = field(default_factory=dict)
     erased: bool = False
-    """Its words are deleted; what is left holds its place."""
+    """Its words are deleted; what is left has its place."""
     named: bool = True
     utc_offset: int | None = None
     """Minutes by which the sender's clock was ahead of UTC, where it is not that of the owner's zone."""
@@ -61,7 +61,7 @@ class Turn:
 
         What an erased turn said is not known any more: whatever comes again in its place is taken for it.
         """
-        if not self._named_as(other):
+        if self.id != other.id:
             return False
         if self.erased or other.erased:
             return True
@@ -70,13 +70,6 @@ class Turn:
         if self.named and other.named and self.name != other.name:
             return False
         return (self.role, self.content, self.speaker_id) == (other.role, other.content, other.speaker_id)
-
-    def _named_as(self, other: Turn) -> bool:
-        """Whether the ids are equal; turns stored by older versions carry an older generated id."""
-        ids = {self.id, other.id}
-        return len(ids) == 1 or (
-            self.ordinal == other.ordinal and ids == {generated_id(self.ordinal), f"{_OLD_PREFIX}{self.ordinal}"}
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +84,6 @@ _ROLES = {"developer": "system", "function": "tool", "human": "user", "ai": "ass
 """What others call our roles: OpenAI (developer, function) and LangChain (human, ai)."""
 _GENERATED = "turn@"
 """Begins the ids of turns that came without one; no caller may give such an id, so that none is taken for another."""
-_OLD_PREFIX = "turn-"
-"""Began them in earlier versions, where a caller's id could be equal to one."""
 _GENERATED_ID = re.compile(rf"{_GENERATED}\d+", re.ASCII)
 MAX_METADATA_DEPTH = 64
 """Deeper JSON would reach Python's recursion limit when it is read far down a caller's stack."""
@@ -273,7 +264,7 @@ def _too_deep(where: str) -> InvalidInput:
 
 
 def levels_of(value: object) -> Iterator[list[object]]:
-    """A JSON value level by level, keys among the values: first itself, then what it holds, and so on."""
+    """A JSON value level by level, keys among the values: first itself, then what it contains, and so on."""
     level = [value]
     while level:
         yield level
@@ -286,27 +277,36 @@ def levels_of(value: object) -> Iterator[list[object]]:
         level = inner
 
 
-def parse_turns(raw_turns: Sequence[object], frame: SessionFrame, limits: TurnLimits) -> list[Turn]:
-    """Check and normalize what a caller sent. Raises InvalidInput with the turn's position.
-
-    A turn without a timestamp takes that of the turn before it, the first one the session's start.
-    """
+def checked_messages(raw_turns: Sequence[object]) -> list[Mapping[str, object]]:
+    """The fields of each turn that a caller sent, in whichever form of a chat API. Raises InvalidInput."""
     if isinstance(raw_turns, str | bytes | Mapping) or not isinstance(raw_turns, Sequence):
         raise InvalidInput("Send turns as a list of objects with role and content.", code="invalid_turns")
     if not raw_turns:
         raise InvalidInput("Send at least one turn; the session is empty.", code="empty_session")
-    if frame.first_ordinal + len(raw_turns) > limits.max_turns:
+    return [turn_fields(raw, f"Turn {number}") for number, raw in enumerate(raw_turns, start=1)]
+
+
+def timestamp_of(message: Mapping[str, object], frame: SessionFrame) -> datetime:
+    """When the first turn of a session was said: its own timestamp, else the session's start. Raises InvalidInput."""
+    stamp = message.get("timestamp")
+    return frame.started_at if stamp is None else parse_timestamp(stamp, frame.zone, "Turn 1")
+
+
+def parse_turns(messages: Sequence[Mapping[str, object]], frame: SessionFrame, limits: TurnLimits) -> list[Turn]:
+    """Check and normalize ``checked_messages``. Raises InvalidInput with the turn's position.
+
+    A turn without a timestamp takes that of the turn before it, the first one the session's start.
+    """
+    if frame.first_ordinal + len(messages) > limits.max_turns:
         raise InvalidInput(
-            f"A session holds at most {limits.max_turns} turns; split it into several sessions.",
+            f"A session has at most {limits.max_turns} turns; split it into several sessions.",
             code="too_many_turns",
         )
     turns: list[Turn] = []
     seen: set[str] = set()
     moment, ahead = frame.started_at, frame.utc_offset
-    for offset, raw in enumerate(raw_turns):
-        ordinal = frame.first_ordinal + offset
+    for ordinal, raw in enumerate(messages, start=frame.first_ordinal):
         where = f"Turn {ordinal + 1}"
-        raw = turn_fields(raw, where)
         unknown = sorted(str(key) for key in raw if key not in TURN_KEYS)
         if unknown:
             raise InvalidInput(

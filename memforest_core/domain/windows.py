@@ -12,7 +12,7 @@ from memforest_core.domain.turns import Role
 
 @dataclass(frozen=True, slots=True)
 class WindowTurn:
-    """A turn, or the piece of a long turn that a cell holds, as an extraction call sees it."""
+    """A turn, or the part of a long turn that a cell has, as an extraction call sees it."""
 
     number: int
     """1-based number in the prompt; context turns count down from 0 (0, -1) and are never extracted."""
@@ -27,7 +27,7 @@ class WindowTurn:
     occurred_at: datetime
     """Aware, by the sender's clock."""
     pasted: tuple[Pasted, ...] = ()
-    """The pieces of ``text`` that say nothing of the speaker."""
+    """The parts of ``text`` that say nothing of the speaker."""
 
 
 @dataclass(frozen=True, slots=True)

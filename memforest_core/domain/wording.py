@@ -42,7 +42,7 @@ tue=tuesday|tues=tuesday|wed=wednesday|thu=thursday|thur=thursday|thurs=thursday
 apr=april|jun=june|jul=july|aug=august|sep=september|sept=september|oct=october|nov=november|dec=december
 """
 """Irregular forms, abbreviations and synonyms of one form only; participles as the past and pronouns as subjects, which
-helping verbs and word order tell apart."""
+helping verbs and word order distinguish."""
 _PHRASES = """
 cannot=can not|can't=can not|cant=can not|won't=will not|wont=will not|im=i am|i've=i have|ive=i have|its=it is
 thats=that is|hes=he is|shes=she is|theyre=they are|no one=nobody|right now=now|at the moment=now|called off=canceled
@@ -122,7 +122,7 @@ _ORDERS = rf"""
 ([^|@]+) (?:was|were) (\S+) by ([^|@]+?)((?: (?:in|on|at|for|with|from|to) [^@|]+)?{_REST})=>\3 \2 \1\4
 ({_ONE} {_GAVE}) ([^|@]+) to ({_ONE}){_REST}=>\1 \3 \2\4
 """
-"""Times and places go last (after | and @), and actors first."""
+"""Times and sites go last (after | and @), and actors first."""
 _CLAUSE = re.compile(
     r"(?<!\S)(?:and|or|but|because|if|when|while|who|which|than|not|no|never|only|even|says?|said|thinks?|thought|knows?"
     r"|knew|tells?|told|hears?|heard|hopes?|hoped|want|wanted|promised|planned|decided|agreed|asked|believes?|[?.])(?!\S)"
@@ -202,7 +202,7 @@ def _reduced(text: str) -> tuple[str, ...]:
 
 
 def _ordered(said: str) -> str:
-    """The words in one of the orders that say the same: actors first, places and times last."""
+    """The words in one of the orders that say the same: actors first, sites and times last."""
     said = _DOING.sub(lambda found: f"{found[1]} {' '.join(terms(found[2] or found[3], ENGLISH))}+ing", said)
     if len(said) < MOST_CHARS and not _CLAUSE.search(said):
         for pattern, put in _ORDERING:

@@ -14,7 +14,7 @@ from memforest_core.index.generations import Generations
 from memforest_core.index.parity import Parity
 from memforest_core.index.rebuild import IndexUpkeep, Rebuild
 from memforest_core.index.rows import IndexStore
-from memforest_core.index.served.address import read_address
+from memforest_core.index.socket_calls import read_address
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
@@ -78,13 +78,13 @@ def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -
         path = Path(settings.index.path)
         served_at = None if owned else read_address(path)
         if served_at is not None:
-            from memforest_core.index.served.client import ServedIndex
+            from memforest_core.index.socket_client import SocketIndex
 
-            return ServedIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
-        from memforest_core.index.qdrant.edge import EdgeIndex
+            return SocketIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
+        from memforest_core.index.qdrant.edge_index import EdgeIndex
 
-        return EdgeIndex(path, embedder.model, embedder.dimension, settings.index.graph_from)
-    from memforest_core.index.qdrant.server import QdrantServerIndex
+        return EdgeIndex(path, embedder.model, embedder.dimension)
+    from memforest_core.index.qdrant.server_index import QdrantServerIndex
 
     key = settings.index.api_key
     return QdrantServerIndex.at(

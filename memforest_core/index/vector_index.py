@@ -15,10 +15,11 @@ from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
+from memforest_core.domain.known_ids import KNOWN_IDS
 
 
 def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
-    """How a vector goes over a wire: its float32 numbers, little-endian, in base64. As decimal numbers they are four
+    """JSON of a vector: its float32 numbers, little-endian, in base64. As decimal numbers they are four
     times as long and take most of a call's time."""
     return core_schema.no_info_after_validator_function(
         lambda text: np.frombuffer(b64decode(text, validate=True), dtype="<f4"),
@@ -30,6 +31,18 @@ def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
 
 
 DenseVector = Annotated[NDArray[np.float32], GetPydanticSchema(_as_numbers)]
+
+
+def _as_known(_source: Any, _handler: Any) -> core_schema.CoreSchema:
+    """JSON of an id as Postgres writes it. A recall names a thousand points: their ids are looked up, not parsed."""
+    return core_schema.no_info_after_validator_function(
+        KNOWN_IDS.__getitem__,
+        core_schema.str_schema(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
+        serialization=core_schema.plain_serializer_function_ser_schema(str),
+    )
+
+
+RowId = Annotated[UUID, GetPydanticSchema(_as_known)]
 
 
 class PointKind(StrEnum):
@@ -97,7 +110,7 @@ class IndexFilter:
     tree_ids: tuple[TreeId, ...] = ()
     tree_kinds: tuple[str, ...] = ()
     session_ids: tuple[SessionId, ...] = ()
-    ids: tuple[UUID, ...] | None = None
+    ids: tuple[RowId, ...] | None = None
     """Score just these points; an empty tuple finds nothing."""
     overlaps: tuple[float, float] | None = None
     """Keep points whose [time_start, time_end] touches this interval, in seconds since 1970."""
@@ -126,7 +139,7 @@ class Hits:
     """What one query found, by columns of equal length, as a recall needs its thousand hits. Iterating gives each
     ``Hit``."""
 
-    ids: list[UUID]
+    ids: list[RowId]
     kinds: list[PointKind]
     scores: list[float]
 

@@ -45,7 +45,7 @@ def open_prompts(settings: PromptSettings) -> Prompts:
     return Prompts(**{name: _read(name, path) for name, path in given.items() if path is not None})
 
 
-def told(built_in: str, own: str | None, frame: str) -> str:
+def instructions_with(built_in: str, own: str | None, frame: str) -> str:
     """The system message: the built-in one, or an application's own instructions and after them the ``frame``.
 
     A frame says what the user message holds, that all in it is data, and what the answer looks like. It comes last.

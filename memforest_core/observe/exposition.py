@@ -7,9 +7,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -25,7 +23,6 @@ from memforest_core.observe.prometheus import MAX_TENANTS, BoundedLabel, Prometh
 from memforest_core.observe.records import KINDS, QueueDepth, WorkerBeat
 from memforest_core.observe.rows import ObserveStore
 from memforest_core.settings import Settings
-from memforest_core.work.messages import Queue
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -35,24 +32,41 @@ log = structlog.get_logger(__name__)
 SNAPSHOT_S = 5.0
 """Counts of rows in metrics are at most this old: many scrapes cost one query."""
 REQUEST_TIMEOUT_S = 10.0
-"""A client that stops talking holds a thread for this long."""
+"""A client that stops talking occupies a thread for this long."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """What the rows said at one moment; None while the store is away."""
+_TENANT, _QUEUE = ("tenant",), ("queue",)
+FAMILIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "memforest_queue_items": ("Units of work by kind and state.", ("tenant", "kind", "state")),
+    "memforest_queue_oldest_seconds": ("Age of the oldest of them.", ("tenant", "kind", "state")),
+    "memforest_dead_items": ("Units of work that wait for a person.", ("tenant", "kind")),
+    "memforest_dirty_nodes": ("Nodes whose summary is behind.", _TENANT),
+    "memforest_queue_waiting_seconds": (
+        "Age of the oldest row that another worker of the queue would take: what autoscalers query.",
+        _QUEUE,
+    ),
+    "memforest_staleness_seconds": (
+        "Age of the oldest change that is missing in summaries or the vector index.",
+        ("tenant", "artifact"),
+    ),
+    "memforest_queue_fill_ratio": (
+        "Cells that wait for extraction per cell that may: from 0.8 on backfill is refused, from 1 on all.",
+        _TENANT,
+    ),
+    "memforest_workers": ("Worker processes by heartbeat.", ("state",)),
+    "memforest_queue_workers": ("Live worker processes of a queue.", _QUEUE),
+}
+"""The gauges of what waits: meaning and labels by name."""
 
-    depths: list[QueueDepth]
-    workers: list[WorkerBeat]
-    fills: dict[TenantId, float]
+_Numbers = tuple[Sequence[QueueDepth], Sequence[WorkerBeat], Mapping[TenantId, float]]
 
 
 @renewed_in_child
 class BacklogCollector(Collector):
     """Gauges of what waits, over all tenants. Scrapes share a reading of the database. Thread-safe.
 
-    Every worker reports the same rows, so sums over instances count them several times: take the maximum.
-    While the store is away there is ``memforest_store_up 0`` and nothing else, because old numbers would look healthy.
+    Every worker reports the same rows, so sums over instances count them several times: take the maximum. While the
+    store is unavailable there is ``memforest_store_up 0`` and nothing else, because old numbers would seem healthy.
     """
 
     def __init__(self, store: ObserveStore, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,116 +75,76 @@ class BacklogCollector(Collector):
         self._clock = clock
         self._tenant = BoundedLabel(MAX_TENANTS)
         self._lock = threading.Lock()
-        self._looked_at: float | None = None
-        self._snapshot: _Snapshot | None = None
+        self._read_at: float | None = None
+        self._numbers: _Numbers | None = None
 
     def describe(self) -> Iterable[Metric]:
-        """All metrics, without looking at the database."""
-        return [_store_up(False), *self._families(_Snapshot([], [], {}))]
+        """All metrics, without reading the database."""
+        return [_store_up(False), *self._families([], [], {})]
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics, from a look that is at most ``SNAPSHOT_S`` old."""
-        snapshot = self._fresh()
-        yield _store_up(snapshot is not None)
-        if snapshot is not None:
-            yield from self._families(snapshot)
-
-    def _fresh(self) -> _Snapshot | None:
+        """The metrics, from a reading that is at most ``SNAPSHOT_S`` old."""
         with self._lock:
-            if self._looked_at is None or self._clock() - self._looked_at >= SNAPSHOT_S:
-                self._snapshot = self._look()
-                # Counted from its end: a store that answers slowly is not asked without a pause.
-                self._looked_at = self._clock()
-            return self._snapshot
+            if self._read_at is None or self._clock() - self._read_at >= SNAPSHOT_S:
+                self._numbers = self._read()
+                # Counted from its end: a store that answers slowly is not read without a pause.
+                self._read_at = self._clock()
+            numbers = self._numbers
+        yield _store_up(numbers is not None)
+        if numbers is not None:
+            yield from self._families(*numbers)
 
-    def _look(self) -> _Snapshot | None:
+    def _read(self) -> _Numbers | None:
         try:
             depths = self._store.backlog()
             workers = self._store.workers(self._settings.worker.dead_after_s)
             waiting = sorted({depth.tenant for depth in depths if depth.unextracted})
-            fills = self._store.fills(waiting[:MAX_TENANTS], self._settings.accept.max_waiting_cells)
-            return _Snapshot(depths, workers, fills)
+            return depths, workers, self._store.fills(waiting[:MAX_TENANTS], self._settings.accept.max_waiting_cells)
         except MemForestError as error:
             log.warning("backlog_unknown", code=error.code)
             return None
 
-    def _families(self, snapshot: _Snapshot) -> Iterator[Metric]:
-        yield from self._queues(snapshot.depths)
-        yield _waiting(snapshot.depths)
-        yield from self._staleness(snapshot.depths)
-        yield self._fills(snapshot.fills)
-        yield from _workers(snapshot.workers)
+    def _families(
+        self, depths: Sequence[QueueDepth], workers: Sequence[WorkerBeat], fills: Mapping[TenantId, float]
+    ) -> Iterator[Metric]:
+        values: dict[str, dict[tuple[str, ...], float]] = {name: {} for name in FAMILIES}
 
-    def _queues(self, depths: list[QueueDepth]) -> Iterator[Metric]:
-        items: Counter[tuple[str, ...]] = Counter()
-        dead: Counter[tuple[str, ...]] = Counter()
-        dirty: Counter[tuple[str, ...]] = Counter()
-        ages: dict[tuple[str, ...], float] = {}
+        def add(name: str, amount: float, *labels: str) -> None:
+            values[name][labels] = values[name].get(labels, 0.0) + amount
+
+        def at_least(name: str, value: float, *labels: str) -> None:
+            values[name][labels] = max(values[name].get(labels, 0.0), value)
+
+        alive = [worker for worker in workers if worker.alive]
+        add("memforest_workers", len(alive), "alive")
+        add("memforest_workers", len(workers) - len(alive), "silent")
+        # Each queue is there even without a worker: an alert can't see what is absent.
+        for queue, kinds in KINDS.items():
+            add("memforest_queue_workers", sum(queue.value in worker.queues for worker in alive), queue.value)
+            waiting = (depth.oldest_s for depth in depths if depth.state == "ready" and depth.kind in kinds)
+            at_least("memforest_queue_waiting_seconds", max(waiting, default=0.0), queue.value)
         for depth in depths:
             tenant = self._tenant(depth.tenant)
-            key = (tenant, depth.kind, depth.state)
-            items[key] += depth.items
-            ages[key] = max(ages.get(key, 0.0), depth.oldest_s)
+            add("memforest_queue_items", depth.items, tenant, depth.kind, depth.state)
+            at_least("memforest_queue_oldest_seconds", depth.oldest_s, tenant, depth.kind, depth.state)
             if depth.dead:
-                dead[tenant, depth.kind] += depth.items
+                add("memforest_dead_items", depth.items, tenant, depth.kind)
             if depth.dirty:
-                dirty[tenant,] += depth.items
-        labels = ("tenant", "kind", "state")
-        yield _gauge("memforest_queue_items", "Units of work by kind and state.", labels, items)
-        yield _gauge("memforest_queue_oldest_seconds", "Age of the oldest of them.", labels, ages)
-        yield _gauge("memforest_dead_items", "Units of work that wait for a person.", ("tenant", "kind"), dead)
-        yield _gauge("memforest_dirty_nodes", "Nodes whose summary is behind.", ("tenant",), dirty)
-
-    def _staleness(self, depths: list[QueueDepth]) -> Iterator[Metric]:
-        ages: dict[tuple[str, ...], float] = {}
-        for depth in depths:
+                add("memforest_dirty_nodes", depth.items, tenant)
             if depth.dirty or depth.behind:
-                key = (self._tenant(depth.tenant), "summaries" if depth.dirty else "index")
-                ages[key] = max(ages.get(key, 0.0), depth.oldest_s)
-        meaning = "Age of the oldest change that summaries or the vector index lack."
-        yield _gauge("memforest_staleness_seconds", meaning, ("tenant", "artifact"), ages)
-
-    def _fills(self, fills: dict[TenantId, float]) -> Metric:
-        fullest: dict[tuple[str, ...], float] = {}
-        for tenant, fill in fills.items():
-            key = (self._tenant(tenant),)
-            fullest[key] = max(fullest.get(key, 0.0), fill)
-        meaning = "Cells that wait for extraction per cell that may: from 0.8 on backfill is refused, from 1 on all."
-        return _gauge("memforest_queue_fill_ratio", meaning, ("tenant",), fullest)
-
-
-def _gauge(
-    name: str, meaning: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, meaning, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
-
-
-def _waiting(depths: list[QueueDepth]) -> Metric:
-    waiting = [depth for depth in depths if depth.state == "ready"]
-    oldest: dict[tuple[str, ...], float] = {
-        (queue.value,): max((depth.oldest_s for depth in waiting if depth.kind in kinds), default=0.0)
-        for queue, kinds in KINDS.items()
-    }
-    meaning = "Age of the oldest row that another worker of the queue would take: what autoscalers ask for."
-    return _gauge("memforest_queue_waiting_seconds", meaning, ("queue",), oldest)
+                artifact = "summaries" if depth.dirty else "index"
+                at_least("memforest_staleness_seconds", depth.oldest_s, tenant, artifact)
+        for owner, fill in fills.items():
+            at_least("memforest_queue_fill_ratio", fill, self._tenant(owner))
+        for name, (meaning, labels) in FAMILIES.items():
+            family = GaugeMetricFamily(name, meaning, labels=labels)
+            for key, value in values[name].items():
+                family.add_metric(key, value)
+            yield family
 
 
 def _store_up(up: bool) -> Metric:
     return GaugeMetricFamily("memforest_store_up", "Whether Postgres answers.", value=int(up))
-
-
-def _workers(workers: list[WorkerBeat]) -> Iterator[Metric]:
-    alive = [worker for worker in workers if worker.alive]
-    states: dict[tuple[str, ...], float] = {("alive",): len(alive), ("silent",): len(workers) - len(alive)}
-    yield _gauge("memforest_workers", "Worker processes by heartbeat.", ("state",), states)
-    # Each queue is there even without a worker: an alert can't see what is absent.
-    serving: dict[tuple[str, ...], float] = {
-        (queue.value,): sum(queue.value in worker.queues for worker in alive) for queue in Queue
-    }
-    yield _gauge("memforest_queue_workers", "Live worker processes of a queue.", ("queue",), serving)
 
 
 class _Handler(WSGIRequestHandler):
@@ -184,13 +158,13 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        # Not HTTPServer's, which asks the name service who we are and can wait for it.
+        # Not HTTPServer's, which queries the name service for our name and can wait for it.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no traceback on stderr."""
+        """A client that hung up is no traceback on stderr."""
         log.debug("scrape_broken_off")
 
 
@@ -208,7 +182,6 @@ class MetricsServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

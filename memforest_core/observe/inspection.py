@@ -1,4 +1,4 @@
-"""What people ask about a running system: its progress, size, trees, costs and failures."""
+"""Inspection of a running system: its progress, size, trees, costs and failures."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class InspectionService:
             return GrownTree(overview, tuple(rows.nodes(overview.id, lowest)))
 
     def overview(self, tenant: TenantId) -> Overview:
-        """How a tenant's work stands. Raises StoreUnavailable, InvalidSettings."""
+        """The state of a tenant's work. Raises StoreUnavailable, InvalidSettings."""
         with self.store.observing(tenant) as rows:
             now = rows.now()
             return Overview(
@@ -138,7 +138,7 @@ class InspectionService:
     ) -> Page[LoggedCall]:
         """The model calls that were made, failed ones too, the newest first: tokens, dollars and latency of each.
 
-        ``owner`` and ``session_id`` keep the calls made for them, ``step`` those of one step ("extract", "summarize",
+        ``owner`` and ``session_id`` select the calls made for them, ``step`` those of one step ("extract", "summarize",
         "browse", "plan", "answer", "profile", "judge", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
         error's code), ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds
         or datetimes; UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of

@@ -1,4 +1,4 @@
-"""Spans over OpenTelemetry: one session's way through the tasks, told by ids and codes, never by text."""
+"""Spans over OpenTelemetry: one session's way through the tasks, by ids and codes, never by text."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ SERVICE = "memforest"
 EXPORT_TIMEOUT_S = 5.0
 EXPORT_EVERY_S = 1.0
 WAITING_SPANS = 4_096
-"""Spans kept for a collector that is away; then the oldest are dropped."""
+"""Spans held in memory for a collector that is unavailable; then the oldest are dropped."""
 BATCH_SPANS = 512
 LONGEST_ID = 200
 """Characters of an attribute; ids are shorter."""
 CLOSE_DEADLINE_S = 2.0
 
 LIBRARY_LOGGERS = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal")
-"""They log every attempt on a collector that is away; one line of ours says it for all."""
+"""They log every attempt on a collector that is unavailable; one line of ours says it for all."""
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 _HEADER = "traceparent"
@@ -139,7 +139,7 @@ class _Exporter(SpanExporter):
         if failed and not self._failing:
             log.warning("traces_not_sent", endpoint=self._endpoint)
         elif self._failing and not failed:
-            log.info("traces_sent_again", endpoint=self._endpoint)
+            log.info("traces_resumed", endpoint=self._endpoint)
         self._failing = failed
         return result
 

@@ -90,7 +90,6 @@ class PrometheusTelemetry:
         self._steps.labels(step, self._code(outcome)).observe(max(0.0, seconds))
 
     def called(self, tenant: TenantId, calls: Sequence[CallRecord]) -> None:
-        """Calls, tokens, dollars and latencies."""
         for call in calls:
             step, model = call.step.value, self._model(call.model)
             labels = (step, model, self._tenant(tenant), self._code(call.outcome))
@@ -102,19 +101,15 @@ class PrometheusTelemetry:
             self._latency.labels(step, model).observe(max(0.0, call.latency_ms) / 1_000)
 
     def saved_call(self, step: str, tenant: TenantId, hits: int = 1) -> None:
-        """Cache hits."""
         self._saved.labels(step, self._tenant(tenant)).inc(max(0, hits))
 
     def retried(self, step: str, tenant: TenantId, code: str) -> None:
-        """One more retry."""
         self._retries.labels(step, self._code(code)).inc()
 
     def buried(self, step: str, tenant: TenantId, code: str) -> None:
-        """One more dead item."""
         self._dead.labels(step, self._code(code)).inc()
 
     def reached(self, stage: str, tenant: TenantId, seconds: float) -> None:
-        """One observation of the stage's histogram."""
         self._stages.labels(stage).observe(max(0.0, seconds))
 
     def dropped(self, queue: str) -> None:
@@ -122,5 +117,4 @@ class PrometheusTelemetry:
         self._dropped.labels(queue if queue in set(Queue) else OTHER).inc()
 
     def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
-        """The tracer's span, or the trace as it came."""
         return self._tracer.span(name, trace, **ids)

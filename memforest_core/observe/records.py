@@ -1,4 +1,4 @@
-"""What can be seen of a running system: depths, ages, workers, counts, trees and their nodes, spending."""
+"""Numbers of a running system: depths, ages, workers, counts, trees and their nodes, spending."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How much a tenant, or one of its forests, holds and has still to do."""
+    """The size of a tenant or of one of its forests, and what is still to do."""
 
     sessions: int
     turns: int
@@ -36,7 +36,7 @@ class Totals:
     cells: Mapping[str, int]
     """By state: held, ready, running, extracted (not in the trees yet), placed, dead."""
     verbatim_cells: int
-    """Kept word by word, because no model answer was usable."""
+    """Stored word by word, because no model answer was usable."""
     indexed_cells: int
     """Cells with a vector in the index."""
     index_rows: Mapping[str, int]
@@ -49,7 +49,6 @@ class Totals:
 
     @property
     def cells_total(self) -> int:
-        """All cells."""
         return sum(self.cells.values())
 
     @property
@@ -149,7 +148,7 @@ class QueueDepth:
 
     @property
     def behind(self) -> bool:
-        """Whether these are rows that the vector index lacks."""
+        """Whether these are rows that the vector index has not yet."""
         return self.kind.startswith("index_") and not self.dead
 
     @property
@@ -233,8 +232,6 @@ class CallFilter:
 
 @dataclass(frozen=True, slots=True)
 class SpentOn:
-    """What was spent on one thing."""
-
     name: str
     """The caller's name of it; empty for calls that belong to none."""
     owner: str
@@ -294,7 +291,7 @@ class Overview:
 
     @property
     def dirty_nodes(self) -> int:
-        """Nodes whose summary is behind, dead ones apart."""
+        """Nodes whose summary is behind, without dead ones."""
         return sum(depth.items for depth in self.queues if depth.dirty)
 
     @property
@@ -304,7 +301,7 @@ class Overview:
 
     @property
     def index_stale_s(self) -> float:
-        """Age in seconds of the oldest row that the vector index lacks."""
+        """Age in seconds of the oldest row that is not in the vector index yet."""
         return max((depth.oldest_s for depth in self.queues if depth.behind), default=0.0)
 
 

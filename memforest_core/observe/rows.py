@@ -79,12 +79,10 @@ class ObserveRows(ReadingRows):
     """Reads of one transaction of a tenant. Without a forest they count the whole tenant."""
 
     def now(self) -> datetime:
-        """The database's clock."""
         moment: datetime = self._db.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
         return moment.astimezone(UTC)
 
     def revision(self) -> str | None:
-        """The schema's revision."""
         return current_revision(self._db)
 
     def workers(self, dead_after_s: float) -> list[WorkerBeat]:
@@ -96,7 +94,6 @@ class ObserveRows(ReadingRows):
         return _backlog(self._db, self._tenant)
 
     def forests(self) -> int:
-        """How many forests the tenant has."""
         statement = sa.select(sa.func.count()).where(m.Forest.tenant_id == self._tenant, visible())
         return self._db.execute(statement).scalar_one()
 
@@ -185,7 +182,6 @@ class ObserveRows(ReadingRows):
         return found if slow is None else [Trouble("model", "waiting", slow.code, slow.message, 1), *found]
 
     def model_calls(self, forest: ForestId | None) -> list[ModelCalls]:
-        """Model calls by step and model."""
         median = sa.func.percentile_cont(0.5).within_group(_CALL.latency_ms)
         statement = (
             sa.select(
@@ -396,6 +392,5 @@ def _workers(connection: sa.Connection, dead_after_s: float) -> list[WorkerBeat]
 
 
 def _amounts(row: sa.Row[*tuple[Any, ...]]) -> dict[str, Any]:
-    """The columns of ``_SUMS``, as the fields of ``Spent``."""
     tokens = {name: int(row._mapping[name]) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")}
     return {"calls": row.calls, "failed": row.failed, **tokens, "cost_usd": float(row.cost_usd)}

@@ -18,7 +18,7 @@ TRACES_PATH = "/v1/traces"
 def open_tracing(settings: ObserveSettings) -> OtelTracing | None:
     """Spans to the collector that the settings name; None without one.
 
-    Raises InvalidSettings without the extra, and for an address that is none. A collector that is away is no error.
+    Raises InvalidSettings without the extra, and for an address that is none. An unavailable collector is no error.
     """
     base = settings.otlp_endpoint
     if base is None:

@@ -28,7 +28,7 @@ class Watching:
         host, port = self.settings.observe.metrics_host, self.settings.observe.metrics_port
         if port is not None and isinstance(self.telemetry, PrometheusTelemetry):
             collector = BacklogCollector(ObserveStore(engine), self.settings)
-            # Port 0 asks for any free one, which needs no offset.
+            # Port 0 takes any free one, which needs no offset.
             self.server = serve_metrics(self.telemetry, collector, host, port + place if port else 0, healthy)
 
     def close(self) -> None:
@@ -39,7 +39,7 @@ class Watching:
 
 
 def open_watching(settings: Settings) -> Watching:
-    """The telemetry that the settings ask for. Raises InvalidSettings when tracing is not installed."""
+    """The telemetry that the settings name. Raises InvalidSettings when tracing is not installed."""
     tracing = open_tracing(settings.observe)
     watched = tracing is not None or settings.observe.metrics_port is not None
     telemetry: Telemetry = PrometheusTelemetry(tracing) if watched else SILENT

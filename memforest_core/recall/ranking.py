@@ -17,7 +17,7 @@ from memforest_core.domain.times import days_between
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.models.calls import ChatModel, Step
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 
 CHILD_CHARS = 800
 """Of a child's text are shown: as much as a summary has (refresh.budget_chars); sixteen are about 3,200 tokens."""
@@ -154,7 +154,8 @@ class LlmRanker:
             return NOT_ASKED
         document = self._document(family, part)
         try:
-            answer = asked(self.chat, Step.BROWSE, told(_SYSTEM, self.own, _FRAME), document, RankingAnswer, "ranking")
+            system = instructions_with(_SYSTEM, self.own, _FRAME)
+            answer = asked(self.chat, Step.BROWSE, system, document, RankingAnswer, "ranking")
             places = chosen(answer, len(part))
         except MODEL_FAILURES as error:
             tally.ended(answered=False)

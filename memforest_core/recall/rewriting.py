@@ -16,7 +16,7 @@ from memforest_core.domain.words.records import FollowUpWords, Words
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
 from memforest_core.models.calls import ChatModel, Step
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import SaidTurn
 
@@ -114,7 +114,7 @@ def standalone(
         return Rewritten(question)
     document = _document(question, turns, asked_at)
     try:
-        system = told(_SYSTEM, own, _FRAME)
+        system = instructions_with(_SYSTEM, own, _FRAME)
         text = _checked(asked(chat, Step.PLAN, system, document, RewritingAnswer, "rewriting"), question)
     except MODEL_FAILURES as error:
         reason = (

@@ -113,7 +113,7 @@ class Searching:
 
 def _collection(settings: SourceSettings, key: str | None, dimension: int) -> External:
     """A collection on a Qdrant server. Its client takes a second to import, which only those wait who have sources."""
-    from memforest_core.index.qdrant.source import SourceCollection
+    from memforest_core.index.qdrant.external_collection import SourceCollection
 
     return SourceCollection(settings, key, dimension)
 

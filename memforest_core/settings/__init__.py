@@ -99,10 +99,6 @@ class IndexSettings(Group):
     api_key: SecretStr | None = None
     path: Path | None = None
     """Directory of the in-process engine."""
-    graph_from: int = Field(default=5_000, ge=0)
-    """Points of one kind (cells or facts) of one memory, from which on an in-memory graph finds the
-    nearest vectors; below, and from 100 on, a product with all of them does. An inverted index finds words. They take
-    some 2.3 kB of memory a point, of up to 300,000 points a process. 0 queries the engine for everything."""
     timeout_s: float = Field(default=10.0, gt=0)
     batch: int = Field(default=128, ge=1, le=1024)
     mark_s: float = Field(default=3_600.0, gt=0)

@@ -87,7 +87,7 @@ class CeleryWakeUps:
 
 
 def _waiting(producer: Producer, queue: str) -> int:
-    """How many messages wait in a queue. Only Redis is asked: there it costs a fraction of a publish."""
+    """How many messages wait in a queue. Only Redis says: there it costs a fraction of a publish."""
     channel = producer.channel
     if channel.connection.client.transport.driver_type != "redis":
         return 0

@@ -30,7 +30,7 @@ def _too_late(task: OperationTask, states: Mapping[ForestId, str]) -> str | None
         return None
     match task.kind:
         case OperationKind.CORRECT:
-            return "it was written when it was asked for. Correct the fact again."
+            return "it was written when it was requested. Correct the fact again."
         case OperationKind.ERASE if begun or "gone" in states.values():
             return "what it deletes can't be brought back."
         case OperationKind.RETAIN if begun:

@@ -15,9 +15,9 @@ class WorkKind(StrEnum):
     MAINTAIN = "maintain"
     REDO = "redo"
     HELD = "held"
-    AGAIN = "again"
+    REOPEN = "reopen"
     PAST = "past"
-    """Deliveries of webhooks that are kept no longer."""
+    """Deliveries of webhooks past their retention."""
 
 
 MAX_LOST_LEASES = 20

@@ -1,6 +1,6 @@
 """The wire contract between producers and workers: the names of queues and tasks.
 
-A message is a wake-up, never the work: it holds a tenant and ids, so that no conversation text reaches
+A message is a wake-up, never the work: it has a tenant and ids, so that no conversation text reaches
 the broker, Flower or a log line. Task names are versioned by hand and outlive the modules behind them.
 """
 

@@ -1,4 +1,4 @@
-"""Asking for an operation, following it, and reading the audit."""
+"""Requests for operations, following them, and reading the audit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class Operations:
-    """Asks for operations of a tenant and follows them. Thread-safe."""
+    """Requests operations of a tenant and follows them. Thread-safe."""
 
     def __init__(self, store: OperationStore, wakeups: WakeUps) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Operations:
         actor: str,
         **options: Unpack[RequestOptions],
     ) -> TaskId:
-        """Ask for an operation in a transaction of its own, and wake workers; see ``request``.
+        """Request an operation in a transaction of its own, and wake workers; see ``request``.
 
         Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
         """
@@ -72,7 +72,7 @@ class Operations:
         return task
 
     def wake(self, tenant: TenantId, task: TaskId) -> None:
-        """Wake workers for an operation that was asked for."""
+        """Wake workers for an operation that was requested."""
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
 
     @repeated
@@ -98,7 +98,7 @@ class Operations:
             if not (found.cancelled or found.cancelled_by):
                 check_cancellable(found, rows.states(task))
                 rows.cancel(task, actor)
-                rows.note(AuditEntry(actor, found.kind, "cancel asked", found.forest_id, task_id=task))
+                rows.note(AuditEntry(actor, found.kind, "cancel requested", found.forest_id, task_id=task))
         self.wake(tenant, task)
         return OperationKind(found.kind)
 
@@ -140,20 +140,20 @@ class Operations:
         """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
         found = timely(lambda: self.get(tenant, task), timeout_s)
 
-        def look() -> OperationTask | None:
+        def poll() -> OperationTask | None:
             nonlocal found
             found = self.get(tenant, task)
             watch(found)
             return found if found.finished else None
 
-        ended = yield from polled(look, timeout_s, POLL_S, nudge=lambda: self.wake(tenant, task))
+        ended = yield from polled(poll, timeout_s, POLL_S, nudge=lambda: self.wake(tenant, task))
         if ended is not None:
             return ended
         error = None if found.error_code is None else WorkError(found.error_code, found.error_text or "")
         why = f", waiting for operation {found.waits_for}" if found.waits_for is not None else ""
         last = "" if error is None else f" Its last try failed [{error.code}]. {error.message}"
         raise WaitTimeout(
-            f"Operation {task} ({found.kind}) is still {found.state}{why}: it goes on; look later.{last}",
+            f"Operation {task} ({found.kind}) is still {found.state}{why}: it goes on; see later.{last}",
             last_error=error,
         )
 
@@ -168,9 +168,9 @@ class Operations:
         since: datetime | None = None,
         limit: int = 1_000,
     ) -> Sequence[AuditEntry]:
-        """Who asked for what and how it ended, the newest first. Raises StoreUnavailable.
+        """Who requested what and how it ended, the newest first. Raises StoreUnavailable.
 
-        An owner is found by name also after its deletion, of which only a hash is kept.
+        An owner is found by name also after its deletion, of which only a hash is stored.
         """
         owner = None if owner is None else checked_name(owner, "owner")
         with self._store.transaction(tenant) as rows:
@@ -190,24 +190,24 @@ def request(
     touches: Mapping[ForestId, Role] | None = None,
     part_of: TaskId | None = None,
 ) -> TaskId:
-    """Ask for an operation within a transaction, and note in the audit who asked. The same request again, while it
-    waits or runs, is the same task.
+    """Request an operation within a transaction, and note in the audit who requested it. The same request again, while
+    it waits or runs, is the same task.
 
     ``arguments`` are ids, counts and moments in microseconds, never text. ``touches`` is what it does to which forests,
     by default to its one; a dry run touches none. Raises InvalidInput for an actor without a name, ForestChanged, and
     what ``refuse`` raises for a neighbour.
     """
     actor = checked_actor(actor)
-    asked = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
-    if asked.get(DRY_RUN):
+    given = dict(arguments) | ({DRY_RUN: 1} if dry_run else {})
+    if given.get(DRY_RUN):
         touches = {}
     elif touches is None:
         touches = {forest: Role(kind.value)} if forest is not None else {}
     task = rows.enqueue(
-        kind, subject_of(forest, asked), asked, int(lane), forest=forest, actor=actor, touches=touches, part_of=part_of
+        kind, subject_of(forest, given), given, int(lane), forest=forest, actor=actor, touches=touches, part_of=part_of
     )
     refuse(rows.neighbours(task))
-    rows.note(AuditEntry(actor, kind, "asked", forest, owner, task, asked))
+    rows.note(AuditEntry(actor, kind, "requested", forest, owner, task, given))
     return task
 
 

@@ -13,10 +13,10 @@ from memforest_core.work.rows.jobs import JobRows, JobStore
 from memforest_core.work.wakeups import WakeUps
 
 REDO_LIMIT = 100
-AGAIN_LIMIT = 1_000
+REOPEN_LIMIT = 1_000
 """Windows reopened per tenant and round."""
 WAKEUPS_PER_ROUND = 8
-"""Messages sent per tenant and queue in one round: woken workers look for the rest themselves."""
+"""Messages sent per tenant and queue in one round: woken workers find the rest themselves."""
 
 _QUEUES = {
     WorkKind.EXTRACT: Queue.EXTRACT,
@@ -36,7 +36,7 @@ class Round:
     redone: int = 0
     reopened: int = 0
     woken: int = 0
-    broker_away: bool = False
+    broker_unavailable: bool = False
     """There is work, but no wake-up could be sent."""
 
 
@@ -57,21 +57,21 @@ class Reconciler:
                 return Round(mine=False)
             freed = released = redone = reopened = 0
             for tenant in self._jobs.lost(self._limits):
-                freed += self._kept(tenant, lambda rows: rows.free_lost(self._limits))
-                self._kept(tenant, JobRows.release_sources)
+                freed += self._upkeep(tenant, lambda rows: rows.free_lost(self._limits))
+                self._upkeep(tenant, JobRows.release_sources)
             for tenant in self._jobs.waiting(WorkKind.HELD):
-                released += self._kept(tenant, JobRows.release_held)
+                released += self._upkeep(tenant, JobRows.release_held)
             for tenant in self._jobs.waiting(WorkKind.REDO):
                 redone += self._redo(tenant, REDO_LIMIT)
-            for tenant in self._jobs.waiting(WorkKind.AGAIN):
-                reopened += self._kept(tenant, lambda rows: rows.reopen_verbatim(AGAIN_LIMIT))
+            for tenant in self._jobs.waiting(WorkKind.REOPEN):
+                reopened += self._upkeep(tenant, lambda rows: rows.reopen_verbatim(REOPEN_LIMIT))
             # Longer than the lease limit, so that a worker that was only slow can still come back.
-            self._jobs.strike_off_dead(10 * self._limits.dead_after_s)
-            woken, broker_away = self.wake(*_QUEUES)
-            return Round(True, freed, released, redone, reopened, woken, broker_away)
+            self._jobs.delete_dead(10 * self._limits.dead_after_s)
+            woken, broker_unavailable = self.wake(*_QUEUES)
+            return Round(True, freed, released, redone, reopened, woken, broker_unavailable)
 
     @repeated
-    def _kept(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
+    def _upkeep(self, tenant: TenantId, step: Callable[[JobRows], int]) -> int:
         with self._jobs.upkeep(tenant) as rows:
             return step(rows)
 

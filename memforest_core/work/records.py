@@ -21,7 +21,7 @@ CANCELLED = "cancelled"
 """The phase and the error code of a task that was cancelled, and the outcome in the audit."""
 
 Numbers = Mapping[str, str | int]
-"""Ids, counts and phases under their names: a task's arguments or its progress, as JSON keeps them."""
+"""Ids, counts and phases under their names: a task's arguments or its progress, as JSON has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class OperationTask:
     error_text: str | None
     forest_id: ForestId | None = None
     actor: str = ""
-    """Who asked for it; empty for what the service does by itself."""
+    """Who requested it; empty for what the service does by itself."""
     cancelled_by: str | None = None
     """Who cancelled it: workers undo it instead of carrying it on."""
     waits_for: TaskId | None = None
@@ -71,7 +71,7 @@ class OperationTask:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A task that was asked for earlier, is not done, and touches a forest of another one; ``answer`` is for that."""
+    """A task that was requested earlier, is not done, and touches a forest of another one; ``answer`` is for that."""
 
     id: TaskId
     kind: str
@@ -82,7 +82,7 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTask:
-    """A task held under a lease."""
+    """A task under a lease."""
 
     token: LeaseToken
     task: OperationTask
@@ -90,15 +90,15 @@ class ClaimedTask:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One row of the audit: who asked for what, on which rows, and how it ended. Ids and counts only."""
+    """One row of the audit: who requested what, on which rows, and how it ended. Ids and counts only."""
 
     actor: str
     action: str
     outcome: str
-    """"asked", "done", "dead", or what a single step did."""
+    """"requested", "done", "dead", or what a single step did."""
     forest_id: ForestId | None = None
     owner: str | None = None
-    """Kept as a hash; never read back."""
+    """Stored as a hash; never read back."""
     task_id: TaskId | None = None
     detail: Numbers = field(default_factory=dict)
     at: datetime | None = None
@@ -147,12 +147,12 @@ class DeadLetter:
     attempts: int
     lost_leases: int
     since: datetime | None
-    """When it was last ready to be worked on, as far as its row tells."""
+    """When it was last ready to be worked on, as far as its row says."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadDetail:
-    """Everything about one: where it is (``about``: ids and numbers), and its texts if they were asked for.
+    """Everything about one: where it is (``about``: ids and numbers), and its texts if they were requested.
 
     The texts of a cell are what was said in it, those of a node are its children's, as their summary would read them.
     """

@@ -22,18 +22,18 @@ LEASE_S = 600.0
 """Renewed with each step. Most take a second or two, the switch at the end of a merge as long as its rows need. A lease
 ends with its worker's heartbeat too, so a crash costs seconds."""
 SHORTEST_WAIT_S = 2.0
-"""Before a task that met a store that is away is tried again: its attempts don't grow, so its back-off does not."""
+"""Before a task that met an unavailable store is tried again: its attempts don't grow, so its back-off does not."""
 MAX_ATTEMPTS = 5
 
 Handler = Callable[[TenantId, OperationTask, Numbers], Numbers | None]
-"""One step of a task from its last kept progress: the progress after it, or None when the task is done.
+"""One step of a task from its last stored progress: the progress after it, or None when the task is done.
 
-A step commits what it does and can be repeated: the progress is kept after it, in a transaction of its own.
+A step commits what it does and can be repeated: the progress is stored after it, in a transaction of its own.
 """
 
 
 def outcome_of(task: OperationTask, outcome: str) -> AuditEntry:
-    """What the audit keeps of how a task ended: its last progress."""
+    """The audit's entry on how a task ended: its last progress."""
     return AuditEntry(task.actor, task.kind, outcome, task.forest_id, task_id=task.id, detail=task.progress)
 
 
@@ -82,7 +82,7 @@ class OperationRunner:
             outcome = self._steps(tenant, claim).value
             settled = True
         except StoreUnavailable as error:
-            # If the store is away for this too, the lease ends by itself, with the worker or its deadline.
+            # If the store is unavailable for this too, the lease ends by itself, with the worker or its deadline.
             settled, outcome = True, error.code
             self._retry(tenant, claim.token, SHORTEST_WAIT_S, False, error.code, error.message)
             raise
@@ -103,19 +103,21 @@ class OperationRunner:
             # Somebody may cancel it between two steps.
             steps = self._handlers if task.cancelled_by is None else self._undo
             progress = repeated(steps[task.kind])(tenant, task, progress)
-            kept = self._kept(tenant, claim, progress, self._clock() >= deadline)
-            if isinstance(kept, _End):
-                return kept
-            task = kept
+            stored = self._stored(tenant, claim, progress, self._clock() >= deadline)
+            if isinstance(stored, _End):
+                return stored
+            task = stored
         return _End.DONE
 
     @repeated
-    def _kept(self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool) -> _End | OperationTask:
+    def _stored(
+        self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool
+    ) -> _End | OperationTask:
         """Store what a step came to; how the work on the task ended, or the task as it is now, to go on."""
         with self._store.transaction(tenant) as rows:
             if progress is None:
                 return self._finish(rows, claim)
-            if not rows.keep(claim.token, progress, LEASE_S):
+            if not rows.store_progress(claim.token, progress, LEASE_S):
                 return _End.LOST
             if late:
                 rows.hand_back(claim.token)
@@ -124,7 +126,7 @@ class OperationRunner:
 
     @staticmethod
     def _finish(rows: OperationRows, claim: ClaimedTask) -> _End:
-        """End the task, and say so in the audit when somebody had asked for it."""
+        """End the task, and say so in the audit when somebody had requested it."""
         if not rows.finish(claim.token):
             return _End.LOST
         ended = rows.get(claim.task.id)
@@ -136,7 +138,7 @@ class OperationRunner:
 
     def _decide(self, tenant: TenantId, claim: ClaimedTask, error: MemForestError) -> None:
         """There is nothing to split and nothing to degrade to: such verdicts end the task too, as does what only the
-        caller can mend."""
+        caller can fix."""
         if isinstance(error, CallerError):
             self._bury(tenant, claim, error.code, error.message)
             return

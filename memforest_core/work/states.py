@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class WorkState(StrEnum):
-    """Where a unit of work stands."""
+    """The state of a unit of work."""
 
     HELD = "held"
     """Waits for something that is not work: an open cell for its second turn."""

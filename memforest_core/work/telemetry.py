@@ -1,4 +1,4 @@
-"""What the pipeline tells about itself while it works: numbers, codes and ids, never text."""
+"""What the pipeline measures of itself while it works: numbers, codes and ids, never text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting in short steps: between two looks a thread sleeps, and an event loop does other work."""
+"""Waiting in short steps: between two polls a thread sleeps, and an event loop does other work."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DEFAULT_TIMEOUT_S = 300.0
 NUDGE_S = 5.0
 
 SOON_S = 0.01
-SOON_LOOKS = 50
+SOON_POLLS = 50
 """Half a second: where it takes longer, more is waiting than what the caller waits for."""
 
-LEAST_LOOK_S = 1.0
-"""A look may take so many seconds, however short the wait: one that has begun should end."""
+LEAST_POLL_S = 1.0
+"""A poll may take so many seconds, however short the wait: one that has begun should end."""
 
 Steps: TypeAlias = Generator[float, None, T]
-"""A wait: each step looks once and says after how many seconds to look again; its value is the result."""
+"""A wait: each step polls once and says after how many seconds to poll next; its value is the result."""
 
 
 def waited(steps: Steps[T], sleep: Callable[[float], None] = time.sleep) -> T:
@@ -66,14 +66,14 @@ def steps_of(method: Callable[P, T]) -> Callable[P, Steps[T]]:
     return steps
 
 
-def timely(look: Callable[[], T], left_s: float) -> T:
-    """What one look returns, of a wait with so many seconds left: a store that hangs does not prolong the wait."""
-    with within(max(LEAST_LOOK_S, left_s)):
-        return look()
+def timely(poll: Callable[[], T], left_s: float) -> T:
+    """What one poll returns, of a wait with so many seconds left: a store that hangs does not prolong the wait."""
+    with within(max(LEAST_POLL_S, left_s)):
+        return poll()
 
 
 def polled(
-    look: Callable[[], T | None],
+    poll: Callable[[], T | None],
     timeout_s: float,
     pause_s: float,
     *,
@@ -84,15 +84,15 @@ def polled(
     soon: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Steps[T | None]:
-    """Look again and again until there is something; None after ``timeout_s`` seconds.
+    """Poll until there is something; None after ``timeout_s`` seconds.
 
-    The pause between two looks starts at ``pause_s`` seconds and grows up to ``longest_s``. After looks that found it
-    to come ``soon`` it is SOON_S, SOON_LOOKS times at most. ``nudge`` is called every ``nudge_s`` seconds, first after
+    The pause between two polls starts at ``pause_s`` seconds and grows up to ``longest_s``. After polls that found it
+    to come ``soon`` it is SOON_S, SOON_POLLS times at most. ``nudge`` is called every ``nudge_s`` seconds, first after
     ``first_nudge_s``: it wakes workers again, in case a message was lost.
     """
-    deadline, hasty = clock() + timeout_s, SOON_LOOKS
+    deadline, hasty = clock() + timeout_s, SOON_POLLS
     next_nudge = clock() + (nudge_s if first_nudge_s is None else first_nudge_s)
-    while (found := timely(look, deadline - clock())) is None:
+    while (found := timely(poll, deadline - clock())) is None:
         now = clock()
         if now >= deadline:
             return None

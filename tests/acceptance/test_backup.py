@@ -71,7 +71,7 @@ def until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> No
 
 @contextmanager
 def locked(url: str, table: str, mode: str) -> Iterator[None]:
-    """A lock that stops whoever comes to this table."""
+    """A lock that stops every process at this table."""
     engine = sa.create_engine(url)
     try:
         with engine.begin() as connection:
@@ -83,13 +83,13 @@ def locked(url: str, table: str, mode: str) -> Iterator[None]:
 
 def waits_for(servers: SessionServers, table: str, database: str) -> bool:
     engine = sa.create_engine(at(servers.postgres_url, database=database))
-    asked = sa.text(
+    waiting = sa.text(
         "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass(:t)"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     )
     try:
         with engine.connect() as connection:
-            return bool(connection.scalar(asked, {"t": f"memforest.{table}"}))
+            return bool(connection.scalar(waiting, {"t": f"memforest.{table}"}))
     finally:
         engine.dispose()
 
@@ -160,7 +160,7 @@ def has_tables(url: str) -> bool:
 
 
 def has_facts(url: str) -> bool:
-    """A look at one table: at all of them in one transaction it could be what a restore waits for, and the reverse."""
+    """A read of one table: of all of them in one transaction it could be what a restore waits for, and the reverse."""
     engine = sa.create_engine(url)
     try:
         with engine.connect() as connection:
@@ -169,7 +169,7 @@ def has_facts(url: str) -> bool:
         engine.dispose()
 
 
-def asked(variables: Mapping[str, str]) -> str:
+def answer(variables: Mapping[str, str]) -> str:
     """What the restored memory answers, over its index."""
     own = {name: value for name, value in variables.items() if name.startswith("MEMFOREST_")}
     with MemForest.connect(settings_from(own)) as memory:
@@ -181,13 +181,13 @@ def asked(variables: Mapping[str, str]) -> str:
 def test_a_memory_goes_to_another_place(
     source: Stack, target: Mapping[str, str], servers: SessionServers, tmp_path: Path
 ) -> None:
-    """Given a backup, when it is restored into an empty database beside an empty index, then every row is there, the
+    """Given a backup, when it is restored into an empty database with an empty index, then every row is there, the
     index is built without a model, nothing is broken, and numbers go on where they were."""
     directory = tmp_path / "backup"
     made = run("backup", directory, "--json", **owner_variables(source))
     assert made.returncode == 0, made.stderr
-    told = json.loads(made.stdout)
-    assert told["rows"]["fact"] == source.counts()["fact"] > 0
+    shown = json.loads(made.stdout)
+    assert shown["rows"]["fact"] == source.counts()["fact"] > 0
     assert directory.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
     before = contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
@@ -198,11 +198,11 @@ def test_a_memory_goes_to_another_place(
     assert json.loads(restored.stdout)["complete"]
     after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
     assert after == before
-    assert "Oslo" in asked(target)
+    assert "Oslo" in answer(target)
 
-    again = run("restore", directory, **target)
-    assert again.returncode == 2
-    assert "holds memory already" in again.stderr
+    second = run("restore", directory, **target)
+    assert second.returncode == 2
+    assert "has memory already" in second.stderr
     engine = sa.create_engine(target["MEMFOREST_DATABASE__MIGRATION_URL"])
     with engine.connect() as connection:
         highest = connection.scalar(sa.text("SELECT max(seq) FROM memforest.fact"))
@@ -227,7 +227,7 @@ def test_a_backup_of_an_older_version_is_upgraded(
         assert restored.returncode == 0, restored.stderr
         assert json.loads(restored.stdout)["violations"] == 0
         after = contents(target["MEMFOREST_DATABASE__MIGRATION_URL"])
-        assert "Oslo" in asked(target)
+        assert "Oslo" in answer(target)
     assert [row.removesuffix(",calm)") + ",)" for row in after.pop("forest")] == [
         row.removesuffix(")") + ",)" for row in before.pop("forest")
     ]
@@ -297,7 +297,7 @@ def test_a_restore_that_was_killed_is_run_again(
     assert restored.returncode == 0, restored.stderr
     assert "the rows are loaded already" in restored.stderr
     assert contents(owner) == contents(owner_variables(source)["MEMFOREST_DATABASE__MIGRATION_URL"])
-    assert "Oslo" in asked(target)
+    assert "Oslo" in answer(target)
 
 
 KEY = {"MEMFOREST_DATABASE__ERASURES_KEY": "a secret of the operator"}
@@ -308,7 +308,7 @@ def forgotten(source: Stack, owner: str, **target: Any) -> None:
     source.drive()
 
 
-def holding(url: str, word: str) -> list[str]:
+def tables_with(url: str, word: str) -> list[str]:
     return [name for name, rows in contents(url).items() if any(word.lower() in row.lower() for row in rows)]
 
 
@@ -364,18 +364,18 @@ def test_deletions_since_a_backup_are_repeated_before_the_restored_database_serv
             process.kill()
             process.wait()
     with pytest.raises(InvalidSettings, match="has not ended"):
-        asked(target)
+        answer(target)
     assert "give --erasures again" in run("restore", directory, **target).stderr
 
     restored = run("restore", directory, "--erasures", listed, **target, **KEY)
     assert restored.returncode == 0, restored.stderr
     assert "5 of 5 deletions were repeated" in restored.stdout
     for word in ("Wellington", "Zorblax", "Kvintonia", "Plimsoll"):
-        assert holding(owner, word) == [], word
-    assert "fact" not in holding(owner, "Brumblelamp")
-    assert "turn" in holding(owner, "Brumblelamp")
-    assert "fact" in holding(owner, "Globex")
-    assert "Oslo" in asked(target)
+        assert tables_with(owner, word) == [], word
+    assert "fact" not in tables_with(owner, "Brumblelamp")
+    assert "turn" in tables_with(owner, "Brumblelamp")
+    assert "fact" in tables_with(owner, "Globex")
+    assert "Oslo" in answer(target)
 
 
 def test_a_deletion_that_the_backup_has_or_that_concerns_nothing_in_it_is_not_repeated(
@@ -398,7 +398,7 @@ def test_a_deletion_that_the_backup_has_or_that_concerns_nothing_in_it_is_not_re
     assert restored.returncode == 0, restored.stderr
     assert json.loads(restored.stdout)["repeated"] == 2
     owner = target["MEMFOREST_DATABASE__MIGRATION_URL"]
-    assert holding(owner, "Wellington") == [] and "fact" in holding(owner, "Oslo")
+    assert tables_with(owner, "Wellington") == [] and "fact" in tables_with(owner, "Oslo")
 
 
 def test_only_the_owner_can_back_up(source: Stack, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def key(memory: MemForest) -> str:
 @pytest.fixture
 def tab(tmp_path: Path) -> Iterator[Tab]:
     with Chromium(tmp_path).tab() as opened:
-        opened.looks(WIDTHS[0])
+        opened.resize(WIDTHS[0])
         yield opened
         assert opened.complaints == []
 
@@ -137,7 +137,7 @@ def test_all_pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark(address: 
     fact = str(tab.run("document.querySelector('main table a').getAttribute('href')"))
     for width in WIDTHS:
         for dark in (False, True):
-            tab.looks(width, dark=dark)
+            tab.resize(width, dark=dark)
             for path in (*PAGES, tree, fact):
                 tab.open(address + path)
                 wide = tab.run("document.documentElement.scrollWidth")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kill_beside import Told
-from tests.harness.kill_pairs import (
+from tests.harness.kill_operations import extra_turn, wrong_turns
+from tests.harness.kill_runs import (
     ASKERS,
     KINDS,
     PAIRS,
@@ -17,12 +18,12 @@ from tests.harness.kill_pairs import (
     Ends,
     Pair,
     PairArena,
+    Prepared,
     against,
-    drawn,
+    arena,
+    drawn_points,
     unended,
 )
-from tests.harness.kill_points import Prepared, arena
-from tests.harness.kill_writers import extra_turn, wrong_turns
 from tests.harness.servers import SessionServers
 
 SEED = 9
@@ -51,7 +52,7 @@ def grown(place: PairArena) -> Prepared:
 def test_two_at_once_end_as_one_after_the_other(place: PairArena, grown: Prepared, pair: Pair) -> None:
     ends = place.ends(pair, grown)
     assert ends.unclean == []
-    for outcome in place.pairs(ends, drawn(ends, 1, SEED)):
+    for outcome in place.pairs(ends, drawn_points(ends, 1, SEED)):
         assert (outcome.differing, outcome.unclean) == ([], []), outcome
 
 
@@ -59,7 +60,7 @@ def test_two_at_once_end_as_one_after_the_other(place: PairArena, grown: Prepare
 def test_an_operation_loses_no_turn_that_a_writer_adds(place: PairArena, grown: Prepared, pair: Pair) -> None:
     ends = place.ends(pair, grown)
     assert ends.unclean == []
-    for outcome in place.pairs(ends, drawn(ends, 2, SEED)):
+    for outcome in place.pairs(ends, drawn_points(ends, 2, SEED)):
         assert (outcome.differing, outcome.unclean) == ([], []), outcome
 
 
@@ -146,8 +147,8 @@ def test_one_task_for_two_who_ask_is_done_once() -> None:
 
 def test_points_are_seeded_and_within_what_an_operation_does() -> None:
     ends = ends_of(("retain", "retain"))
-    points = drawn(ends, 30, 7)
-    assert points == drawn(ends, 30, 7) != drawn(ends, 30, 8)
+    points = drawn_points(ends, 30, 7)
+    assert points == drawn_points(ends, 30, 7) != drawn_points(ends, 30, 8)
     assert points[0].at is None
     assert all(point.at is not None and 1 <= point.at <= ends.events[point.victim] for point in points[1:])
     assert {point.victim for point in points} == set(ASKERS)

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from tests.harness.end_state import differences
+from tests.harness.kill_child import COMMITTED
 from tests.harness.kill_operations import REAL, TOYS
-from tests.harness.kill_points import Arena, Calm, Prepared, arena, chosen
-from tests.harness.kill_tape import COMMITTED
+from tests.harness.kill_runs import Arena, CalmRun, Prepared, arena, chosen
 from tests.harness.servers import SessionServers
 
 POINTS = 1
@@ -30,7 +30,7 @@ def grown(place: Arena) -> Prepared:
     return place.grown()
 
 
-def sampled(calm: Calm) -> list[int]:
+def sampled(calm: CalmRun) -> list[int]:
     """Seeded points, other ones of each operation."""
     events = len(calm.end.events)
     return sorted(random.Random(calm.operation).sample(range(1, events + 1), POINTS))
@@ -45,7 +45,7 @@ def test_ends_the_same_wherever_it_is_killed(place: Arena, grown: Prepared, oper
         assert (outcome.differing, outcome.unclean) == ([], []), f"killed at {outcome.at}: {outcome.what}"
 
 
-def after_each_count(calm: Calm) -> list[int]:
+def after_each_count(calm: CalmRun) -> list[int]:
     """Right after the commit of each step of a counting task: its progress is not kept yet."""
     events = list(enumerate(calm.end.events, start=1))
     counted = [number for number, what in events if what.startswith(COUNTED)]

@@ -183,5 +183,5 @@ def test_without_any_broker_the_work_is_still_done(servers: SessionServers, tmp_
         client = running.client()
         client.enqueue("owner-0", "s0", conversation(0))
         assert client.wait("owner-0", "s0", "summaries", 60.0).placed == 4
-        assert "broker_away" in running.log_tail()
+        assert "broker_unavailable" in running.log_tail()
         client.close()

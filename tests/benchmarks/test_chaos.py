@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import httpx
 import pytest
 import redis
 
@@ -30,10 +26,7 @@ from memforest_core.ingest.accept.records import SessionProgress, Stage
 from memforest_core.ingest.extract.offline import propose
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.broker import CeleryWakeUps
-from tests.harness.processes import IndexServer
 from tests.harness.servers import SessionServers
-
-ROOT = Path(__file__).parents[2]
 
 
 def candidate(item: int = 0, text: str = "Ann has a cat.") -> Candidate:
@@ -58,12 +51,6 @@ def window(one: Conversation) -> Window:
         for place, turn in enumerate(one.turns)
     )
     return Window(one.owner, "UTC", (), turns, 2)
-
-
-def test_the_same_seed_gives_the_same_conversations_and_another_seed_others() -> None:
-    assert conversations(30, 7) == conversations(30, 7)
-    assert conversations(30, 7) != conversations(30, 8)
-    assert not {one.detail for one in conversations(30, 7)} & {one.detail for one in conversations(30, 7, "live")}
 
 
 def test_each_conversation_has_a_detail_of_its_own_that_is_extracted_from_it() -> None:
@@ -171,46 +158,3 @@ def test_every_message_comes_twice(servers: SessionServers) -> None:
     assert set(tags.values()) == {2}
     order = list(dict.fromkeys(message["properties"]["delivery_tag"] for message in pushed))
     assert order != [message["properties"]["delivery_tag"] for message in pushed][:40]
-
-
-def test_an_index_server_comes_back_where_it_was_with_what_it_had(tmp_path: Path) -> None:
-    server = IndexServer(tmp_path / "index")
-    body = {"vectors": {"dense": {"size": 2, "distance": "Cosine"}}}
-    server.start()
-    try:
-        assert httpx.put(f"{server.url}/collections/kept", json=body).is_success
-        server.kill()
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{server.url}/collections/kept/exists")
-        server.start()
-        assert httpx.get(f"{server.url}/collections/kept/exists").json()["result"] == {"exists": True}
-    finally:
-        server.kill()
-
-
-def test_a_process_with_a_wrong_clock_still_handles_moments() -> None:
-    """Given a clock 150 s ahead, then now and time agree on it, and moments made elsewhere pass for moments."""
-    told = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from benchmarks.chaos.skewed import set_clock\n"
-            "set_clock(150)\n"
-            "import json, time\n"
-            "from datetime import UTC, datetime, timedelta\n"
-            "now = datetime.now(UTC)\n"
-            "parsed = datetime.fromisoformat('2023-05-01T00:00:00+00:00')\n"
-            "print(json.dumps([now.isoformat(), time.time(), isinstance(parsed, datetime),\n"
-            "                  parsed == datetime(2023, 5, 1, tzinfo=UTC), (parsed + timedelta(days=1)).day]))",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    now, seconds, *same = json.loads(told.stdout)
-    ahead = datetime.fromisoformat(now) - datetime.now(UTC)
-    assert timedelta(seconds=140) < ahead < timedelta(seconds=151)
-    assert abs(datetime.fromisoformat(now).timestamp() - seconds) < 1
-    assert same == [True, True, 2]

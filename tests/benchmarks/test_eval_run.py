@@ -6,23 +6,16 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.eval import locomo
-from benchmarks.eval.__main__ import OWN, run
 from benchmarks.eval.__main__ import options as command_line
+from benchmarks.eval.__main__ import run
 from benchmarks.eval.answers import ANSWERS
-from benchmarks.eval.dataset import limited
-from benchmarks.eval.ingesting import remembered
 from benchmarks.eval.records import RECORDS, RESULT, WrongRun, read_records
-from benchmarks.eval.running import Run
 from benchmarks.eval.tables import Verdict, read
-from benchmarks.eval.variants import recallings, variants
-from memforest_core.errors import InvalidSettings
 from memforest_core.settings import load_settings
 from tests.harness.model_server import ModelServer
 from tests.harness.processes import environment
@@ -42,8 +35,6 @@ METHODS = [
 ]
 FOREIGN = ("bm25_turns", "bm25_chunks_neighbours", "hybrid_turns", "sum_cells", "convex_turns", "zsum_turns")
 QUESTIONS = 6
-KEPT_QUESTIONS = 2
-SEED = 7
 
 
 def evaluated(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -148,33 +139,6 @@ def test_processes_find_what_one_finds(place: Path, options: list[str], first: d
         assert (row["query_ms_p50"], row["query_k_ms_p50"], row["stages_ms_p50"]) == (None, None, {})
 
 
-KEPT = (
-    *("no-lexical", "no-dense", "no-cell", "no-topic", "no-time", "trees=all", "no-votes"),
-    *("no-next-but-one", "no-floor", "no-word-lists"),
-)
-"""Variants that ask what the others asked, more than they did, or less; two pairs of them gather the same candidates."""
-
-
-def test_kept_answers_change_no_figure(place: Path, first: dict[str, Any]) -> None:
-    """Given one memory, when variants find what others asked before, then each record is that of asking everything."""
-    settings = load_settings()
-    asked = limited(limited(locomo.load(OWN), 1, None, SEED), None, KEPT_QUESTIONS, SEED)
-    chosen = [one for one in variants("all", settings.llm) if one.name.removeprefix("memforest:") in KEPT]
-    with remembered(limited(locomo.load(OWN), 1, None, SEED), settings, place / "home") as memory:
-        assert memory.kept
-        services = memory.memory.services
-        found = [
-            [
-                replace(record, ms=None, k_ms=None, stages_ms={})
-                for method in range(len(chosen))
-                for record in rows_over.asked((0, method, list(range(KEPT_QUESTIONS))))
-            ]
-            for rows_over in (Run(services, asked, recallings(services, chosen, keep=keep)) for keep in (False, True))
-        ]
-    assert len(found[0]) == len(KEPT) * KEPT_QUESTIONS
-    assert found[1] == found[0]
-
-
 def test_another_runs_records_are_refused_and_stay(place: Path, options: list[str], first: dict[str, Any]) -> None:
     asked = command_line().parse_args(["--conversations", "1", *options, "--resume", "--transform"])
     with pytest.raises(WrongRun, match="leave out --resume"):
@@ -204,15 +168,3 @@ def test_a_model_answers_from_what_was_delivered_on_the_same_memory(
     rows = read(out / ANSWERS)
     assert [len(row.samples) for row in rows] == [2, 2]
     assert all(sample.verdict is Verdict.CORRECT and ": " in sample.answer for row in rows for sample in row.samples)
-
-
-def test_answers_need_a_chat_model(place: Path) -> None:
-    asked = command_line().parse_args(["--answers", "1", "--out", str(place / "none")])
-    with pytest.raises(InvalidSettings, match="Set MEMFOREST_LLM__MODEL to a chat model"):
-        run(asked, load_settings())
-
-
-def test_a_wrong_file_is_one_sentence_and_an_exit_code(place: Path) -> None:
-    missing = evaluated("--dataset", "locomo", "--path", str(place / "none.json"))
-    assert missing.returncode == 2
-    assert missing.stderr.strip() == f"{place / 'none.json'} cannot be read: No such file or directory."

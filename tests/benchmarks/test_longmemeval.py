@@ -7,9 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from benchmarks.eval.dataset import WrongFile
 from benchmarks.eval.ingesting import payload
 from benchmarks.eval.longmemeval import load
 
@@ -63,23 +60,3 @@ def test_the_user_is_the_owner_of_the_memory(tmp_path: Path) -> None:
 def test_a_question_that_the_history_does_not_answer_measures_no_recall(tmp_path: Path) -> None:
     (one,) = load(written(tmp_path, [asked(question_id="q1_abs")]))
     assert not one.questions[0].measures_recall
-
-
-def test_sessions_with_the_same_name_stay_apart(tmp_path: Path) -> None:
-    (one,) = load(written(tmp_path, [asked(haystack_session_ids=["s", "s"])]))
-    ids = [turn.id for _, turn in one.turns()]
-    assert len(set(ids)) == len(ids) == 3
-    assert one.questions[0].gold[0] in ids
-
-
-def test_what_is_missing_or_no_time_is_named(tmp_path: Path) -> None:
-    without = asked()
-    del without["haystack_dates"]
-    with pytest.raises(WrongFile, match="has no haystack_dates"):
-        load(written(tmp_path, [without]))
-    with pytest.raises(WrongFile, match="'yesterday' is no time"):
-        load(written(tmp_path, [asked(question_date="yesterday")]))
-    with pytest.raises(WrongFile, match="2 sessions and 1 dates"):
-        load(written(tmp_path, [asked(haystack_dates=["2023/05/20"])]))
-    with pytest.raises(WrongFile, match="LongMemEval's format"):
-        load(written(tmp_path, {"conversation": {}}))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.eval.dataset import WrongFile
 from benchmarks.eval.realtalk import load
 
 
@@ -51,14 +50,6 @@ def test_sessions_come_in_the_order_of_time_and_messages_have_their_own(tmp_path
     assert second.id == "D1:3"
 
 
-def test_a_directory_holds_a_chat_in_each_file(tmp_path: Path) -> None:
-    written(tmp_path, chat(), "Chat_2.json")
-    written(tmp_path, chat(), "Chat_1.json")
-    data = load(tmp_path)
-    assert [one.id for one in data] == ["Chat_1", "Chat_2"]
-    assert [one.questions[0].id for one in data] == ["Chat_1/0", "Chat_2/0"]
-
-
 @pytest.mark.parametrize(
     ("evidence", "gold"),
     [
@@ -74,14 +65,3 @@ def test_evidence_is_what_is_there_of_lists_and_ranges(tmp_path: Path, evidence:
     question = load(written(tmp_path, chat(qa=[asked])))[0].questions[0]
     assert (question.gold, question.category) == (gold, "temporal")
     assert question.measures_recall == bool(gold)
-
-
-def test_what_is_no_chat_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(WrongFile, match=r"not in REALTALK's format"):
-        load(written(tmp_path, {"qa": []}))
-    with pytest.raises(WrongFile, match=r"'yesterday' is no time such as"):
-        load(written(tmp_path, chat(session_1=[said("D1:1", "Ines", "Hm.", "yesterday")])))
-    with pytest.raises(WrongFile, match=r"a message of session_1 has no speaker or no dia_id"):
-        load(written(tmp_path, chat(session_1=[{"clean_text": "Hm."}])))
-    with pytest.raises(WrongFile, match=r"holds no conversation"):
-        load(written(tmp_path, chat(session_1=[], session_2=[])))

@@ -13,8 +13,8 @@ from benchmarks.harness import Database
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
 from memforest_core.domain.evidence import Evidence
-from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.index_search import IndexSearch, Points
 from memforest_core.recall.rows.reading import RecallStore

@@ -77,49 +77,9 @@ def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None
     assert read_records(tmp_path) == [record("q1"), record("q2")]
 
 
-def test_without_resume_a_run_begins_anew(tmp_path: Path) -> None:
-    with RecordFile(tmp_path, MEASURED, resume=False) as records:
-        records.add(record())
-    with RecordFile(tmp_path, MEASURED, resume=False):
-        pass
-    assert read_records(tmp_path) == []
-
-
-def test_a_method_is_measured_again_on_request(tmp_path: Path) -> None:
-    with RecordFile(tmp_path, MEASURED, resume=False) as records:
-        records.add(record("q1"))
-        records.add(record("q1", "bm25_turns"))
-    with RecordFile(tmp_path, MEASURED, resume=True, again={"memforest"}) as records:
-        assert not records.has("memforest", "q1")
-        assert records.has("bm25_turns", "q1")
-
-
 def test_records_of_another_run_are_refused_naming_what_differs(tmp_path: Path) -> None:
     with RecordFile(tmp_path, MEASURED, resume=False) as records:
         records.add(record())
     with pytest.raises(WrongRun, match="have another limit"):
         RecordFile(tmp_path, MEASURED | {"limit": 3}, resume=True)
     assert read_records(tmp_path) == [record()]
-
-
-def test_lines_that_are_no_records_are_refused(tmp_path: Path) -> None:
-    (tmp_path / RECORDS).write_text('{"method": "memforest"}\n')
-    with pytest.raises(WrongRun, match="another version"):
-        read_records(tmp_path)
-    (tmp_path / RECORDS).write_text("text\n")
-    with pytest.raises(WrongRun, match="no record"):
-        read_records(tmp_path)
-
-
-def test_a_directory_without_a_run_has_no_records(tmp_path: Path) -> None:
-    assert read_records(tmp_path) == []
-    with pytest.raises(WrongRun, match="holds no run"):
-        read_run(tmp_path)
-
-
-def test_records_of_a_method_come_in_the_order_of_the_questions(tmp_path: Path) -> None:
-    with RecordFile(tmp_path, MEASURED, resume=False) as records:
-        records.add(record("q2"))
-        records.add(record("q1"))
-        assert records.of("memforest", ["q1", "q2", "q3"]) == [record("q1"), record("q2")]
-        assert replace(record("q1")).key == ("memforest", "q1")

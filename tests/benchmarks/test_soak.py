@@ -12,8 +12,7 @@ import pytest
 
 from benchmarks.soak.acting import Chooser, Correct, Export, Forget, ForgetOwner, Import, Merge, Recall, Say
 from benchmarks.soak.driving import Driver, Seen
-from benchmarks.soak.known import WORD, Fate, Known, Session
-from memforest_core.domain.indexed import count_terms
+from benchmarks.soak.known import Fate, Known, Session
 
 CLEAN = {"clean": True, "left": {}}
 ANNA, BERT, CARL = "owner-0", "owner-1", "owner-2"
@@ -38,14 +37,6 @@ def said(known: Known, owner: str, turns: int = 3) -> Session:
 
 def fates(session: Session) -> list[Fate]:
     return [each.fate for each in session.said]
-
-
-def test_each_word_is_one_term_that_no_stemmer_cuts(known: Known) -> None:
-    words = [known.word() for _ in range(200)]
-    assert len(set(words)) == 200
-    assert all(WORD.fullmatch(word) for word in words)
-    assert len({count_terms(word).counts for word in words}) == 200
-    assert all(count_terms(word).length == 1 for word in words)
 
 
 def test_what_was_said_must_be_known_once_the_call_returned(known: Known) -> None:
@@ -179,31 +170,6 @@ def test_a_killed_callers_action_is_done_again_as_it_was(known: Known, tmp_path:
     assert seen.outcomes == {"ingest: killed": 1, "ingest: ok": 1}
     assert fates(known.sessions[0]) == [Fate.KNOWN] * 3
     assert log.getvalue().index('"with"') < log.getvalue().index('"came_to"')
-
-
-def test_the_same_seed_chooses_the_same_actions(tmp_path: Path) -> None:
-    def chosen(seed: int) -> list[str]:
-        known, rng = Known(3, random.Random(seed)), random.Random(seed)
-        chooser, kinds = Chooser(known, tmp_path), []
-        for _ in range(400):
-            action = chooser.choose(rng, full=False)
-            if action is not None:
-                kinds.append(action.kind)
-                action.done({"words": [], **CLEAN})
-                action.end()
-        return kinds
-
-    assert chosen(7) == chosen(7) != chosen(8)
-    assert {"ingest", "append", "recall", "correct", "forget-owner", "merge", "export", "import", "remember"} <= set(
-        chosen(7)
-    )
-
-
-def test_callers_that_have_enough_to_do_say_nothing_new(tmp_path: Path) -> None:
-    known, rng = Known(3, random.Random(7)), random.Random(7)
-    said(known, ANNA)
-    chooser = Chooser(known, tmp_path)
-    assert not any(isinstance(chooser.choose(rng, full=True), Say) for _ in range(200))
 
 
 def test_nothing_is_driven_after_the_stop(known: Known, tmp_path: Path) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 
 import pytest
 
-from benchmarks.eval.dataset import Conversation, Question, Session, Turn, evenly, fingerprint, limited
+from benchmarks.eval.dataset import Conversation, Question, Session, Turn, fingerprint, limited
 from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import Record
-from benchmarks.eval.running import UnknownMethod, chosen
-from benchmarks.eval.summing import FOUND, adds, by_type, comparison, interval, row
+from benchmarks.eval.summing import adds, comparison, interval, row
 from benchmarks.eval.variants import MEMFOREST, variants
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.settings import LlmSettings, RecallSettings, load_settings
+from memforest_core.settings import LlmSettings, RecallSettings
 
 
 def record(
@@ -99,39 +94,6 @@ def test_what_is_ours_is_never_the_best_foreign_baseline() -> None:
     assert whose == {"bm25_turns": False, "flat_facts": True, "memforest": True, "memforest:flat": True}
 
 
-def test_comparison_is_by_share_and_on_request_by_what_was_found_whole() -> None:
-    ours = [record(1, 1.0, 1.0, shares=(0.9, 0.9))]
-    others = {
-        "bm25_chunks": [record(1, 0.0, 0.0, shares=(0.8, 0.8))],
-        "bm25_turns": [record(1, 0.5, 0.5, shares=(0.5, 0.5))],
-    }
-    by_share, by_found = comparison(ours, others, 7), comparison(ours, others, 7, FOUND)
-    assert (by_share["best_500"], by_found["best_500"]) == ("bm25_chunks", "bm25_turns")
-    assert by_share["ratio_500"] == 1.125
-    assert by_found["ratio_500"] == 2.0
-
-
-def test_each_type_of_question_is_compared_with_each_baseline() -> None:
-    ours = [record(1, 1.0, 1.0), record(2, 0.8, 0.8, conversation="c2", category="multi-hop")]
-    others = {
-        "bm25_turns": [record(1, 0.5, 1.0), record(2, 0.9, 0.6, conversation="c2", category="multi-hop")],
-        "late": [record(1, 0.5, 0.5)],
-        "empty": [],
-        "elsewhere": [record(3, 0.5, 0.5)],
-    }
-    got = by_type(ours, others, 7)
-    assert list(got) == ["bm25_turns", "late", "elsewhere"]
-    assert {name: cell["difference"] for name, cell in got["bm25_turns"]["500"].items()} == {
-        "all": 20.0,
-        "temporal": 50.0,
-        "multi-hop": -10.0,
-    }
-    assert (got["bm25_turns"]["500"]["all"]["low"], got["bm25_turns"]["500"]["all"]["high"]) == (-10.0, 50.0)
-    assert got["bm25_turns"]["500"]["multi-hop"]["below"] is True
-    assert got["late"]["2000"]["all"]["n"] == 1
-    assert got["elsewhere"] == {"500": {}, "2000": {}}
-
-
 def test_a_part_adds_what_is_lost_without_it() -> None:
     """Given a variant that loses one question of the four that both were asked, then both intervals tell how sure it is."""
     ours = [record(n, 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(5)]
@@ -149,21 +111,6 @@ def test_a_part_adds_what_is_lost_without_it() -> None:
     far = got["memforest:no-dense"]["2000"]
     assert (far["difference"], far["question_low"], far["question_high"], far["changed"]) == (0.0, 0.0, 0.0, 0)
     assert got["memforest:late"] == {}
-
-
-def test_a_row_that_was_not_timed_has_no_times() -> None:
-    got = row("memforest:no-dense", [replace(record(1, 1.0, 1.0), ms=None, stages_ms={})], 0.0)
-    assert (got["query_ms_p50"], got["query_ms_p95"], got["stages_ms_p50"]) == (None, None, {})
-
-
-def test_the_time_of_the_configured_number_of_pieces_stands_apart() -> None:
-    got = row("memforest", [record(n, 1.0, 1.0, k_ms=n / 2) for n in (1, 2, 3)], 0.0)
-    assert (got["query_ms_p50"], got["query_k_ms_p50"]) == (2.0, 1.0)
-    assert row("bm25_turns", [record(1, 1.0, 1.0)], 0.0)["query_k_ms_p95"] is None
-
-
-def test_without_a_finished_baseline_there_is_no_comparison() -> None:
-    assert comparison([record(1, 1.0, 1.0)], {"one": []}, 7) == {}
 
 
 def test_the_interval_draws_conversations_and_repeats_with_the_seed() -> None:
@@ -202,45 +149,12 @@ def test_each_gold_turn_is_lost_at_the_first_stage_that_loses_it() -> None:
     assert (table["gold_turns"], table["found_500"], table["found_2000"]) == (10, 40.0, 50.0)
 
 
-def test_more_pieces_are_asked_for_only_when_they_decide() -> None:
-    def never() -> Sequence[Quote]:
-        raise AssertionError("asked for more")
-
-    held = Stored(frozenset({"a"}), frozenset({"a"}))
-    assert lost(Outcome(("a",), (False,), (False,), quotes("a"), []), held, never)[Loss.CUT_2000] == 1
-
-
-def test_rows_without_losses_have_no_table() -> None:
-    assert loss_table([record(1, 1.0, 1.0)]) == {}
-
-
 def test_every_weight_of_recall_has_a_row_without_it() -> None:
     names = {one.name: one for one in variants("signals", LlmSettings())}
     weights = [name for name in RecallSettings.model_fields if name.endswith("_weight")]
     assert len(names) == len(weights) + 1
     assert names["memforest:no-dense"].recall == {"dense_weight": 0.0}
     assert names[MEMFOREST].recall is None
-
-
-def test_trees_have_rows_by_family_without_their_votes_and_with_little_browsing() -> None:
-    names = {one.name: one for one in variants("trees", LlmSettings())}
-    assert names["memforest:trees=session+entity"].recall == {"embedding_trees": ("session", "entity")}
-    assert names["memforest:no-votes"].recall == {"interval_weight": 0.0, "root_weight": 0.0, "topic_weight": 0.0}
-    assert set(names["memforest:least-browsing"].recall or ()) <= set(RecallSettings.model_fields)
-
-
-def test_modes_that_ask_a_model_need_one() -> None:
-    assert [one.mode for one in variants("modes", LlmSettings())] == ["embedding", "flat"]
-    with_model = variants("modes", LlmSettings(model="openai/small"))
-    assert [one.mode for one in with_model] == ["embedding", "flat", "llm", "planner"]
-
-
-def test_rows_are_chosen_by_name_and_kept_in_order() -> None:
-    settings = load_settings()
-    assert chosen(settings, "none", "memforest:flat, bm25_turns") == ["bm25_turns", "memforest:flat"]
-    assert chosen(settings, "none", None)[-1] == MEMFOREST
-    with pytest.raises(UnknownMethod, match="No method is called bm26: name bm25_turns"):
-        chosen(settings, "none", "bm26")
 
 
 def test_a_limit_takes_questions_evenly_and_repeats_with_the_seed() -> None:
@@ -253,10 +167,3 @@ def test_a_limit_takes_questions_evenly_and_repeats_with_the_seed() -> None:
     assert limited((one,), None, 5, 7)[0].questions == got
     assert limited((one,), None, None, 7) == (one,)
     assert fingerprint((one,)) != fingerprint(limited((one,), None, 5, 7))
-
-
-def test_even_positions_are_in_equal_distances() -> None:
-
-    got = evenly(100, 10, random.Random(3))
-    assert {later - earlier for earlier, later in pairwise(got)} == {10}
-    assert evenly(3, 9, random.Random(3)) == [0, 1, 2]

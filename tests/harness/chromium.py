@@ -152,7 +152,7 @@ class Tab:
         if not scripts:
             self._call("Emulation.setScriptExecutionDisabled", value=True)
 
-    def looks(self, width: int, height: int = 900, *, dark: bool = False) -> None:
+    def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
         """Be a window of this size, in the light or in the dark."""
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600

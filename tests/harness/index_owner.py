@@ -7,9 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
-from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.served.address import write_address
-from memforest_core.index.served.server import IndexServer
+from memforest_core.index.qdrant.edge_index import EdgeIndex
+from memforest_core.index.socket_calls import write_address
+from memforest_core.index.socket_server import SocketServer
 
 
 def main(arguments: list[str]) -> None:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
     index.prepare()
     # A directory of its own: the server removes it with all that is in it.
     socket = options.path / "served" / "socket"
-    server = IndexServer(index, socket)
+    server = SocketServer(index, socket)
     write_address(options.path, socket)
     print(socket, flush=True)
     try:

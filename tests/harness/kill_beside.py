@@ -37,10 +37,8 @@ from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.harness.end_state import State, end_state
 from tests.harness.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.harness.hashed_words import HashedWords
-from tests.harness.kill_child import ONE_STEP_S, QUEUES, UNDONE
-from tests.harness.kill_operations import ASKING, BESIDE
-from tests.harness.kill_tape import Tape, record_engine, recorded_index
-from tests.harness.kill_writers import BEGUN, QUIET_S, Writer
+from tests.harness.kill_child import ONE_STEP_S, QUEUES, UNDONE, Tape, record_engine, recorded_index
+from tests.harness.kill_operations import ASKING, BEGUN, BESIDE, QUIET_S, Writer
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.stack import settings_for
 
@@ -360,7 +358,7 @@ def _look(process: Process) -> Told:
     for name in dict.fromkeys(process.part.operations):
         state[f"seen by {name}"] = sorted(BESIDE[name].seen(services, process.directory))
     entries = [entry for entry in reversed(services.operations.audit(tenant)) if entry.actor in process.part.askers]
-    asked = [entry for entry in entries if entry.outcome == "asked"]
+    asked = [entry for entry in entries if entry.outcome == "requested"]
     report = open_verification(services.engine, services.index, services.settings).run()
     unclean = [
         f"verify: {result.check.value}: {result.violations} of {result.checked}, such as {result.examples[:2]}"

@@ -1,10 +1,16 @@
-"""What one process does for a point: asks for an operation, works until killed or done, says what is left."""
+"""One process of a kill point: it records its events, and gets its signal at a chosen one."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
@@ -13,6 +19,7 @@ from memforest_core.client.services.service import open_services
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.index.opening import open_maintenance
+from memforest_core.index.vector_index import Point, PointKey, VectorIndex
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
@@ -20,8 +27,89 @@ from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.harness.end_state import State, end_state, receipts
 from tests.harness.hashed_words import HashedWords
 from tests.harness.kill_operations import ACTOR, OPERATIONS, Operation
-from tests.harness.kill_tape import Tape, record_engine, recorded_index
 from tests.harness.stack import settings_for
+
+COMMITTED = "committed"
+"""The event after a commit; every other one happens before what it names."""
+LABEL_CHARS = 160
+
+
+class Tape:
+    """The events so far: a statement or a commit about to be sent, a commit done, a write of the index before and
+    after it."""
+
+    def __init__(self, kill_at: int | None = None, with_signal: signal.Signals = signal.SIGKILL) -> None:
+        """``kill_at``: the number of the event, from 1, at which this process gets the signal; None for never.
+
+        Only what the thread does that makes the tape counts: the others keep the process alive.
+        """
+        self.events: list[str] = []
+        self._kill_at = kill_at
+        self._signal = with_signal
+        self._running = False
+        self._thread = threading.get_ident()
+
+    def tick(self, what: str) -> None:
+        """The next event, if this is recorded."""
+        if not self._running or threading.get_ident() != self._thread:
+            return
+        self.events.append(what)
+        if len(self.events) == self._kill_at:
+            os.kill(os.getpid(), self._signal)
+
+    @contextmanager
+    def recording(self, on: bool = True) -> Iterator[None]:
+        """Whether what happens inside counts; nothing does before the first block."""
+        before, self._running = self._running, on
+        try:
+            yield
+        finally:
+            self._running = before
+
+
+def record_engine(engine: sa.Engine, tape: Tape) -> None:
+    """Put the statements and commits of an engine on tape."""
+
+    def sent(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        tape.tick(" ".join(statement.split())[:LABEL_CHARS])
+
+    sa.event.listen(engine, "before_cursor_execute", sent)
+    commit: Callable[[Any], None] = engine.dialect.do_commit
+
+    def recorded(connection: Any) -> None:
+        tape.tick("COMMIT")
+        commit(connection)
+        tape.tick(COMMITTED)
+
+    # No event is fired after a commit: the dialect's own method is the one place where it can be seen.
+    engine.dialect.do_commit = recorded  # type: ignore[method-assign, assignment]
+
+
+class _RecordedIndex:
+    """An index whose writes are on tape; everything else is passed on."""
+
+    def __init__(self, index: VectorIndex, tape: Tape) -> None:
+        self._index = index
+        self._tape = tape
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        self._tape.tick(f"index: upsert {len(points)}")
+        self._index.upsert(points)
+        self._tape.tick(f"index: upserted {len(points)}")
+
+    def delete(self, keys: Sequence[PointKey]) -> None:
+        self._tape.tick(f"index: delete {len(keys)}")
+        self._index.delete(keys)
+        self._tape.tick(f"index: deleted {len(keys)}")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+
+def recorded_index(index: VectorIndex, tape: Tape) -> VectorIndex:
+    """The same index, its writes on tape."""
+    return cast(VectorIndex, _RecordedIndex(index, tape))
+
 
 QUEUES = ("extract", "reduce", "refresh", "maintain")
 DEAD_AFTER_S = 0.05
@@ -64,7 +152,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChildEnd:
     """What a process that came to its end has found."""
 
     events: list[str]
@@ -75,7 +163,7 @@ class Answer:
 
 
 REQUEST = TypeAdapter(Request)
-ANSWER = TypeAdapter(Answer)
+ANSWER = TypeAdapter(ChildEnd)
 
 
 def copy_settings(request: Request) -> Settings:
@@ -114,7 +202,7 @@ class Child:
         )
         self.services = services
         self.runtime = Runtime(services, QUEUES, name="kill-points")
-        services.jobs.enlist(self.runtime.worker, self.runtime.name, self.runtime.queues)
+        services.jobs.register(self.runtime.worker, self.runtime.name, self.runtime.queues)
 
     def prepare(self) -> None:
         """What the operation finds when it begins."""
@@ -135,14 +223,14 @@ class Child:
             self._operation.act(self.services, self._directory)
             self._rest()
 
-    def answer(self) -> Answer:
+    def answer(self) -> ChildEnd:
         """What everything has come to."""
         engine = self.services.engine
         state = end_state(engine, self.services.index, self.tenant)
         state["seen"] = sorted(self._operation.seen(self.services, self._directory))
         unclean = [*self._violated(), *self._unended(state)]
         state["audit"] = sorted(set(state["audit"]))
-        return Answer(self.tape.events, state, receipts(engine, self.tenant), unclean)
+        return ChildEnd(self.tape.events, state, receipts(engine, self.tenant), unclean)
 
     def _rest(self) -> None:
         for _ in range(ROUNDS):
@@ -181,7 +269,7 @@ class Child:
         """
         if self._operation.kind is None:
             return []
-        asked, done = (f'["{self._operation.kind}", "{outcome}", "{ACTOR}"]' for outcome in ("asked", "done"))
+        asked, done = (f'["{self._operation.kind}", "{outcome}", "{ACTOR}"]' for outcome in ("requested", "done"))
         count = state["audit"].count(done)
         return ([] if asked in state["audit"] else ["audit: nobody asked"]) + (
             [] if count == 1 else [f"audit: done {count} times"]

@@ -9,7 +9,7 @@ import redis
 import sqlalchemy as sa
 from qdrant_edge import ScrollRequest
 
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from tests.harness.stack import Stack
 
 PAGE = 500

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from memforest_core.client.api import MemForest
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import PointKey
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import DatabaseSettings, Settings, load_settings
@@ -28,6 +28,7 @@ from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import upgrade
 from memforest_core.work.jobs import WorkKind
 from memforest_workers.runtime import Runtime
+from tests.harness.given_qdrant import URL, drop_collection
 from tests.harness.servers import SessionServers
 
 TEMPLATE = "memforest_template"
@@ -194,7 +195,7 @@ def settings_for(database: DatabaseSettings, broker_url: str, index: Path, /, **
     values: dict[str, object] = {
         "database": database,
         "broker": {"url": broker_url, "publish_timeout_s": 2.0},
-        "index": {"kind": "qdrant_edge", "path": index},
+        "index": {"kind": "qdrant", "url": URL} if URL else {"kind": "qdrant_edge", "path": index},
         **{name: {**given, **cast(Mapping[str, object], groups.pop(name, {}))} for name, given in SMALL.items()},
     }
     return load_settings(**(values | groups))
@@ -219,9 +220,10 @@ def opened(settings: Settings, embedder: Embedder | None) -> Iterator[Stack]:
     """A stack over these settings; the database and the index are the caller's."""
     services = open_services(settings, embedder=embedder)
     try:
+        drop_collection(services.embedder.model, services.embedder.dimension)
         services.index.prepare()
         runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
-        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+        services.jobs.register(runtime.worker, runtime.name, runtime.queues)
         running = Stack(settings, services, runtime, MemForest(services))
         try:
             yield running
@@ -261,6 +263,12 @@ def cloned(
 ) -> Iterator[Stack]:
     """A stack that begins as a grown one ended; groups of settings override."""
     with database(servers, grown.database) as address:
-        copy_index(grown.index, directory / "index")
+        if not URL:
+            copy_index(grown.index, directory / "index")
         with opened(settings_for(address, servers.broker_url, directory / "index", **groups), embedder) as running:
+            if URL:
+                with running.owner.begin() as connection:
+                    mark = "UPDATE memforest.index_row SET state = 'ready', indexed_version = 0 WHERE NOT deleted"
+                    connection.execute(sa.text(mark))
+                running.drive()
             yield running

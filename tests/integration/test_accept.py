@@ -678,21 +678,6 @@ def test_an_id_of_the_callers_is_stored_once(pipeline: Stack) -> None:
     assert len(pipeline.rows(TURNS)) == 1
 
 
-def test_sessions_of_an_older_version_keep_their_meaning(pipeline: Stack) -> None:
-    """Given turns with generated ids of an older version, then the session sent again is the same, and goes on."""
-    client = client_of(pipeline)
-    client.enqueue("bob", "s1", [spoken("Hello."), spoken("Yes.")])
-    pipeline.execute("UPDATE memforest.turn SET external_id = 'turn-' || ordinal")
-
-    assert client.enqueue("bob", "s1", [spoken("Hello."), spoken("Yes.")]).accepted.new_turns == 0
-    assert client.append("bob", "s1", spoken("Yes.")).accepted.new_turns == 1
-    assert client.enqueue("bob", "s1", [spoken("Hello."), spoken("Yes."), spoken("Yes."), spoken("No.")])
-    assert [row.external_id for row in pipeline.rows(TURNS)] == ["turn-0", "turn-1", "turn@2", "turn@3"]
-    with pytest.raises(InvalidInput) as refused:
-        client.enqueue("bob", "s1", [*map(spoken, ("Hello.", "Yes.", "Yes.", "No.")), spoken("So.", "turn-1")])
-    assert refused.value.code == "duplicate_turn_id"
-
-
 def test_metadata_that_is_taken_is_read_far_down_a_stack(pipeline: Stack) -> None:
     """Given the deepest metadata there may be, when it is read within 200 calls, then it can be."""
     value: object = 1

@@ -106,7 +106,7 @@ def test_the_whole_of_memory_works_for_the_owner_of_the_tables(
         services = open_services(settings, embedder=embedder)
         services.index.prepare()
         runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="test")
-        services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+        services.jobs.register(runtime.worker, runtime.name, runtime.queues)
         for tenant, city in ((ACME, "Oslo"), (OTHER, "Davis")):
             client = MemForestClient(settings.model_copy(update={"tenant": tenant}))
             client.enqueue("bob", "s1", said(f"I live in {city}.", "Nice."))

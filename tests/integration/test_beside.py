@@ -204,7 +204,7 @@ def test_a_pair_ends_as_one_after_the_other(forests: Stack, tmp_path: Path, earl
     assert states == []
     asked, done = (
         forests.rows("SELECT count(DISTINCT task_id) AS n FROM memforest.audit WHERE outcome = :o", o=outcome)[0].n
-        for outcome in ("asked", "done")
+        for outcome in ("requested", "done")
     )
     assert asked == done
     for row in forests.rows("SELECT task_id FROM memforest.maintenance WHERE kind = 'erase'"):
@@ -363,7 +363,7 @@ def cancelled(forests: Stack, operation: Operation) -> None:
     rows = forests.rows(
         "SELECT actor, outcome FROM memforest.audit WHERE task_id = :t ORDER BY audit_id", t=operation.id
     )
-    assert [tuple(row) for row in rows] == [(BY, "asked"), ("boss", "cancel asked"), ("boss", "cancelled")]
+    assert [tuple(row) for row in rows] == [(BY, "requested"), ("boss", "cancel requested"), ("boss", "cancelled")]
     states = forests.rows("SELECT owner, state FROM memforest.forest WHERE owner <> 'before' ORDER BY 1")
     assert [tuple(row) for row in states] == [("ann", "live"), ("ben", "live")]
     assert_whole(forests)
@@ -422,7 +422,7 @@ def test_an_import_whose_file_is_gone_can_be_cancelled_or_forgotten(forests: Sta
     assert said_of(forests, WORD) == {"ann"}
     assert do(forests).receipt(deletion.id).clean
     assert [do(forests).operation(each.id).cancelled for each in (other, twin)] == [True, True]
-    assert ends(forests, "import") == ["asked", "asked", "cancel asked", "cancelled", "cancelled"]
+    assert ends(forests, "import") == ["requested", "requested", "cancel requested", "cancelled", "cancelled"]
     assert_whole(forests)
 
 
@@ -438,7 +438,7 @@ def test_an_export_that_was_killed_ends_with_its_memory(forests: Stack, tmp_path
     rest(forests)
     assert do(forests).receipt(deletion.id).clean
     assert do(forests).operation(export.id).cancelled
-    assert ends(forests, "export") == ["asked", "cancelled"]
+    assert ends(forests, "export") == ["requested", "cancelled"]
     assert list(tmp_path.glob("*.memforest*")) == []
     assert_whole(forests)
 

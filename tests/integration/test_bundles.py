@@ -18,7 +18,7 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, se
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.bundle import export, importing, inspecting, schema
+from memforest_core.lifecycle.bundle import file_format, importing, inspecting, service
 from memforest_core.lifecycle.bundle.reader import reading
 from memforest_core.lifecycle.bundle.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
 from memforest_core.lifecycle.bundle.service import Bundles
@@ -34,7 +34,7 @@ from tests.harness.stack import Stack, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(16)])
 HOMES = said("I live in Davis.", "She moved to Miami.", "My sister Clara visited me with Rufus.", start=1_700_900_000)
-AGAIN = said("I live in Davis.", "She moved to Miami.", "My brother Tom has a red boat.", start=1_700_900_000)
+REPEATED = said("I live in Davis.", "She moved to Miami.", "My brother Tom has a red boat.", start=1_700_900_000)
 LATER = said("I bought a violin in Vienna.", "The violin has four new strings.", start=1_701_900_000)
 QUESTIONS = (
     "What did the lamp number 7 cost?",
@@ -53,7 +53,7 @@ QUESTIONS = (
 
 
 class Killed(BaseException):
-    """Stands for a process that dies."""
+    """Raised in place of the death of a process."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Source:
 def source(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Source]:
     directory = tmp_path_factory.mktemp("source")
     with stack(servers, directory, embedder=embedder) as running:
-        for name, turns in (("lamps", LAMPS), ("homes", HOMES), ("again", AGAIN)):
+        for name, turns in (("lamps", LAMPS), ("homes", HOMES), ("repeated", REPEATED)):
             running.memory.ingest("bob", name, turns)
         running.drive()
         for statement in (
@@ -112,8 +112,8 @@ def clean(running: Stack) -> bool:
 
 
 def counts(running: Stack) -> dict[str, int]:
-    kept = {"session", "speaker", "turn", "cell", "candidate", "fact", "occurrence", "tree", "placement", "node"}
-    return {table: n for table, n in running.counts().items() if table in kept}
+    tables = {"session", "speaker", "turn", "cell", "candidate", "fact", "occurrence", "tree", "placement", "node"}
+    return {table: n for table, n in running.counts().items() if table in tables}
 
 
 def answers(running: Stack, owner: str = "bob") -> list[list[tuple[object, ...]]]:
@@ -140,7 +140,7 @@ def hidden(running: Stack) -> int:
 def test_a_forest_comes_in_elsewhere_as_it_was(source: Source, target: tuple[Stack, Bundles]) -> None:
     running, bundles = target
     done = bundles.import_(running.tenant, source.path, actor="tester")
-    assert (done["phase"], done["ids_kept"]) == ("done", 1)
+    assert (done["phase"], done["same_ids"]) == ("done", 1)
     for each in (source.stack, running):
         while each.runtime.maintain():
             pass
@@ -164,35 +164,35 @@ def test_a_forest_comes_in_elsewhere_as_it_was(source: Source, target: tuple[Sta
     assert "violin" in running.memory.recall("bob", "Where was the violin bought?").evidence[0].text
 
 
-def test_it_is_on_record_who_asked_and_how_it_ended(source: Source, target: tuple[Stack, Bundles]) -> None:
+def test_the_audit_has_the_actor_and_the_outcome(source: Source, target: tuple[Stack, Bundles]) -> None:
     running, bundles = target
     done = bundles.import_(running.tenant, source.path, actor="tester")
     audit = running.services.operations.audit(running.tenant, "bob")
     assert [(entry.actor, entry.action, entry.outcome) for entry in audit] == [
         ("tester", "import", "done"),
-        ("tester", "import", "asked"),
+        ("tester", "import", "requested"),
     ]
     record = running.services.operations.list(running.tenant)[0]
     assert (str(record.id), record.kind, record.state) == (done["task"], "import", "done")
     exported = source.stack.services.operations.audit(source.stack.tenant, "bob", action="export")
-    assert {entry.outcome for entry in exported} >= {"asked", "done"}
+    assert {entry.outcome for entry in exported} >= {"requested", "done"}
 
 
 def test_a_second_time_nothing_is_done(source: Source, target: tuple[Stack, Bundles]) -> None:
     running, bundles = target
     first = bundles.import_(running.tenant, source.path, actor="tester")
     before = running.counts()
-    again = bundles.import_(running.tenant, source.path, actor="tester")
-    assert (again["already"], again["task"]) == (1, first["task"])
+    second = bundles.import_(running.tenant, source.path, actor="tester")
+    assert (second["already"], second["task"]) == (1, first["task"])
     assert running.counts() == before
 
 
 def test_one_bundle_becomes_the_memory_of_several_owners(source: Source, target: tuple[Stack, Bundles]) -> None:
     running, bundles = target
-    kept = [
-        bundles.import_(running.tenant, source.path, owner, actor="tester")["ids_kept"] for owner in ("a", "b", "c")
+    same = [
+        bundles.import_(running.tenant, source.path, owner, actor="tester")["same_ids"] for owner in ("a", "b", "c")
     ]
-    assert kept == [1, 0, 0]
+    assert same == [1, 0, 0]
     running.drive()
     assert clean(running)
     assert texts(running, "a") == texts(running, "b") == texts(running, "c")
@@ -204,10 +204,10 @@ def test_one_bundle_becomes_the_memory_of_several_owners(source: Source, target:
     assert running.counts()["fact"] == before
     assert clean(running)
     # Another tenant's keys and points are its own, whatever ids its rows have.
-    assert bundles.import_(TenantId("other"), source.path, "a", actor="tester")["ids_kept"] == 1
+    assert bundles.import_(TenantId("other"), source.path, "a", actor="tester")["same_ids"] == 1
 
 
-def test_a_tree_whose_leaves_differ_by_id_alone_is_built_anew(pipeline: Stack, tmp_path: Path) -> None:
+def test_a_tree_whose_leaves_differ_by_id_alone_is_rebuilt(pipeline: Stack, tmp_path: Path) -> None:
     # Given: a dozen sessions of one moment, whose facts stand in the owner's tree in the order of their ids
     for n in range(12):
         pipeline.memory.ingest("bob", f"s{n}", said(f"I bought a lamp numbered {n}."))
@@ -238,7 +238,7 @@ def vectors_in(path: Path) -> int:
         return int(bundle.execute("SELECT (SELECT count(*) FROM vector) + count(vector) FROM summary").fetchone()[0])
 
 
-def test_an_owner_with_a_memory_is_told_to_merge(source: Source, target: tuple[Stack, Bundles]) -> None:
+def test_an_import_for_an_owner_with_a_memory_is_refused(source: Source, target: tuple[Stack, Bundles]) -> None:
     running, bundles = target
     running.memory.ingest("bob", "own", HOMES)
     with pytest.raises(InvalidInput, match="memforest merge") as refused:
@@ -247,7 +247,9 @@ def test_an_owner_with_a_memory_is_told_to_merge(source: Source, target: tuple[S
     assert hidden(running) == 0
 
 
-def test_without_vectors_texts_are_embedded_anew(source: Source, target: tuple[Stack, Bundles], tmp_path: Path) -> None:
+def test_without_vectors_texts_are_embedded_by_the_import(
+    source: Source, target: tuple[Stack, Bundles], tmp_path: Path
+) -> None:
     running, bundles = target
     path = tmp_path / "bare.memforest"
     source.bundles.export(source.stack.tenant, "bob", path, vectors=False, actor="tester")
@@ -316,10 +318,10 @@ def test_a_dry_run_writes_nothing(source: Source, target: tuple[Stack, Bundles])
     running, bundles = target
     before = running.counts()
     plan = bundles.import_(running.tenant, source.path, actor="tester", dry_run=True)
-    assert (plan["phase"], plan["ids_kept"], plan["session"]) == ("planned", 1, 4)
+    assert (plan["phase"], plan["same_ids"], plan["session"]) == ("planned", 1, 4)
     assert running.counts() == before
-    told = source.bundles.export(source.stack.tenant, "bob", source.path, actor="tester", dry_run=True)
-    assert told["session"] == 4
+    planned = source.bundles.export(source.stack.tenant, "bob", source.path, actor="tester", dry_run=True)
+    assert planned["session"] == 4
 
 
 def test_killed_at_each_batch_it_goes_on_to_the_same_end(
@@ -372,7 +374,9 @@ def test_killed_between_two_phases(
     assert (hidden(running), counts(running)) == (0, counts(source.stack))
 
 
-def test_whoever_takes_over_leaves_the_other_nothing_to_write(source: Source, target: tuple[Stack, Bundles]) -> None:
+def test_a_process_that_takes_over_leaves_the_other_nothing_to_write(
+    source: Source, target: tuple[Stack, Bundles]
+) -> None:
     running, bundles = target
     ended: list[Numbers] = []
 
@@ -386,7 +390,7 @@ def test_whoever_takes_over_leaves_the_other_nothing_to_write(source: Source, ta
     assert (hidden(running), counts(running)) == (0, counts(source.stack))
 
 
-def test_a_killed_export_leaves_no_bundle_and_is_begun_anew(source: Source, tmp_path: Path) -> None:
+def test_a_killed_export_leaves_no_bundle_and_starts_from_the_beginning(source: Source, tmp_path: Path) -> None:
     path = tmp_path / "killed.memforest"
 
     def die(done: int, total: int) -> None:
@@ -408,7 +412,7 @@ def test_a_killed_export_leaves_no_bundle_and_is_begun_anew(source: Source, tmp_
 
 
 def test_what_its_process_refuses_leaves_nothing_dead(source: Source, tmp_path: Path) -> None:
-    """A record that nobody can try again is no dead letter: whoever drives it has heard why."""
+    """A record that nobody can retry is no dead letter: its process has raised the reason."""
     path = tmp_path / "bob.memforest"
     operations = source.stack.services.operations
     before = len(operations.list(source.stack.tenant))
@@ -422,12 +426,12 @@ def test_what_its_process_refuses_leaves_nothing_dead(source: Source, tmp_path: 
     unasked = len(operations.list(source.stack.tenant))
     with pytest.raises(InvalidInput):
         source.bundles.export(source.stack.tenant, "bob", path, actor="tester", watch=full)
-    # Then: the first was not asked for at all, and the second ended undone
+    # Then: the first was not requested at all, and the second ended undone
     assert (busy.value.code, unasked) == ("file_in_use", before)
     failed = operations.list(source.stack.tenant)[0]
     assert (failed.state, failed.cancelled, failed.error_code) == ("done", True, "file_not_writable")
     entries = operations.audit(source.stack.tenant, task=failed.id)
-    assert [each.outcome for each in entries] == ["refused", "asked"]
+    assert [each.outcome for each in entries] == ["refused", "requested"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -508,15 +512,15 @@ def _run(path: Path, *statements: str, resealed: bool = False) -> None:
         for statement in statements:
             database.execute(statement)
         if resealed:
-            digests, rows = schema.Digests(), {}
+            digests, rows = file_format.Digests(), {}
             for table in TABLES:
                 names = ", ".join(column.name for column in table.columns)
                 found = database.execute(f"SELECT {names} FROM {table.name} ORDER BY n").fetchall()
                 digests.add(table, found)
                 rows[table.name] = len(found)
-            database.execute("UPDATE meta SET value = ? WHERE name = 'rows'", (schema.document(rows),))
+            database.execute("UPDATE meta SET value = ? WHERE name = 'rows'", (file_format.document(rows),))
             sums = {table.name: digests.of(table) for table in TABLES}
-            database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (schema.document(sums),))
+            database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (file_format.document(sums),))
 
 
 UNSEALED = {
@@ -623,7 +627,7 @@ def test_files_that_are_no_bundles_are_refused(source: Source, judge: Stack, tmp
     refused(judge, tmp_path)
 
 
-def test_a_summary_that_does_not_follow_is_made_anew(
+def test_a_summary_that_does_not_follow_is_written_again(
     source: Source, target: tuple[Stack, Bundles], tmp_path: Path
 ) -> None:
     running, bundles = target
@@ -692,7 +696,7 @@ def test_memory_stays_flat_however_large_the_bundle(
     _large(small, embedder.dimension, embedder.model, "few", 1)
     bundles.import_(running.tenant, small, actor="tester")
     bundles.export(running.tenant, "few", tmp_path / "small-back.memforest", actor="tester")
-    for module, name in ((importing, "BATCH"), (inspecting, "PAGE"), (export, "PAGE")):
+    for module, name in ((importing, "BATCH"), (inspecting, "PAGE"), (service, "PAGE")):
         monkeypatch.setattr(module, name, 50)
     tracemalloc.start()
     try:

@@ -84,7 +84,7 @@ def seen(pipeline: Stack, task: TaskId) -> OperationTask:
 
 
 def superseded(pipeline: Stack) -> dict[str, str | None]:
-    """What each superseded fact says, and what the one says that stands for it."""
+    """What each superseded fact says, and what its successor says."""
     rows = pipeline.rows(
         "SELECT f.text, n.text FROM memforest.fact f LEFT JOIN memforest.fact n ON n.fact_id = f.superseded_by"
         " WHERE f.superseded_at IS NOT NULL"
@@ -107,7 +107,7 @@ def states(pipeline: Stack, attribute: str, as_of: str | None = None) -> list[Ti
     return list(found.states)
 
 
-def test_another_value_stands_for_the_old_one_everywhere(ines: Stack) -> None:
+def test_another_value_replaces_the_old_one_everywhere(ines: Stack) -> None:
     """Given a wrong residence, when its value is corrected, then recall, timeline, summaries and audit agree on it."""
     old = fact(ines, "Bergen")
     assert not first(ines).corrected
@@ -130,7 +130,7 @@ def test_another_value_stands_for_the_old_one_everywhere(ines: Stack) -> None:
     assert first(ines, as_of=now.isoformat()).corrected
     assert [(entry.outcome, entry.actor) for entry in ines.services.operations.audit(ines.tenant, "ines")] == [
         ("done", ACTOR),
-        ("asked", ACTOR),
+        ("requested", ACTOR),
     ]
     assert_sound(ines)
 
@@ -157,7 +157,7 @@ def test_the_chain_of_states_goes_on_from_the_corrected_one(ines: Stack) -> None
 
 
 def test_another_time_moves_the_state_in_the_chain(ines: Stack) -> None:
-    """Given a move of June, when it was February, before Bergen was told, then Bergen is what holds."""
+    """Given a move of June, when it was February, before Bergen was mentioned, then Bergen is valid."""
     correct(ines, "Porto", start="2022-02")
 
     porto = next(state for state in states(ines, "residence") if state.value == "Porto" and not state.corrected_at)
@@ -172,7 +172,7 @@ def test_another_time_moves_the_state_in_the_chain(ines: Stack) -> None:
     assert_sound(ines)
 
 
-def test_summaries_are_made_from_what_stands(ines: Stack) -> None:
+def test_summaries_are_made_from_current_facts(ines: Stack) -> None:
     correct(ines, "Misty", text="Ines adopted a cat named Minty.")
 
     texts = [
@@ -184,7 +184,7 @@ def test_summaries_are_made_from_what_stands(ines: Stack) -> None:
     ]
     assert any("Minty" in text for text in texts)
     assert not any("Misty" in text for text in texts)
-    # What the session's tree tells is what was said.
+    # The session's tree has what was said.
     leaf = ines.rows("SELECT count(*) FROM memforest.node WHERE payload_id = :old", old=fact(ines, "Misty"))
     assert leaf[0][0] >= 1
     assert_sound(ines)
@@ -253,23 +253,23 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
     with pytest.raises(ForestFrozen):
         correction(ines).correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
-    away = Correction(ines.services.engine, AwayEmbedder(), ines.services.producer.wakeups)
+    unavailable = Correction(ines.services.engine, UnavailableEmbedder(), ines.services.producer.wakeups)
     with pytest.raises(InvalidInput, match="without erase"):
-        away.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", erase=True, actor=ACTOR)
+        unavailable.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", erase=True, actor=ACTOR)
     with pytest.raises(ModelUnavailable):
-        away.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
+        unavailable.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
     assert ines.counts() == before
     assert superseded(ines) == {}
 
 
-class AwayEmbedder:
+class UnavailableEmbedder:
     """A provider that can't be reached."""
 
-    model = "away"
+    model = "unavailable"
     dimension = 384
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        raise ModelUnavailable("away")
+        raise ModelUnavailable("unavailable")
 
     embed_query = embed
 
@@ -312,8 +312,8 @@ def test_pins_are_seen_and_follow_a_correction(ines: Stack) -> None:
     ines.drive()
     assert seen(ines, unpinned).progress == {"phase": "unpinned", "facts": 1}
     assert ines.rows(pins) == []
-    asked = [entry.detail for entry in ines.services.operations.audit(ines.tenant) if entry.outcome == "asked"]
-    assert asked == [
+    requested = [entry.detail for entry in ines.services.operations.audit(ines.tenant) if entry.outcome == "requested"]
+    assert requested == [
         {"fact": str(fact(ines, "Oslo")), "pin": 0},
         {"fact": str(bergen), "by": str(fact(ines, "Oslo"))},
         {"fact": str(bergen), "pin": 1},
@@ -336,13 +336,13 @@ def test_without_history_only_the_new_fact_is_left(ines: Stack) -> None:
 
 @dataclass
 class Erasing:
-    """Notes whom it was asked to delete."""
+    """Notes the facts to delete."""
 
     task: TaskId = field(default_factory=lambda: TaskId(uuid4()))
-    asked: list[tuple[TenantId, str, FactId, str]] = field(default_factory=list)
+    requested: list[tuple[TenantId, str, FactId, str]] = field(default_factory=list)
 
     def __call__(self, tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
-        self.asked.append((tenant, owner, fact, actor))
+        self.requested.append((tenant, owner, fact, actor))
         return self.task
 
 
@@ -360,12 +360,12 @@ def test_with_erasure_the_old_fact_is_deleted_once_the_new_one_is_there(ines: St
     service = ines.services.lifecycle.correcting(erasing)
     task = service.correct(ines.tenant, "ines", bergen, value="Oslo", erase=True, actor=ACTOR)
     ines.runtime.reduce()
-    assert erasing.asked == []
+    assert erasing.requested == []
 
     phases = [progress["phase"] for progress in steps(ines, service, task, {})]
 
     assert phases == ["placing", "placed", "erasing"]
-    assert erasing.asked == [(ines.tenant, "ines", bergen, ACTOR)]
+    assert erasing.requested == [(ines.tenant, "ines", bergen, ACTOR)]
     last = steps(ines, service, task, {"phase": "placed", "facts": 1})
     assert last == [{"phase": "erasing", "facts": 1, "erase_task": str(erasing.task)}]
     ines.execute("DELETE FROM memforest.placement WHERE payload_id = :old", old=bergen)
@@ -377,8 +377,8 @@ def test_with_erasure_the_old_fact_is_deleted_once_the_new_one_is_there(ines: St
     assert first(ines, as_of="2022-05-01").corrected
 
 
-def test_asked_twice_it_is_one_correction_and_each_step_can_be_taken_again(ines: Stack) -> None:
-    """Given a caller whose answer was lost, when it asks again, while the task waits or after it, then nothing more is
+def test_requested_twice_it_is_one_correction_and_each_step_can_be_taken_again(ines: Stack) -> None:
+    """Given a caller whose answer was lost, when it requests it again, while the task waits or after it, then nothing more is
     written."""
     bergen, service = fact(ines, "Bergen"), correction(ines)
     task = service.correct(ines.tenant, "ines", bergen, value="Oslo", actor=ACTOR)
@@ -457,14 +457,14 @@ def test_a_correction_that_comes_while_its_cell_is_being_placed_is_not_lost(ines
 
 
 def test_who_says_it_again_later_has_changed_their_mind(ines: Stack) -> None:
-    """Given a corrected fact, when it is said once more in a session of before, it stays wrong; of after, it holds."""
+    """Given a corrected fact, when an earlier session says it once more, it stays wrong; of a later one, it is valid."""
     correct(ines, "Bergen", value="Oslo")
     home = SPRING[0][1]
     ines.memory.ingest("ines", "old", turns([("2022-03-05T09:00:00Z", home)]))
     ines.drive()
     assert len(superseded(ines)) == 1
-    again = [piece for piece in ines.memory.recall("ines", WHERE).evidence if piece.session_id == "old"]
-    assert again[0].text.endswith("[corrected: Ines lives in Oslo with Ines's cousin.]")
+    earlier = [piece for piece in ines.memory.recall("ines", WHERE).evidence if piece.session_id == "old"]
+    assert earlier[0].text.endswith("[corrected: Ines lives in Oslo with Ines's cousin.]")
     assert_sound(ines)
 
     later = (datetime.now(UTC) + timedelta(days=30)).isoformat()
@@ -507,8 +507,8 @@ def sentences(pipeline: Stack, index: VectorIndex | None = None) -> RecallServic
 def test_sentences_of_a_model_are_replaced_and_neighbours_too(ines: Stack) -> None:
     correct(ines, "Bergen", value="Oslo")
     found = sentences(ines).recall(ines.tenant, "ines", WHERE, k=12, neighbours=2).evidence
-    told = [piece for piece in found if piece.kind is EvidenceKind.FACT]
-    assert {piece.text: piece.corrected for piece in told if "cousin" in piece.text} == {
+    facts = [piece for piece in found if piece.kind is EvidenceKind.FACT]
+    assert {piece.text: piece.corrected for piece in facts if "cousin" in piece.text} == {
         "Ines lives in Oslo with Ines's cousin.": True
     }
     near = [other.text for piece in found for other in (*piece.predecessors, *piece.successors)]
@@ -520,34 +520,34 @@ def test_sentences_of_a_model_are_replaced_and_neighbours_too(ines: Stack) -> No
     }
 
 
-class AwayIndex:
+class UnavailableIndex:
     """An index that can't be reached."""
 
-    name = "away"
+    name = "unavailable"
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
-        raise IndexUnavailable("away")
+        raise IndexUnavailable("unavailable")
 
 
-def test_without_the_index_full_text_finds_what_stands(ines: Stack) -> None:
+def test_without_the_index_full_text_finds_current_facts(ines: Stack) -> None:
     correct(ines, "Bergen", value="Oslo")
-    away: VectorIndex = AwayIndex()  # type: ignore[assignment]
+    unavailable: VectorIndex = UnavailableIndex()  # type: ignore[assignment]
     for question in (WHERE, "Who lives in Oslo?"):
-        found = sentences(ines, away).recall(ines.tenant, "ines", question).evidence
+        found = sentences(ines, unavailable).recall(ines.tenant, "ines", question).evidence
         assert found[0].corrected
         assert not [piece for piece in found if piece.text == "Ines lives in Bergen with Ines's cousin."]
 
 
 def test_a_fact_said_often_is_corrected_wherever_it_was_said(ines: Stack) -> None:
-    """Given a state told in three sessions, when it is corrected, then each of its turns says how it is."""
+    """Given a state mentioned in three sessions, when it is corrected, then each of its turns says how it is."""
     for day in (2, 3):
         ines.memory.ingest("ines", f"day {day}", turns([(f"2022-03-0{day}T09:00:00Z", SPRING[0][1])]))
     ines.drive()
     task = correct(ines, "Bergen", value="Oslo")
     assert (task.progress["occurrences"], task.progress["cells"]) == (3, 3)
-    pieces = [piece for piece in ines.memory.recall("ines", WHERE).evidence if "cousin" in piece.text]
-    assert len({piece.session_id for piece in pieces}) >= 2
-    assert all(piece.corrected for piece in pieces)
+    parts = [piece for piece in ines.memory.recall("ines", WHERE).evidence if "cousin" in piece.text]
+    assert len({piece.session_id for piece in parts}) >= 2
+    assert all(piece.corrected for piece in parts)
     oslo = next(state for state in states(ines, "residence") if state.value == "Oslo")
     assert oslo.mentions == 3
     assert_sound(ines)
@@ -556,7 +556,7 @@ def test_a_fact_said_often_is_corrected_wherever_it_was_said(ines: Stack) -> Non
 def test_what_was_corrected_word_by_word_is_not_extracted_against_it(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
-    """Given cells kept word by word and a correction in one, then their window is left as it is; and were it extracted
+    """Given cells stored word by word and a correction in one, then their window is left as it is; and were it extracted
     all the same, the correction would stay."""
     llm: dict[str, object] = {"model": "openai/test-model", "api_key": "test-key", "timeout_s": 5}
     extract = {"retry_s": 10, "retry_longest_s": 60, "repairs": 0}
@@ -586,7 +586,7 @@ def test_what_was_corrected_word_by_word_is_not_extracted_against_it(
         assert_sound(pipeline)
 
 
-def test_what_a_correction_costs_is_kept_and_no_text_is_in_its_task(ines: Stack) -> None:
+def test_what_a_correction_costs_is_recorded_and_no_text_is_in_its_task(ines: Stack) -> None:
     calls = "SELECT count(*) FROM memforest.llm_call WHERE step = 'embed'"
     before = ines.rows(calls)[0][0]
     task = correct(ines, "Bergen", value="Oslo")

@@ -13,6 +13,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from memforest_core.cli.commands import Commands
+from memforest_core.cli.opener import ProgramOpener
+from memforest_core.cli.toolkit.opening import use_opener
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
 from memforest_core.ingest.accept.records import Stage
@@ -403,6 +405,7 @@ def shell(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
     command.register(program)
     program.command("other")(lambda: None)
+    use_opener(ProgramOpener())
     return program
 
 

@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.contents import point_of
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase import steps
-from memforest_core.lifecycle.erase.arguments import ordinals_in
 from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.erase.records import ordinals_in
 from memforest_core.lifecycle.erase.rows.erasing import erasing
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder, OwnText, Vectors
@@ -355,7 +355,7 @@ def test_a_deleted_owner_is_nobody_at_once_and_nowhere_in_the_end(rested: Stack)
     assert_whole(rested)
     assert "davis" in told(rested, "Where does Carol live?", "carol")
     told_of = rested.services.operations.audit(rested.tenant, "bob")
-    assert [(entry.action, entry.outcome) for entry in told_of] == [("erase", "done"), ("erase", "asked")]
+    assert [(entry.action, entry.outcome) for entry in told_of] == [("erase", "done"), ("erase", "requested")]
 
     rested.memory.client.enqueue("bob", "garage", GARAGE)
     rested.drive()
@@ -427,7 +427,7 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
 
 def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
     with erasing(pipeline.services.engine, pipeline.tenant) as rows:
-        rows.deletion.keep(task, progress)
+        rows.deletion.store_progress(task, progress)
 
 
 def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> None:

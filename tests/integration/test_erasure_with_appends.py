@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from memforest_core.errors import NotFound
 from memforest_core.index.service import Indexer
-from memforest_core.lifecycle.erase.arguments import scope_of
+from memforest_core.lifecycle.erase.records import scope_of
 from memforest_core.lifecycle.erase.rows.erasing import erasing
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.steps import PHASE

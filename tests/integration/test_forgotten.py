@@ -144,4 +144,4 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             assert memory.lifecycle.receipt(operation.id).clean
             assert in_tables(pipeline, [KEPT])
             assert memory.recall("other", "Where did Bob move?").evidence
-            assert [entry.outcome for entry in memory.lifecycle.audit(OWNER, action="erase")] == ["done", "asked"]
+            assert [entry.outcome for entry in memory.lifecycle.audit(OWNER, action="erase")] == ["done", "requested"]

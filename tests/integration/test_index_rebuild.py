@@ -27,7 +27,7 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index import cli as command
 from memforest_core.index.generations import GenerationState, parse_generation
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
-from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import PORTION_S, Indexer
@@ -76,7 +76,7 @@ class Counting:
 def running_stack(settings: Settings, services: Services) -> Stack:
     """A stack over services that a test made itself."""
     runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="again")
-    services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+    services.jobs.register(runtime.worker, runtime.name, runtime.queues)
     return Stack(settings, services, runtime, MemForest(services))
 
 

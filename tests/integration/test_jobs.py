@@ -16,9 +16,10 @@ from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
 from memforest_core.ingest.extract.answer import ExtractionAnswer
-from memforest_core.ingest.extract.records import Again, CellResult, ClaimedWindow, WindowResult
+from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.extract.service import window_of
+from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.rows.jobs import JobStore
@@ -27,7 +28,7 @@ from tests.harness.builders import candidate, statement
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 
-AGAIN = Again(60.0, 3_600.0)
+SETTINGS = ExtractSettings(retry_s=60.0, retry_longest_s=3_600.0)
 LIMITS = LeaseLimits(dead_after_s=30.0, max_lost_leases=3)
 WORK = """SELECT ordinal, state, attempts, lost_leases, lease_token, worker_id, error_code, outcome
             FROM memforest.cell ORDER BY session_id, ordinal"""
@@ -63,7 +64,7 @@ def result_of(window: ClaimedWindow, text: str = "Bob lives in Davis.") -> Windo
 
 def finish(pipeline: Stack, window: ClaimedWindow, text: str = "Bob lives in Davis.") -> bool:
     with extracting(pipeline) as rows:
-        return rows.finish_window(window, "model", result_of(window, text), AGAIN)
+        return rows.finish_window(window, "model", result_of(window, text), SETTINGS)
 
 
 def enqueue(pipeline: Stack, session: str = "s1", count: int = 4) -> None:
@@ -213,7 +214,7 @@ def test_without_the_lease_an_ending_changes_nothing(pipeline: Stack, fate: str,
 
     with extracting(pipeline) as rows:
         if ending == "finish":
-            assert not rows.finish_window(window, "model", result_of(window, "Bob lives in Miami."), AGAIN)
+            assert not rows.finish_window(window, "model", result_of(window, "Bob lives in Miami."), SETTINGS)
         elif ending == "retry":
             rows.retry_window(window, 0.0, counts=True, code="late", text="Late.")
         elif ending == "split":
@@ -302,7 +303,7 @@ def test_a_lease_ends_with_its_worker(pipeline: Stack, fate: str) -> None:
     """Given a lease of an hour, when its worker's heartbeat is gone, then the work is free at once; others' is not."""
     jobs = pipeline.services.jobs
     worker = WorkerId(uuid4())
-    jobs.enlist(worker, "other", ["extract"])
+    jobs.register(worker, "other", ["extract"])
     enqueue(pipeline, count=8)
     held(pipeline, worker)
     held(pipeline)
@@ -315,7 +316,7 @@ def test_a_lease_ends_with_its_worker(pipeline: Stack, fate: str) -> None:
             "UPDATE memforest.worker SET heartbeat_at = clock_timestamp() - interval '31 s' WHERE name = 'other'"
         )
     if fate == "struck off":
-        assert jobs.strike_off_dead(30.0) == 1
+        assert jobs.delete_dead(30.0) == 1
 
     assert free(pipeline) == 2
     assert states(pipeline) == ["ready", "ready", "running", "running"]
@@ -330,10 +331,10 @@ def test_a_heartbeat_keeps_a_worker_and_its_leases(pipeline: Stack) -> None:
     assert jobs.beat(pipeline.runtime.worker)
 
     assert jobs.lost(LIMITS) == []
-    assert jobs.strike_off_dead(30.0) == 0
+    assert jobs.delete_dead(30.0) == 0
     jobs.leave(pipeline.runtime.worker)
     assert not jobs.beat(pipeline.runtime.worker)
-    jobs.enlist(pipeline.runtime.worker, "back", ["extract"])
+    jobs.register(pipeline.runtime.worker, "back", ["extract"])
     assert jobs.beat(pipeline.runtime.worker)
 
 
@@ -512,7 +513,7 @@ def test_who_has_work_is_found_past_any_number_of_tenants_who_have_none(two_tena
         looked_at = {row[0] for row in two_tenants.rows(f"SELECT tenant_id FROM memforest.busy('{kind.value}')")}
         waiting = {row[0] for row in two_tenants.rows(f"SELECT tenant_id FROM memforest.waiting('{kind.value}')")}
         assert waiting <= looked_at <= known
-    assert {row[0] for row in two_tenants.rows("SELECT tenant_id FROM memforest.waiting('again')")} == known
+    assert {row[0] for row in two_tenants.rows("SELECT tenant_id FROM memforest.waiting('reopen')")} == known
 
 
 def test_what_waits_is_known_across_tenants_by_id_only(pipeline: Stack) -> None:
@@ -601,8 +602,8 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
     assert sorted(tuple(row) for row in rights) == [
         ("backlog", "EXECUTE", "memforest_limited"),
         ("backlog", "EXECUTE", "memforest_service"),
-        ("beside", "EXECUTE", "memforest_limited"),
-        ("beside", "EXECUTE", "memforest_service"),
+        ("operation_rule", "EXECUTE", "memforest_limited"),
+        ("operation_rule", "EXECUTE", "memforest_service"),
         ("granted_tenants", "EXECUTE", "memforest_limited"),
         ("key_caller", "EXECUTE", "memforest_limited"),
         ("key_caller", "EXECUTE", "memforest_service"),

@@ -97,7 +97,7 @@ def test_one_that_was_given_up_says_why(pipeline: Stack, scripted: Scripted) -> 
 
     with pytest.raises(OperationFailed, match=r"There are no such facts. \[invalid_input\]"):
         waited(operations(pipeline).wait_steps(pipeline.tenant, task, 5.0))
-    assert [entry.outcome for entry in operations(pipeline).audit(pipeline.tenant)] == ["dead", "asked"]
+    assert [entry.outcome for entry in operations(pipeline).audit(pipeline.tenant)] == ["dead", "requested"]
 
 
 def test_the_audit_says_who_asked_for_what_and_how_it_ended(pipeline: Stack, scripted: Scripted) -> None:
@@ -105,7 +105,12 @@ def test_the_audit_says_who_asked_for_what_and_how_it_ended(pipeline: Stack, scr
     pipeline.runtime.maintain()
 
     done, asked = operations(pipeline).audit(pipeline.tenant, "ada")
-    assert (asked.actor, asked.action, asked.outcome, asked.detail) == ("ops@example.org", KIND, "asked", {"limit": 7})
+    assert (asked.actor, asked.action, asked.outcome, asked.detail) == (
+        "ops@example.org",
+        KIND,
+        "requested",
+        {"limit": 7},
+    )
     assert (done.outcome, done.detail["done"], done.task_id, done.forest_id) == ("done", 3, task, forest(pipeline))
     assert asked.at is not None and done.at is not None and asked.at <= done.at
     assert operations(pipeline).audit(pipeline.tenant, "nobody") == []

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
-from memforest_core.observe.cli import calls, cost, status, top
+from memforest_core.observe.cli import cost, status, top
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.records import CallFilter, CostBy, Spent
 from tests.harness.stack import Stack
@@ -28,7 +28,7 @@ OTHER_TENANT = TenantId("rival")
 def program() -> typer.Typer:
     """The commands of this file, as the program has them."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    for command in (status.status, top.top, cost.cost, calls.calls):
+    for command in (status.status, top.top, cost.cost, cost.calls):
         app.command()(command)
     return app
 
@@ -256,7 +256,7 @@ def test_single_calls_as_a_shell_sees_them(spent: Stack, shell: Shell) -> None:
     next_page = shell.json("calls", "-o", "bob", "--until", "2024-05-06", "--cursor", found["cursor"])
     assert [(call["cost_usd"], call["step"]) for call in next_page["items"]] == [(0.25, "extract")]
     table = shell("calls", "--owner", "bob", "--session", "chat-2").splitlines()
-    assert table[0].split() == ["at", "step", "model", "owner", "session", *calls._NUMBERS, "outcome"]
+    assert table[0].split() == ["at", "step", "model", "owner", "session", *cost._NUMBERS, "outcome"]
     assert table[1].split()[2:] == ["extract", "gpt", "bob", "chat-2", "100", "40", "10", "0.5000", "0.01", "ok"]
     assert "has no memory yet" in shell("calls", "--owner", "nobody")
     assert SECRET not in json.dumps(found)

@@ -15,7 +15,7 @@ from memforest_core import AsyncMemForest, InvalidInput
 from memforest_core.assistant.profile import describing
 from memforest_core.assistant.profile.records import Forgetting, IntentKind, Made
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.lifecycle.bundle.schema import line
+from memforest_core.lifecycle.bundle.file_format import line
 from memforest_core.models.calls import Embedder
 from tests.harness.searching import in_tables
 from tests.harness.servers import SessionServers

@@ -422,4 +422,7 @@ def test_the_lane_decides_however_the_session_was_created(tight: Stack) -> None:
     acceptance = tight.services.producer.acceptance
     acceptance.enqueue(TenantId("default"), "bob", "s1", said("One."), lane=Lane.BACKFILL)
     fill(tight, 8)
-    assert acceptance.append(TenantId("default"), "bob", "s1", said("Two.", start=1_700_000_100)[0]).new_turns == 1
+    assert (
+        acceptance.enqueue(TenantId("default"), "bob", "s1", said("Two.", start=1_700_000_100), appends=True).new_turns
+        == 1
+    )

@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.evidence import Evidence, RecallResult
-from memforest_core.index.qdrant.beside import Beside
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.records import Below
 from memforest_core.recall.rows.reading import RecallStore
@@ -102,12 +102,12 @@ def cold(running: Stack) -> Iterator[RecallService]:
     """A service that has kept nothing, over an index that has kept nothing; then the index has what it had before."""
     index = running.services.index
     assert isinstance(index, EdgeIndex)
-    warm = index._beside
-    index._beside = Beside(warm._reads, index._model, index._dimension, graph_from=0)
+    warm = index._memory
+    index._memory = InMemoryIndexes(warm._reader, index._model, index._dimension)
     try:
         yield replace(running.services.recall)
     finally:
-        index._beside = warm
+        index._memory = warm
 
 
 def assert_same(running: Stack) -> None:

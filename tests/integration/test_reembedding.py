@@ -69,7 +69,7 @@ def owners(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> Itera
 
 def test_another_embedding_model_takes_over_the_whole_database(owners: Stack, embedder: Embedder) -> None:
     """Given a database of one model, when it is given another, killed on the way and run again, then each text was
-    embedded once, as planned; the old model is refused with a sentence, and under the new one all is found and holds."""
+    embedded once, as planned; the old model is refused with a sentence, and under the new one all is found and sound."""
     before = {row.text for row in owners.rows("SELECT text FROM memforest.fact")}
     with open_reembedding(owners.settings, Hashed()) as fresh:
         plan = fresh.plan()
@@ -116,7 +116,7 @@ def assert_taken_over(owners: Stack, services_of: MemForest, facts: set[str]) ->
     found = services_of.recall("ada", "Where do I live?")
     assert any("Davis" in piece.text for piece in found.evidence)
     runtime = Runtime(services, ["extract", "reduce", "refresh", "maintain"], name="new")
-    services.jobs.enlist(runtime.worker, runtime.name, runtime.queues)
+    services.jobs.register(runtime.worker, runtime.name, runtime.queues)
     after = Stack(owners.settings, services, runtime, services_of)
     services.maintenance.generations.check(now=True)
     services_of.client.enqueue("bob", "later", said("I bought a red kayak.", start=1_701_000_000))
@@ -127,10 +127,10 @@ def assert_taken_over(owners: Stack, services_of: MemForest, facts: set[str]) ->
 
 
 def test_it_is_refused_while_workers_run_or_when_nothing_would_change(owners: Stack, embedder: Embedder) -> None:
-    """Given running workers, or the model that is in use, when the change is asked for, then a sentence says what to
+    """Given running workers, or the model that is in use, when the change is requested, then a sentence says what to
     do, and no text is embedded."""
     same = Hashed()
-    owners.services.jobs.enlist(owners.runtime.worker, "worker-1", ("reduce",))
+    owners.services.jobs.register(owners.runtime.worker, "worker-1", ("reduce",))
     with open_reembedding(owners.settings, same) as fresh, pytest.raises(InvalidSettings, match="Stop the workers"):
         fresh.run()
     owners.services.jobs.leave(owners.runtime.worker)

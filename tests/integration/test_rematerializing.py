@@ -1,4 +1,4 @@
-"""Building a forest anew beside the live one: other rules and prompts, the same memory, one switch, nothing lost."""
+"""Rebuilding a forest as a hidden one: other rules and prompts, the same memory, one switch, nothing lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.lifecycle.rebuild.options import copy_of
+from memforest_core.lifecycle.rebuild.rebuild_options import copy_of
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.lifecycle.rebuild.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.lifecycle.verify.service import open_verification
@@ -27,11 +27,11 @@ from tests.integration.test_pipeline import assert_trees_hold
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(20)])
 PETS = said("I adopted a dog named Rex.", "I love hiking.", "I live in Davis.", start=1_700_900_000)
-ASKED = "How much was the brass lamp numbered 7?"
+QUESTION = "How much was the brass lamp numbered 7?"
 
 
 class Counting:
-    """An embedder that counts the texts it is asked for."""
+    """An embedder that counts the texts it embeds."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -101,12 +101,12 @@ def live(of: Stack) -> ForestId:
     return of.services.operations.find_forest(of.tenant, "bob")
 
 
-def evidence(of: Stack, question: str = ASKED) -> set[str]:
+def evidence(of: Stack, question: str = QUESTION) -> set[str]:
     return {piece.text for piece in of.memory.recall("bob", question, k=50).evidence}
 
 
 def best(of: Stack) -> str:
-    return of.memory.recall("bob", ASKED).evidence[0].text
+    return of.memory.recall("bob", QUESTION).evidence[0].text
 
 
 def blank(of: Stack, forest: ForestId, session: str, ordinal: int) -> None:
@@ -134,7 +134,7 @@ def shape(of: Stack) -> dict[str, set[tuple[int, int]]]:
 
 
 def only_forest(of: Stack, forest: ForestId) -> None:
-    """Nothing of any other forest is left, in rows or points, and what there is holds."""
+    """Nothing of any other forest is left, in rows or points, and every promise is true."""
     report = open_verification(of.services.engine, of.services.index, of.services.settings).run()
     assert [(check.check, check.kinds) for check in report.checks if check.violations] == []
     assert_trees_hold(of)
@@ -153,7 +153,7 @@ def calls(of: Stack, step: str) -> int:
 
 def test_another_branching_changes_the_trees_and_nothing_else(bob: Stack, counting: Counting) -> None:
     """Given memory at rest, when it is built with other branching, then trees have it, recall finds the same evidence,
-    no model was asked for anything, and the old forest is gone from all stores."""
+    no model was called, and the old forest is gone from all stores."""
     old, before, found = live(bob), shape(bob), (best(bob), evidence(bob))
     plan = rematerializing(bob).plan(bob.tenant, "bob", Options({"session_k": 6, "entity_k": 3, "scene_k": 3}))
     task = ask(bob, Options({"session_k": 6, "entity_k": 3, "scene_k": 3}))
@@ -175,7 +175,7 @@ def test_another_branching_changes_the_trees_and_nothing_else(bob: Stack, counti
 
 def test_later_sessions_keep_the_rules(bob: Stack) -> None:
     """Given a forest built with other branching, when a session comes, then its trees have that branching too; and
-    asking for the usual value again gives the forest no rule of its own."""
+    a rebuild with the usual value gives the forest no rule of its own."""
     finish(bob, ask(bob, Options({"session_k": 6, "entity_k": 3})))
     bob.memory.ingest("bob", "later", said("I bought a kayak.", start=1_701_000_000))
     bob.drive()
@@ -185,7 +185,7 @@ def test_later_sessions_keep_the_rules(bob: Stack) -> None:
     assert {k for k, _ in shape(bob)["session"]} == {3}
 
 
-def test_other_thresholds_route_anew(bob: Stack, counting: Counting) -> None:
+def test_other_thresholds_change_the_routing(bob: Stack, counting: Counting) -> None:
     """Given facts in a few scenes, when scenes may hold no more than four and entities need more facts, then there are
     more scenes, fewer entities, and the same facts."""
     before = shape(bob), evidence(bob), count(bob, "scene"), count(bob, "fact")
@@ -208,8 +208,8 @@ def count(of: Stack, what: str) -> int:
 
 
 def test_impossible_requests_are_refused_with_a_sentence(bob: Stack) -> None:
-    """Given a live forest, when something impossible is asked, then one sentence says what to change, and nothing is
-    asked for."""
+    """Given a live forest, when something impossible is requested, then one sentence says what to change, and nothing is
+    requested."""
     for rules, said_ in (
         ({"session_k": 2}, "session_k is impossible"),
         ({"scene_weak": 0.9}, "scene_weak must not be above scene_assign"),
@@ -226,7 +226,7 @@ def test_impossible_requests_are_refused_with_a_sentence(bob: Stack) -> None:
 
 
 def test_a_dry_run_says_the_plan_and_writes_nothing(bob: Stack) -> None:
-    """Given memory at rest, when a dry run is asked for, then it ends with the plan's numbers and no row has changed."""
+    """Given memory at rest, when a dry run is requested, then it ends with the plan's numbers and no row has changed."""
     options = Options({"session_k": 6})
     before = bob.counts()
     ended = finish(bob, ask(bob, options, dry_run=True))
@@ -313,7 +313,7 @@ def test_what_comes_and_goes_meanwhile_is_in_the_switched_memory(bob: Stack) -> 
     ended = finish(bob, task)
 
     assert ended.state == "done", ended
-    assert int(ended.progress["again"]) >= 3
+    assert int(ended.progress["recopied"]) >= 3
     new = live(bob)
     assert new == copy_of(task)
     names = {
@@ -340,7 +340,7 @@ def test_what_comes_and_goes_meanwhile_is_in_the_switched_memory(bob: Stack) -> 
 
 
 def test_a_kill_between_two_steps_changes_nothing(bob: Stack) -> None:
-    """Given a process that dies after a step's commit and before its progress is kept, when each step is taken again,
+    """Given a process that dies after a step's commit and before its progress is stored, when each step is retried,
     from the progress before too, then the end is the same."""
     facts, found = count(bob, "fact"), evidence(bob)
     task = ask(bob, Options({"session_k": 6}))
@@ -348,13 +348,13 @@ def test_a_kill_between_two_steps_changes_nothing(bob: Stack) -> None:
     before: Numbers = {}
     current: Numbers = {}
     for _ in range(100):
-        asked = get(bob, task)
+        requested = get(bob, task)
         try:
-            take(bob.tenant, asked, current)
-            again = take(bob.tenant, asked, before)
-            if again is not None:
-                take(bob.tenant, asked, again)
-            after = take(bob.tenant, asked, current)
+            take(bob.tenant, requested, current)
+            repeated = take(bob.tenant, requested, before)
+            if repeated is not None:
+                take(bob.tenant, requested, repeated)
+            after = take(bob.tenant, requested, current)
         except StillMaterializing:
             work(bob)
             continue
@@ -370,7 +370,7 @@ def test_a_kill_between_two_steps_changes_nothing(bob: Stack) -> None:
 
 def test_an_operation_that_was_given_up_can_be_cleared_and_tried_again(bob: Stack) -> None:
     """Given a task that was buried half way, when its hidden forest is abandoned, then nothing of it is left and the
-    live forest is as it was; and when the task is tried again, it begins anew and ends."""
+    live forest is as it was; and when the task is retried, it starts from the beginning and ends."""
     old, task = live(bob), ask(bob, Options({"session_k": 6}))
     drive_to(bob, task, "switch")
     with pytest.raises(InvalidInput, match="still at it"):
@@ -389,7 +389,7 @@ def test_an_operation_that_was_given_up_can_be_cleared_and_tried_again(bob: Stac
 
 
 def test_an_owner_that_goes_takes_the_copy_along(bob: Stack) -> None:
-    """Given a copy half way, when the live forest is deleted or merged away, then the copy is cleared and the task
+    """Given a copy half way, when the live forest is deleted or merged into another, then the copy is cleared and the task
     says that it was overtaken."""
     task = ask(bob, Options({"session_k": 6}))
     drive_to(bob, task, "follow")
@@ -465,7 +465,7 @@ def test_pins_of_notes_go_along_and_one_that_only_the_copy_has_placed_is_pinned(
 
 
 def test_a_copy_that_lost_cells_does_not_take_over(bob: Stack) -> None:
-    """Given a cell that the copy could not place though the live forest holds it, when the copy is else whole, then it
+    """Given a cell that the copy could not place though the live forest has it, when the copy is else whole, then it
     stays hidden, and a sentence says why."""
     task, old = ask(bob, Options({"session_k": 6})), live(bob)
     drive_to(bob, task, "switch")
@@ -540,10 +540,10 @@ def spent(of: Stack) -> dict[str, tuple[int, int, int]]:
     return {step: found.get(step, (0, 0, 0)) for step in ("extract", "summarize")}
 
 
-def test_another_prompt_extracts_anew_and_costs_what_the_plan_says(
+def test_another_prompt_extracts_everything_and_costs_what_the_plan_says(
     scripted: tuple[Stack, Scripted, ModelServer],
 ) -> None:
-    """Given answers that are not paid for under today's prompt, when everything is extracted again, then facts have the
+    """Given answers that are not paid for under today's prompt, when everything is extracted once more, then facts have the
     new wording, corrections and pinned facts are still there, and calls and tokens are those of the plan."""
     bob, answer, _ = scripted
     answer.wording = "{who} told that {text}"
@@ -613,7 +613,7 @@ def test_a_plan_says_what_the_providers_cache_will_know_by_the_calls_so_far(
 def test_another_branching_pays_for_the_summaries_of_the_plan(
     scripted: tuple[Stack, Scripted, ModelServer], counting: Counting
 ) -> None:
-    """Given trees that a model summarizes, when their branching changes, then no window is read again, and just the
+    """Given trees that a model summarizes, when their branching changes, then no window is read, and just the
     summaries of the plan are written; with the branching there was they are all there already."""
     bob, _, _ = scripted
     plan = rematerializing(bob).plan(bob.tenant, "bob", Options({"session_k": 5, "entity_k": 5, "scene_k": 5}))
@@ -625,7 +625,7 @@ def test_another_branching_pays_for_the_summaries_of_the_plan(
     assert after["summarize"][0] - before["summarize"][0] == plan.summary_calls > 0
     assert plan.prompt_tokens == pytest.approx(after["summarize"][1] - before["summarize"][1], rel=0.3)
     assert counting.texts == plan.texts_to_embed
-    again = rematerializing(bob).plan(bob.tenant, "bob", Options())
-    assert (again.summary_calls, again.summaries_reused) == (0, plan.texts_to_embed)
+    repeated = rematerializing(bob).plan(bob.tenant, "bob", Options())
+    assert (repeated.summary_calls, repeated.summaries_reused) == (0, plan.texts_to_embed)
     assert rematerializing(bob).plan(bob.tenant, "bob", Options(summaries=True)).summary_calls == plan.texts_to_embed
     only_forest(bob, live(bob))

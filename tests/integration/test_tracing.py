@@ -291,7 +291,7 @@ def test_a_collector_that_comes_back_gets_what_waited() -> None:
                 pass
             until(lambda: bool(collector.bodies) and len(logged) > 1)
         assert set(collector.spans) == {"kept"}
-    assert [line["event"] for line in logged] == ["traces_not_sent", "traces_sent_again"]
+    assert [line["event"] for line in logged] == ["traces_not_sent", "traces_resumed"]
 
 
 def test_without_an_endpoint_there_is_no_tracing() -> None:

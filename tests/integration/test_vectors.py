@@ -20,8 +20,8 @@ from memforest_core.index.records import PointLease, StalePoint
 from memforest_core.index.rows import IndexRows
 from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.reduce.service import Reduced
+from memforest_core.lifecycle.bundle.file_format import Digests
 from memforest_core.lifecycle.bundle.records import TABLES
-from memforest_core.lifecycle.bundle.schema import Digests
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import from_bytes, text_hash, to_bytes
@@ -157,7 +157,7 @@ def test_a_bundle_in_another_tenant_owns_its_own_points(running: Stack, tmp_path
     path = tmp_path / "anna.memforest"
     running.memory.lifecycle.export("anna", path, actor="tester")
     taken = other.lifecycle.import_(path, "bert", actor="tester")
-    assert taken["ids_kept"] == 1
+    assert taken["same_ids"] == 1
     running.drive(100)
     index = running.services.index
     counts = {tenant: index.count(tenant) for tenant in (running.tenant, other.tenant)}

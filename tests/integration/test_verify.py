@@ -22,7 +22,7 @@ from memforest_core.errors import IndexUnavailable, NotFound
 from memforest_core.index.vector_index import Point, PointKey, PointKind, SparseVector
 from memforest_core.lifecycle.verify import cli as command
 from memforest_core.lifecycle.verify.records import Check, CheckResult, Found, Report, can_be_repaired
-from memforest_core.lifecycle.verify.service import KEPT, open_verification
+from memforest_core.lifecycle.verify.service import PER_ROUND, open_verification
 from memforest_core.memtree import TreeHead, violations
 from memforest_core.models.calls import Embedder
 from memforest_core.store.trees import node_of
@@ -540,7 +540,7 @@ def test_an_index_that_is_away_is_said_and_the_rest_is_checked(rested: Stack, mo
     report = verify(rested)
     assert report.violations == 0
     assert not report.complete
-    assert line(report, Check.INDEX_POINTS).not_checked == "the index is away"
+    assert line(report, Check.INDEX_POINTS).not_checked == "the index is unavailable"
     assert command.exit_code(report) == 75
     damage(rested, f"DELETE FROM memforest.turn WHERE session_id = {SESSION}")
     assert command.exit_code(verify(rested, repair=True)) == 1
@@ -625,8 +625,8 @@ def test_memory_does_not_grow_with_the_forest(
         with cloned(servers, grown, directory, embedder) as pipeline:
             pipeline.execute(SYNTHETIC.format(count=count))
             peaks[count], report = peak_bytes(pipeline)
-        assert line(report, Check.FACTS).violations >= count > KEPT
-        assert line(report, Check.SUMMARIES).violations >= count / 2 > KEPT
+        assert line(report, Check.FACTS).violations >= count > PER_ROUND
+        assert line(report, Check.SUMMARIES).violations >= count / 2 > PER_ROUND
         assert line(report, Check.INDEX_POINTS).violations >= count
     assert peaks[20_000] < 1.2 * peaks[5_000]
     assert peaks[20_000] < 32 * 2**20

@@ -332,7 +332,7 @@ def test_an_owner_that_is_deleted_is_named_by_no_delivery(own: Stack, told: Rece
     told.answers += [(500, {})] * 20
     with WebhookRows.opened(own.services.engine, own.tenant) as rows:
         hurry(own)
-        rows.look_at_held(10, 1.0, 1.0)
+        rows.check_held(10, 1.0, 1.0)
     with WebhookRows.opened(own.services.engine, own.tenant) as rows:
         token, messages = rows.claim(own.runtime.worker, 16, 60.0)
     asked = own.memory.lifecycle.forget("bob", everything=True, actor="test")

@@ -386,8 +386,8 @@ export const recallMany = <ThrowOnError extends boolean = false>(options: Option
  * else the one that runs or got a turn last) too, and can cite them; not together with ``as_of``.
  *
  * One call to the model of ``llm.answer``; without any evidence none. Raises as recall does, InvalidSettings
- * without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is away is no
- * error: the evidence comes back, and ``degraded`` says so.
+ * without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is unavailable
+ * is no error: the evidence comes back, and ``degraded`` says so.
  *
  * Needs a key with the scope `read`.
  */
@@ -488,9 +488,9 @@ export const trees = <ThrowOnError extends boolean = false>(options: Options<Tre
 });
 
 /**
- * A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+ * A node of a tree, its parent, its neighbours on its level, and a page of its children.
  *
- * A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+ * A node of a tree, its parent, its neighbours on its level, and a page of its children.
  *
  * ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable.
  *
@@ -552,10 +552,10 @@ export const remember = <ThrowOnError extends boolean = false>(options: Options<
  *
  * With a chat model one call chooses among the facts that are found; without, those that say all that the words
  * say. Words that fit several things choose none. ``turns`` says what becomes of the turns that say the facts:
- * "alone" deletes those that say nothing else, "all" also those that say other things, "none" keeps them;
- * ``left`` of the result names what is kept. ``dry_run`` only says what would go. ``actor`` is who asks,
- * for the audit. Returns when the deletions are asked for; with ``wait`` when they are done, at most
- * ``timeout_s`` seconds later, with their receipts. A model that is away, or names what it was not shown,
+ * "alone" deletes those that say nothing else, "all" also those that say other things, "none" leaves them;
+ * ``left`` of the result names what stays. ``dry_run`` only says what would go. ``actor`` is the name
+ * for the audit. Returns when the deletions are requested; with ``wait`` when they are done, at most
+ * ``timeout_s`` seconds later, with their receipts. A model that is unavailable, or names what it was not shown,
  * chooses nothing, and ``degraded`` says so.
  * Raises InvalidInput, ForestFrozen, StoreUnavailable; with ``wait`` also OperationFailed and WaitTimeout.
  *
@@ -577,11 +577,11 @@ export const forget = <ThrowOnError extends boolean = false>(options: Options<Fo
  * What is known now of somebody: the states that hold, and pinned facts that are none, with their ids.
  *
  * ``about`` is a speaker's id or name, or another name; None is the owner. With a chat model ``text`` is sentences
- * in the third person: one call at temperature 0 (a second one when the answer can't be used), kept under a hash
+ * in the third person: one call at temperature 0 (a second one when the answer can't be used), stored under a hash
  * of the facts, the model and the prompt, until one of the memory's words is deleted. Without a model it is a
- * list; with one that is away too, and ``degraded`` says so. Without ``write`` no call is made: a text that is not
- * kept already is a list. An owner without a memory yet gets an empty one, and
- * ``owner_known`` is False. Raises InvalidInput, StoreUnavailable.
+ * list; with one that is unavailable too, and ``degraded`` says so. Without ``write`` no call is made: a text that
+ * is not stored already is a list. An owner without a memory yet gets an empty one, and ``owner_known`` is False.
+ * Raises InvalidInput, StoreUnavailable.
  *
  * Needs a key with the scope `read`.
  */
@@ -592,13 +592,13 @@ export const profile = <ThrowOnError extends boolean = false>(options: Options<P
 });
 
 /**
- * What a text that is addressed to the assistant asks of its memory: to remember or forget something, what is
+ * What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
  *
- * What a text that is addressed to the assistant asks of its memory: to remember or forget something, what is
- * known about the writer, or nothing. Nothing is done about it.
+ * What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
+ * what is known about the writer, or nothing. Nothing is done about it.
  *
  * ``text`` has at most 8,192 characters. With a chat model one call reads it (a second one when the answer can't
- * be used); else, or when the model is away, rules do, and ``degraded`` says so in the latter case. Raises
+ * be used); else, or when the model is unavailable, rules do, and ``degraded`` says so in the latter case. Raises
  * InvalidInput, StoreUnavailable.
  *
  * Needs a key with the scope `read`.
@@ -619,12 +619,12 @@ export const intent = <ThrowOnError extends boolean = false>(options: Options<In
  * A session as a model should see it: the last turns word for word, older ones as summaries, and items.
  *
  * ``session_id`` "LATEST" names the session that runs or, without one, the one that got a turn last.
- * ``max_tokens`` bounds the estimated tokens (the setting window.max_tokens unless given), ``keep`` turns stay
- * word for word (window.keep). Summaries are those of the session's tree, where they are clean. When
- * window.compact_turns turns have gathered without, all but ``keep`` of them are compacted: one call to the
+ * ``max_tokens`` bounds the estimated tokens (the setting window.max_tokens unless given), ``last_turns`` turns
+ * stay word for word (window.last_turns). Summaries are those of the session's tree, where they are clean. When
+ * 12 turns have gathered without, all but ``last_turns`` of them are compacted: one call to the
  * model of ``llm.summarize`` makes the next summary of the one before and what is new; without a model, rules do.
- * A model that is away is no error: ``degraded`` says so. An owner without a memory, or without a session for
- * LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,
+ * A model that is unavailable is no error: ``degraded`` says so. An owner without a memory, or without a session
+ * for LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,
  * StoreUnavailable.
  *
  * Needs a key with the scope `read`.
@@ -640,8 +640,8 @@ export const window_ = <ThrowOnError extends boolean = false>(options: Options<W
  *
  * Put what recall found into a session's window: references to facts and turns, never copies of words.
  *
- * ``items`` are pieces of evidence, ids of facts, or pairs of a session's and a turn's id, the best first, at most
- * 1,000. They stay until there are more than window.items: then those fall out that were put in, or put in again,
+ * ``items`` are items of evidence, ids of facts, or pairs of a session's and a turn's id, the best first, at most
+ * 1,000. They stay until there are more than window.items: then those fall out that were put in (again)
  * the longest ago (window.eviction "LRU"), or put in first ("FIFO"). What is forgotten falls out at once.
  * ``session_id`` as in ``window``. Raises NotFound for a session that is not stored, InvalidInput,
  * StoreUnavailable.
@@ -682,8 +682,8 @@ export const today = <ThrowOnError extends boolean = false>(options: Options<Tod
  * ``date`` is a date or ISO 8601 ("2026-11-22"). A digest that is missing or out of date is made now: one call to
  * the model of ``llm.summarize`` for all speakers (none where their words are short, some for a very long day);
  * without a model, rules pick, and ``extractive`` says so. A day whose turns are the same as when its digest was
- * made is never made again. A model that is away is no error: ``degraded`` says so. A day without turns, or of an
- * owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable.
+ * made is never made again. A model that is unavailable is no error: ``degraded`` says so. A day without turns, or
+ * of an owner without a memory, has no digest (``made`` is False). Raises InvalidInput, StoreUnavailable.
  *
  * Needs a key with the scope `read`.
  */
@@ -732,7 +732,7 @@ export const days = <ThrowOnError extends boolean = false>(options: Options<Days
  * One text of a month ("2026-11"), a year ("2026") or the whole life ("life"), the most recent first.
  *
  * A month is made from its days, a year from its months, the life from its years; one reading makes
- * ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` tells which are still to be
+ * ``calendar.at_once`` digests of days at most, the newest first, and ``missing`` lists those still to be
  * made. Raises InvalidInput, StoreUnavailable.
  *
  * Needs a key with the scope `read`.
@@ -831,9 +831,9 @@ export const topicStats = <ThrowOnError extends boolean = false>(options: Option
 });
 
 /**
- * Give a topic these tags instead of those it has; none takes them away. At most 20, of 60 characters each.
+ * Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
  *
- * Give a topic these tags instead of those it has; none takes them away. At most 20, of 60 characters each.
+ * Give a topic these tags instead of those it has; none removes them. At most 20, of 60 characters each.
  *
  * They are cleared when a fact of the topic is deleted. Raises ForestFrozen, else as ``topic_context``.
  *
@@ -850,9 +850,9 @@ export const topicTag = <ThrowOnError extends boolean = false>(options: Options<
 });
 
 /**
- * Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized anew.
+ * Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
  *
- * Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized anew.
+ * Make one topic of two: ``a`` takes the facts and tags of ``b``, which ends. It is hot, and summarized.
  *
  * Raises InvalidInput when both together have more facts than a scene may hold (``reduce.scene_cap``) or are one
  * and the same; ForestFrozen, else as ``topic_context``.

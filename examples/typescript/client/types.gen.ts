@@ -401,7 +401,7 @@ export type ForgetRequest = {
 };
 
 /**
- * What words asked to forget, and what became of it.
+ * What words wanted to forget, and what became of it.
  */
 export type Forgetting = {
     facts: Array<FoundFact>;
@@ -431,7 +431,7 @@ export type FoundFact = {
 export type Freshness = 'raw' | 'fact' | 'stale summary' | 'summary';
 
 /**
- * What a window holds after items were put into it.
+ * What a window has after items were put into it.
  */
 export type HeldItems = {
     session_id: string;
@@ -443,7 +443,7 @@ export type HeldItems = {
 };
 
 /**
- * What a text asks of the memory. Nothing acts on it by itself.
+ * What a text wants of the memory. Nothing acts on it by itself.
  */
 export type Intent = {
     kind: IntentKind;
@@ -453,7 +453,7 @@ export type Intent = {
 };
 
 /**
- * What a text that is addressed to an assistant asks of its memory.
+ * What a text that is addressed to an assistant wants of its memory.
  */
 export type IntentKind = 'remember' | 'forget' | 'about_me' | 'none';
 
@@ -965,7 +965,7 @@ export type Policy = {
 export type Precision = 'year' | 'month' | 'week' | 'day' | 'minute' | 'unknown';
 
 /**
- * What applying its policy to a forest would take now, in the order in which it would go.
+ * What applying its policy to a forest would remove now, in the order in which it would go.
  */
 export type Preview = {
     aged: Array<string>;
@@ -1024,7 +1024,7 @@ export type ProfileSentence = {
 };
 
 /**
- * One state that holds now, or one pinned fact that is no state.
+ * One current state, or one pinned fact that is no state.
  */
 export type ProfileState = {
     attribute: string;
@@ -1164,7 +1164,7 @@ export type RememberRequest = {
 export type RenamedSession = {
     owner: string;
     session_id: string;
-    kept_as: string;
+    stored_as: string;
 };
 
 /**
@@ -1474,7 +1474,7 @@ export type TimelineState = {
 };
 
 /**
- * One topic: a scene of three facts or more, whose tree holds its facts over time.
+ * One topic: a scene of three facts or more, whose tree has its facts over time.
  */
 export type Topic = {
     id: string;
@@ -2582,7 +2582,7 @@ export type WindowData = {
         owner: string;
         session_id?: string;
         max_tokens?: number | null;
-        keep?: number | null;
+        last_turns?: number | null;
     };
     url: '/v1/window';
 };

@@ -17,7 +17,7 @@ from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 from memforest_core.settings import CalendarSettings
 
 GROUP_TEXTS = 60
@@ -122,7 +122,7 @@ class Condenser:
                 raise ContentFault('"summary" is empty')
             return clipped(text, 2 * self.settings.week_chars)
 
-        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.week_chars))
+        system = instructions_with(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.week_chars))
         first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "period_summary")
         return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
 

@@ -20,7 +20,7 @@ from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 from memforest_core.settings import CalendarSettings
 
 MAX_TEXT_CHARS = 1_200
@@ -168,7 +168,7 @@ class Digester:
             new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
             return {id_: clipped(text, 2 * self.settings.day_chars) for id_, text in new.items()}
 
-        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.day_chars))
+        system = instructions_with(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.day_chars))
         first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "day_digests")
         return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
 

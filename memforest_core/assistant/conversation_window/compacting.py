@@ -14,7 +14,7 @@ from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 
 MAX_TEXT_CHARS = 1_200
 """Of one turn, as refresh shows a leaf to a model."""
@@ -91,7 +91,7 @@ class Compactor:
 
     def _call_model(self, chat: ChatModel, before: str, texts: Sequence[str], calls: list[CallRecord]) -> str:
         document = {"so_far": before, "then": list(texts)}
-        system = told(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.budget)) + DATA_ONLY
+        system = instructions_with(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.budget)) + DATA_ONLY
         first = request(Step.SUMMARIZE, system, document, _Reply, "window_summary")
         return repaired(chat, first, self._checked, calls)[0]
 

@@ -24,7 +24,7 @@ from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ContentFault
 from memforest_core.models.answers import parsed
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 from memforest_core.recall.timeline.chains import Speakers, chains_of
 from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine
@@ -93,7 +93,7 @@ class Describer:
     @property
     def system(self) -> str:
         """The instructions of the model."""
-        return told(SYSTEM, self.own, FRAME)
+        return instructions_with(SYSTEM, self.own, FRAME)
 
     def profile(self, tenant: TenantId, owner: str, about: str | None = None, *, write: bool = True) -> Profile:
         """What is known now of somebody: the states that hold, and pinned facts that are none, with their ids.

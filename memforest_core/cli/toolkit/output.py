@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memforest_core.domain.documents import plain as plain
 from memforest_core.errors import (
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.table import Table
+
+    from memforest_core.domain.pages import Page
 
 PIPE_WIDTH = 10_000
 """Columns when no terminal says how wide it is: lines are for other programs then, and stay whole."""
@@ -150,6 +152,18 @@ def printable(text: str) -> str:
 def no_memory(owner: str) -> str:
     """What a reading command says about an owner without a memory."""
     return f"{printable(owner)} has no memory yet: memforest ingest stores a conversation."
+
+
+def print_page(page: Page[Any], table: Table, owner: str | None = None, *, as_json: bool = False) -> None:
+    """A page of a list: as JSON, or as a table with the next page's cursor, or that its owner has no memory."""
+    if as_json:
+        print_json(page)
+    elif owner is not None and not page.owner_known:
+        console().print(no_memory(owner))
+    else:
+        console().print(table)
+        if page.cursor is not None:
+            console().print(f"More follow: --cursor {page.cursor}", style="yellow", soft_wrap=True)
 
 
 def minute(moment: datetime | None) -> str:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.client.services.service import Services, open_services
-from memforest_core.index.served.server import IndexServer
+from memforest_core.index.socket_server import SocketServer
 from memforest_core.models.calls import Step
 from memforest_core.observe.watching import Watching, open_watching
 from memforest_core.settings import BrokerSettings, DatabaseSettings, Settings
@@ -31,7 +31,7 @@ class EmbeddedNode:
     services: Services
     worker: BackgroundWorker
     _watching: Watching
-    _index_server: IndexServer
+    _index_server: SocketServer
     _closed: bool = False
 
     @classmethod
@@ -57,7 +57,7 @@ class EmbeddedNode:
             worker = BackgroundWorker(services, servers.broker_url, concurrency)
             worker.start()
             undo.callback(worker.stop, CLOSE_DEADLINE_S)
-            index_server = IndexServer(services.index, servers.directory.index_socket)
+            index_server = SocketServer(services.index, servers.directory.index_socket)
             undo.callback(index_server.close)
             watching.serve(services.engine, lambda: worker.upkept)
             servers.directory.publish(addresses(local))

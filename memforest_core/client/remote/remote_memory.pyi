@@ -27,7 +27,7 @@ from memforest_core.ingest.accept.records import Accepted, Backlog, Quota, Runni
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.erase.receipt import Receipt
 from memforest_core.lifecycle.merge.report import ConflictReport
-from memforest_core.lifecycle.rebuild.plan import Plan
+from memforest_core.lifecycle.rebuild.cost_plan import Plan
 from memforest_core.lifecycle.retain.records import Policy, Preview
 from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
 from memforest_core.observe.records import LoggedCall

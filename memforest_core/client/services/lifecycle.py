@@ -24,8 +24,8 @@ from memforest_core.lifecycle.erase.steps import Erasing
 from memforest_core.lifecycle.erase.vacuuming import Vacuuming
 from memforest_core.lifecycle.merge.service import Merging
 from memforest_core.lifecycle.rebuild.embedding import Reembedding
-from memforest_core.lifecycle.rebuild.planning import Models, Planner
-from memforest_core.lifecycle.rebuild.rows.plan import PlanRows
+from memforest_core.lifecycle.rebuild.planner import Models, Planner
+from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.lifecycle.rebuild.service import Rematerializing
 from memforest_core.lifecycle.retain.service import Retention
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
@@ -101,7 +101,6 @@ class LifecycleParts:
         parts = BundleParts(
             engine=self._engine,
             verify=VerifyStore(self._engine),
-            index=process.index,
             embedder=process.embedder,
             wakeups=process.producer.wakeups,
             settings=self._settings,

@@ -47,8 +47,8 @@ from memforest_core.models.limits.opening import chat_key, limit_chat, limit_emb
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
-from memforest_core.observe.webhooks.delivering import Delivering
 from memforest_core.observe.webhooks.posting import Poster
+from memforest_core.observe.webhooks.posting_worker import PostingWorker
 from memforest_core.recall.answering.service import AnswerService, open_answering
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
@@ -190,10 +190,10 @@ class Services(Process):
         )
 
     @cached_property
-    def webhooks(self) -> Delivering:
+    def webhooks(self) -> PostingWorker:
         """Events to who wants to be told."""
         settings, jitter = self.settings.webhooks, random.Random()  # noqa: S311 - jitter
-        return Delivering(self.engine, settings, Poster(settings), jitter, self.telemetry)
+        return PostingWorker(self.engine, settings, Poster(settings), jitter, self.telemetry)
 
     @cached_property
     def lifecycle(self) -> LifecycleParts:

@@ -1,4 +1,4 @@
-"""What is read of the embedded engine beyond searches: the contents of points, and what it raises as our errors."""
+"""Reads of the embedded engine: stored points with their vectors, and its failures as our errors."""
 
 from __future__ import annotations
 
@@ -7,115 +7,82 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar, assert_never
+from typing import assert_never
 from uuid import UUID
 
 import numpy as np
 import qdrant_edge as engine
 
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.known_ids import KNOWN_IDS
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.qdrant import conditions as c
-from memforest_core.index.qdrant import schema
-from memforest_core.index.qdrant.ids import point_ids
-from memforest_core.index.qdrant.points import uuid_of
-from memforest_core.index.qdrant.postings import Worded
-from memforest_core.index.vector_index import DenseVector, IndexFilter, PointKind, SparseVector
+from memforest_core.index.qdrant import collection_schema as schema
+from memforest_core.index.qdrant.collection_schema import point_ids
+from memforest_core.index.vector_index import DenseVector, IndexFilter, Point, PointKind, SparseVector
 
 PAGE = 2_000
-"""Points read at once of a whole forest; each page looks through the forest's ids anew."""
+"""Points of one read; each page scans the forest's ids from the start."""
 LENGTH_ERROR = 0.01
 """By how much a stored vector may be longer or shorter than 1."""
-Content = TypeVar("Content")
-_WHAT = [schema.KIND, schema.ROOT, schema.TREE_KIND]
+_FIELDS = [schema.ROW, schema.KIND, schema.ROOT, schema.TREE_KIND, schema.VERSION]
 
 
 class EngineReads:
-    """Reads of one shard, which ``opened`` gives. All raise IndexUnavailable."""
+    """The ``EngineReader`` of in-memory indexes, over the shard that ``opened`` gives. The engine stores vectors at
+    length 1."""
 
     def __init__(self, opened: Callable[[], engine.EdgeShard]) -> None:
         self._opened = opened
 
-    def counted(self, wanted: IndexFilter) -> int:
-        """How many points there are of a filter without ids."""
+    def count(self, tenant: TenantId, forest_id: ForestId, kind: PointKind) -> int:
+        wanted = engine_filter(schema.conditions(IndexFilter(tenant, forest_id, (kind,)), None))
         with engine_failures("the vector index refused a count"):
-            asked = engine.CountRequest(exact=True, filter=engine_filter(c.conditions(wanted, None)))
-            return self._opened().count(asked)
+            return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
 
-    def vectors(self, wanted: IndexFilter) -> Iterator[Mapping[UUID, DenseVector]]:
-        """The vectors of the points of a filter without ids, by their rows, in pages; the engine keeps them at length
-        1."""
-        return self._pages(wanted, [schema.ROW], schema.DENSE, _dense)
-
-    def words(self, wanted: IndexFilter) -> Iterator[Mapping[UUID, Worded]]:
-        """The words of the points of a filter without ids, by their rows, in pages."""
-        return self._pages(wanted, [schema.ROW, *_WHAT], schema.TERMS, _worded)
-
-    def vectors_of(self, wanted: IndexFilter, rows: Sequence[UUID]) -> dict[UUID, DenseVector]:
-        """The vectors of those of these points that exist and are of the filter's kind and, if it asks for roots, some
-        of its trees."""
-        points = point_ids(wanted.tenant, wanted.forest_id, rows)
-        with engine_failures("the vector index refused a read"):
-            records = self._opened().retrieve(list(points), _WHAT, [schema.DENSE])
-            return {points[uuid_of(record.id)]: _dense(record) for record in records if _meant(record, wanted)}
-
-    def words_of(self, wanted: IndexFilter, rows: Sequence[UUID]) -> dict[UUID, Worded]:
-        """The words of those of these points that exist."""
-        points = point_ids(wanted.tenant, wanted.forest_id, rows)
-        with engine_failures("the vector index refused a read"):
-            records = self._opened().retrieve(list(points), _WHAT, [schema.TERMS])
-            return {points[uuid_of(record.id)]: _worded(record) for record in records}
-
-    def _pages(
-        self, wanted: IndexFilter, fields: list[str], vector: str, content: Callable[[engine.Record], Content]
-    ) -> Iterator[Mapping[UUID, Content]]:
-        chosen, at = engine_filter(c.conditions(wanted, None)), None
+    def pages(self, tenant: TenantId, forest_id: ForestId) -> Iterator[Sequence[Point]]:
+        chosen, at = engine_filter(schema.forest_conditions(tenant, forest_id)), None
         while True:
-            request = engine.ScrollRequest(
-                offset=at, limit=PAGE, filter=chosen, with_payload=fields, with_vector=[vector]
-            )
+            request = engine.ScrollRequest(offset=at, limit=PAGE, filter=chosen, with_payload=_FIELDS, with_vector=True)
             with engine_failures("the vector index refused a scan"):
                 records, at = self._opened().scroll(request)
-                page = {_row(record): content(record) for record in records}
+                page = [_point(tenant, forest_id, record) for record in records]
             yield page
             if at is None:
                 return
 
-
-def _row(record: engine.Record) -> UUID:
-    return KNOWN_IDS[str((record.payload or {})[schema.ROW])]
-
-
-def _meant(record: engine.Record, wanted: IndexFilter) -> bool:
-    told = record.payload or {}
-    kinds = [kind.value for kind in wanted.kinds]
-    of_tree = not wanted.tree_kinds or told.get(schema.TREE_KIND) in wanted.tree_kinds
-    return told[schema.KIND] in kinds and (not wanted.roots_only or bool(told[schema.ROOT])) and of_tree
+    def named(self, tenant: TenantId, forest_id: ForestId, rows: Sequence[UUID]) -> Sequence[Point]:
+        points = point_ids(tenant, forest_id, rows)
+        with engine_failures("the vector index refused a read"):
+            return [_point(tenant, forest_id, each) for each in self._opened().retrieve(list(points), _FIELDS, True)]
 
 
-def _vectors(record: engine.Record) -> Mapping[str, object]:
-    # The engine makes a list of a record's numbers each time it is asked for them.
-    vector = record.vector
-    return vector if isinstance(vector, dict) else {}
-
-
-def _dense(record: engine.Record) -> DenseVector:
-    return np.array(_vectors(record)[schema.DENSE], np.float32)
-
-
-def _worded(record: engine.Record) -> Worded:
-    told = record.payload or {}
-    terms = _vectors(record).get(schema.TERMS)
-    vector = SparseVector((), ())
+def _point(tenant: TenantId, forest_id: ForestId, record: engine.Record) -> Point:
+    # The engine makes a list of a record's numbers each time it is read.
+    payload, vectors = record.payload or {}, record.vector
+    terms = vectors.get(schema.TERMS) if isinstance(vectors, dict) else None
+    sparse = SparseVector((), ())
     if isinstance(terms, engine.SparseVector):
-        vector = SparseVector(tuple(terms.indices), tuple(terms.values))
-    return Worded(
-        PointKind(str(told[schema.KIND])), vector, bool(told[schema.ROOT]), str(told.get(schema.TREE_KIND, ""))
+        sparse = SparseVector(tuple(terms.indices), tuple(terms.values))
+    return Point(
+        id=KNOWN_IDS[str(payload[schema.ROW])],
+        tenant=tenant,
+        forest_id=forest_id,
+        kind=PointKind(str(payload[schema.KIND])),
+        version=int(payload[schema.VERSION]),
+        dense=_dense(vectors),
+        sparse=sparse,
+        tree_kind=payload.get(schema.TREE_KIND),
+        is_root=bool(payload[schema.ROOT]),
     )
 
 
+def _dense(vectors: object) -> DenseVector:
+    named: Mapping[str, object] = vectors if isinstance(vectors, dict) else {}
+    return np.array(named[schema.DENSE], np.float32)
+
+
 class IndexDamaged(IndexUnavailable):
-    """The files of the embedded index can't be used as they are: it sets them aside and is filled from rows."""
+    """The files of the embedded index can't be used: it sets them aside and is filled from rows."""
 
     code = "index_damaged"
 
@@ -164,7 +131,7 @@ def read_all(directory: Path) -> int:
         while True:
             request = engine.ScrollRequest(offset=at, limit=PAGE, filter=rows, with_payload=True, with_vector=True)
             records, at = shard.scroll(request)
-            if any(abs(float(np.linalg.norm(_dense(record))) - 1) > LENGTH_ERROR for record in records):
+            if any(abs(float(np.linalg.norm(_dense(record.vector))) - 1) > LENGTH_ERROR for record in records):
                 raise ValueError("a vector of another length")
             points += len(records)
             if at is None:
@@ -172,21 +139,21 @@ def read_all(directory: Path) -> int:
                 return points
 
 
-def engine_filter(wanted: Sequence[c.Condition]) -> engine.Filter:
+def engine_filter(wanted: Sequence[schema.Condition]) -> engine.Filter:
     """Conditions, all of which must hold, as the engine's filter."""
     return engine.Filter(must=[engine_condition(condition) for condition in wanted])
 
 
-def engine_condition(condition: c.Condition) -> engine.ConditionType:
+def engine_condition(condition: schema.Condition) -> engine.ConditionType:
     """One of them."""
     match condition:
-        case c.AnyOf(field, (only,)):
+        case schema.AnyOf(field, (only,)):
             return engine.FieldCondition(field, match=engine.MatchValue(only))
-        case c.AnyOf(field, values):
+        case schema.AnyOf(field, values):
             return engine.FieldCondition(field, match=engine.MatchAny(list(map(str, values))))
-        case c.Within(field, least, most):
+        case schema.Within(field, least, most):
             return engine.FieldCondition(field, range=engine.RangeFloat(gte=least, lte=most))
-        case c.Among(ids):
+        case schema.Among(ids):
             return engine.HasIdCondition(set(ids))
         case _:
             assert_never(condition)

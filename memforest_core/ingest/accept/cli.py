@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, BufferedReader
@@ -66,7 +66,7 @@ class Report:
     warnings: tuple[str, ...] = ()
     """What works less well for these sessions than it could, and what to set."""
 
-    def keep(self, handle: SessionHandle) -> None:
+    def count(self, handle: SessionHandle) -> None:
         """Note an accepted session."""
         self.new_turns += handle.accepted.new_turns
         if handle.accepted.new_turns:
@@ -82,72 +82,80 @@ class Report:
             self.errors.append(BadItem(line, item, session_id if item else None, error.code, error.message))
 
 
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
+        ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
+    ),
+]
+FormatOption = Annotated[
+    FileFormat | None,
+    typer.Option(
+        "--format",
+        help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
+        " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
+        " messages. locomo, longmemeval: the data sets' files. Default: recognized by the file's beginning,"
+        " else jsonl; with auto an unknown beginning is an error.",
+        show_default=False,
+    ),
+]
+OwnerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--owner",
+        "-o",
+        help="Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
+        " that name none; for the others in place of what the file says.",
+        show_default=False,
+    ),
+]
+NameOption = Annotated[
+    str | None, typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False)
+]
+ZoneOption = Annotated[
+    str | None,
+    typer.Option(help="Where the speakers are, such as Europe/Paris; lines may have their own.", show_default=False),
+]
+SessionOption = Annotated[
+    str | None, typer.Option(help="The session of a file of one conversation that has no id.", show_default=False)
+]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="WHAT=NAME",
+        help="For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
+        " can be given several times.",
+        show_default=False,
+    ),
+]
+WaitOption = Annotated[
+    Wait | None,
+    typer.Option(
+        help="Wait until all sessions can be recalled as text, as facts, or with summaries."
+        " Default: none; with --data summaries.",
+        show_default=False,
+    ),
+]
+LaneOption = Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")]
+TimeoutOption = Annotated[
+    float, typer.Option(min=0, help="Seconds to wait for one session at most, or for room in a full queue.")
+]
+
+
 def ingest(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help='One session a line: {"owner", "session_id", "turns": [...], "started_at"?, "display_name"?,'
-            ' "channel"?, "time_zone"?}; or an export as --format lists them; - reads stdin.',
-        ),
-    ],
-    format_: Annotated[
-        FileFormat | None,
-        typer.Option(
-            "--format",
-            help="jsonl: as above. openai: ChatGPT's conversations.json. sharegpt: conversations of from and value."
-            " mem0: exported memories. langchain: serialized messages. history, sqlite: a chatbot's own sessions and"
-            " messages. locomo, longmemeval: the data sets' files. Default: told by the file's"
-            " beginning, jsonl when nothing tells it; with auto that is an error.",
-            show_default=False,
-        ),
-    ] = None,
-    owner: Annotated[
-        str | None,
-        typer.Option(
-            "--owner",
-            "-o",
-            help="Whose sessions these are: needed for openai and sharegpt; for jsonl and mem0, of lines and memories"
-            " that name none; for the others in place of what the file says.",
-            show_default=False,
-        ),
-    ] = None,
-    display_name: Annotated[
-        str | None,
-        typer.Option("--display-name", help="What the owner of --owner is called.", show_default=False),
-    ] = None,
-    time_zone: Annotated[
-        str | None,
-        typer.Option(
-            help="Where the speakers are, such as Europe/Paris; lines may have their own.", show_default=False
-        ),
-    ] = None,
-    session: Annotated[
-        str | None,
-        typer.Option(help="The session of a file of one conversation that has no id.", show_default=False),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="WHAT=NAME",
-            help="For history and sqlite: content=body, session=room, messages=TABLE, role:captain=user and the like;"
-            " can be given several times.",
-            show_default=False,
-        ),
-    ] = None,
-    wait: Annotated[
-        Wait | None,
-        typer.Option(
-            help="Wait until all sessions can be asked for as text, as facts, or with summaries."
-            " Default: none; with --data summaries.",
-            show_default=False,
-        ),
-    ] = None,
-    backfill: Annotated[bool, typer.Option("--backfill/--live", help="Behind live sessions, or among them.")] = True,
-    timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait for one session at most, or for room in a full queue.")
-    ] = 3600.0,
+    file: FileArgument,
+    format_: FormatOption = None,
+    owner: OwnerOption = None,
+    display_name: NameOption = None,
+    time_zone: ZoneOption = None,
+    session: SessionOption = None,
+    columns: ColumnsOption = None,
+    wait: WaitOption = None,
+    backfill: LaneOption = True,
+    timeout: TimeoutOption = 3600.0,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -157,16 +165,16 @@ def ingest(
     full it waits for room; when there is none in time, the exit code is 75.
     """
     if display_name is not None and owner is None:
-        raise InvalidInput("Give --owner with --display-name: it says who is called so.", code="missing_owner")
+        raise InvalidInput("Give --owner with --display-name, which is the name of that owner.", code="missing_owner")
     with _opened(file) as source:
         progress = _progress(as_json)
-        format_found, chunks = _recognized(format_, _chunks(source, progress), as_json)
-        told = _Told(session, tuple(columns or ()), None if file == "-" else Path(file))
-        items = (_called(item, owner, display_name, time_zone) for item in _items(format_found, chunks, owner, told))
-        report = Report(format_found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
+        found, chunks = _recognized(format_, _chunks(source, progress), as_json)
+        items = _items(found, chunks, owner, session, columns or [], None if file == "-" else Path(file))
+        named = (_named(item, owner, display_name, time_zone) for item in items)
+        report = Report(found or "jsonl", waited=wait or ("none" if data is None else "summaries"))
         with opened_store(data, create=True) as store, progress:
             sessions: list[tuple[str, str]] = []
-            for handle in _handed_over(items, store.client, backfill, timeout, report):
+            for handle in _handed_over(named, store.client, backfill, timeout, report):
                 if report.waited != "none":
                     sessions.append((handle.owner, handle.session_id))
             for accepted in progress.track(sessions, description=f"waiting for {report.waited}"):
@@ -207,7 +215,7 @@ def _progress(as_json: bool) -> Progress:
 
 
 def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
-    """The file in chunks; a pipe gives what it holds at the moment."""
+    """The file in chunks; a pipe gives what it contains now."""
     size = None
     if isinstance(source, BufferedReader) and source is not sys.stdin.buffer:
         size = Path(source.name).stat().st_size
@@ -217,7 +225,7 @@ def _chunks(source: BufferedIOBase, progress: Progress) -> Iterator[bytes]:
         yield chunk
 
 
-def _called(item: Item, owner: str | None, display_name: str | None, time_zone: str | None) -> Item:
+def _named(item: Item, owner: str | None, display_name: str | None, time_zone: str | None) -> Item:
     """The item, with the name of its owner if that is the given one, and with the zone unless it has one."""
     if not isinstance(item, Converted):
         return item
@@ -228,7 +236,7 @@ def _called(item: Item, owner: str | None, display_name: str | None, time_zone: 
 def _recognized(
     format_: FileFormat | None, chunks: Iterator[bytes], as_json: bool
 ) -> tuple[Format | None, Iterator[bytes]]:
-    """The format, None for our own lines, and the whole file again. Raises InvalidInput when nothing tells it."""
+    """The format, None for our own lines, and the whole file again. Raises InvalidInput for an unknown beginning."""
     from memforest_core.ingest.formats.formats import HEAD_BYTES, OWN_LINES, Format, is_recognizable, recognized
 
     if format_ == OWN_LINES:
@@ -247,28 +255,26 @@ def _recognized(
     return found, chain([head], chunks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What the caller says of the file."""
-
-    session: str | None
-    columns: tuple[str, ...]
-    place: Path | None
-
-
-def _items(format_: Format | None, chunks: Iterator[bytes], owner: str | None, told: _Told) -> Iterator[Item]:
-    """What the file holds. Raises InvalidInput when an owner is needed, or for an option that says nothing here."""
+def _items(
+    format_: Format | None,
+    chunks: Iterator[bytes],
+    owner: str | None,
+    session: str | None,
+    columns: Sequence[str],
+    path: Path | None,
+) -> Iterator[Item]:
+    """The sessions of the file. Raises InvalidInput for a missing owner, and for an option that the format ignores."""
     from memforest_core.ingest.formats.columns import parse_columns
-    from memforest_core.ingest.formats.formats import Format, Reading, converted
+    from memforest_core.ingest.formats.formats import Format, converted
 
-    columns = parse_columns(told.columns)
-    if told.columns and format_ not in (Format.HISTORY, Format.SQLITE):
+    names = parse_columns(columns)
+    if columns and format_ not in (Format.HISTORY, Format.SQLITE):
         raise InvalidInput("Leave --map out: it is for --format history and sqlite.", code="invalid_map")
-    if told.session is not None and format_ not in (Format.HISTORY, Format.LANGCHAIN):
+    if session is not None and format_ not in (Format.HISTORY, Format.LANGCHAIN):
         raise InvalidInput("Leave --session out: it is for --format langchain and history.", code="invalid_session")
     if format_ is None:
         return read_lines(chunks, owner)
-    return converted(format_, chunks, owner, Reading(told.session, columns, told.place))
+    return converted(format_, chunks, owner, session=session, columns=names, path=path)
 
 
 def _handed_over(
@@ -297,7 +303,7 @@ def _handed_over(
                 except (InvalidInput, SessionConflict) as error:
                     report.refuse(item.position, item.session_id, error)
                     continue
-                report.keep(handle)
+                report.count(handle)
                 yield handle
 
 

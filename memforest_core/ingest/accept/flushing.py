@@ -16,7 +16,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkError
 from memforest_core.work.messages import Queue
 from memforest_core.work.rows.pace import MODEL_SLOW
-from memforest_core.work.waiting import LEAST_LOOK_S, Steps, WaitTimeout, polled, timely
+from memforest_core.work.waiting import LEAST_POLL_S, Steps, WaitTimeout, polled, timely
 from memforest_core.work.wakeups import WakeUps
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ T = TypeVar("T")
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 0.1
 FACTS_PAUSE_S = 0.05
-"""The longest pause of who waits for facts: a look counts a session's cells and no more."""
+"""The longest pause of who waits for facts: a poll counts a session's cells and no more."""
 NUDGE_S = 1.0
 """How often a waiting caller wakes workers again, in case a message was lost."""
 
@@ -98,7 +98,7 @@ class Flushing:
             self._nudge(tenant, owner, None, Stage.SUMMARIES)
 
         if (yield from _poll(drained, nudge, timeout_s)) is None:
-            with within(LEAST_LOOK_S), FlushRows.opened(self._engine, tenant) as rows:
+            with within(LEAST_POLL_S), FlushRows.opened(self._engine, tenant) as rows:
                 error = rows.last_error(forest)
             raise WaitTimeout(
                 f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
@@ -138,7 +138,7 @@ class Flushing:
 
 
 def _poll(
-    look: Callable[[], T | None],
+    poll: Callable[[], T | None],
     nudge: Callable[[], None],
     timeout_s: float,
     *,
@@ -147,7 +147,7 @@ def _poll(
     soon: Callable[[], bool] = lambda: False,
 ) -> Steps[T | None]:
     return polled(
-        look,
+        poll,
         timeout_s,
         FIRST_PAUSE_S,
         longest_s=longest_s,

@@ -33,7 +33,7 @@ DRAIN_S = 1.0
 DRAIN_MEMORY_S = 30.0
 """...and at most about this long."""
 MAX_TENANTS = 10_000
-"""Tenants whose counts are kept; with more, all counts are dropped and made again."""
+"""Tenants whose counts are cached; with more, all counts are dropped and made again."""
 
 Result = TypeVar("Result")
 

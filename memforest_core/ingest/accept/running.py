@@ -31,12 +31,12 @@ def open_forest(rows: AcceptRows, owner: str) -> ForestRef | None:
 
 
 def generated_session(moment: datetime) -> str:
-    """A new session id that tells when the session began."""
+    """A new session id that says when the session began."""
     return f"{moment:%Y%m%dT%H%M%S}-{uuid4().hex[:8]}"
 
 
 def session_for(rows: RunningRows, forest: ForestId, said_at: datetime, gap: timedelta) -> str:
-    """The session that a turn without a session id belongs to, kept by this transaction."""
+    """The session that a turn without a session id belongs to, locked by this transaction."""
     name = rows.lock(forest, generated_session(said_at))
     _, last_at = rows.turns(forest, name)
     if last_at is not None and said_at - last_at > gap:

@@ -18,11 +18,13 @@ from memforest_core.domain.turns import (
     Turn,
     TurnLimits,
     checked_channel,
+    checked_messages,
     checked_metadata,
     checked_name,
     checked_zone,
     parse_timestamp,
     parse_turns,
+    timestamp_of,
     utc_offset,
 )
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, SessionConflict
@@ -39,7 +41,7 @@ from memforest_core.work.messages import Queue
 from memforest_core.work.wakeups import WakeUps
 
 MAX_LIMIT = 2**31 - 1
-"""What a column for a limit holds."""
+"""The largest value of a column for a limit."""
 
 
 def zone(name: str) -> ZoneInfo:
@@ -57,6 +59,28 @@ def _resumed(frame: SessionFrame, head: SessionHead, forest: ForestRef, given: Z
     if given is not None or head.time_zone == frame.zone.key:
         return frame
     return replace(frame, zone=zone(head.time_zone), elsewhere=head.time_zone != forest.time_zone)
+
+
+def _not_stored(stored: Sequence[Turn], parsed: Sequence[Turn]) -> Sequence[Turn]:
+    """The turns of a session behind those that are stored, which must be the same. Raises SessionConflict."""
+    for old, new in zip(stored, parsed, strict=False):
+        if not old.same_as(new):
+            raise SessionConflict(
+                f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
+            )
+    return parsed[len(stored) :]
+
+
+def _not_known(rows: AcceptRows, session: SessionId, parsed: Sequence[Turn]) -> Sequence[Turn]:
+    """The turns whose ids are not stored in the session; the same id with another content is a conflict."""
+    fresh: list[Turn] = []
+    for turn in parsed:
+        old = None if turn.generated else rows.turn_named(session, turn.id)
+        if old is None:
+            fresh.append(turn)
+        elif not old.same_as(turn):
+            raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
+    return fresh
 
 
 class Acceptance:
@@ -97,7 +121,7 @@ class Acceptance:
         self,
         tenant: TenantId,
         owner: str,
-        session_id: str,
+        session_id: str | None,
         turns: Sequence[object],
         *,
         started_at: object | None = None,
@@ -109,97 +133,55 @@ class Acceptance:
         joined: object | None = None,
         trace: str | None = None,
         note: bool = False,
+        appends: bool = False,
+        close: bool = False,
     ) -> Accepted:
         """Store a session, or what is new of it, and wake extraction.
 
         The same turns again are a no-op, and never refused; more turns than stored extend the session.
         ``display_name`` is what the owner is called from now on, ``metadata``, ``channel`` and ``time_zone`` replace
         the session's, ``trace`` is the W3C traceparent under which a new session is followed. The facts of a new
-        session that is a ``note`` are pinned when they are placed. Raises InvalidInput, SessionConflict,
-        StoreUnavailable, and QuotaExceeded while too much waits or too much came within a day. Without a broker work
-        is delayed, not refused.
+        session that is a ``note`` are pinned when they are placed.
+
+        With ``appends`` the turns follow those that are stored; one whose id is stored already adds nothing. Their last
+        cell stays open for a second turn for the quiet period, unless ``close``. Without a ``session_id`` they go to
+        the session that runs.
+
+        Raises InvalidInput, SessionConflict, StoreUnavailable, and QuotaExceeded while too much waits or too much came
+        within a day. Without a broker work is delayed, not refused.
         """
-        called = self._called(display_name)
-        owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        about_session = self._about(metadata)
+        owner = checked_name(owner, "owner")
+        name = None if session_id is None else checked_name(session_id, "session_id")
+        called = None if display_name is None else checked_name(display_name, "display_name")
+        fields = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
         channel = None if channel is None else checked_channel(channel)
         given = None if time_zone is None else checked_zone(time_zone)
         with accepting(self._engine, tenant, joined) as rows:
             forest = open_forest(rows, owner)
-            frame = self._frame(forest, owner, called, turns, started_at, given)
-            parsed = parse_turns(turns, frame, self._limits)
+            messages = checked_messages(turns)
+            frame = self._frame(forest, owner, called, messages, started_at, given)
             forest = self._forest(rows, forest, frame, called)
-            head = rows.lock_session(forest, session_id, parsed[0].occurred_at, lane, trace, note=note)
-            rows.describe_session(head.id, about_session, channel, given.key if given else None)
-            stored = [] if head.created else rows.turns(head.id)
-            if stored:
+            first_at = timestamp_of(messages[0], frame)
+            name = name or session_for(rows.running, forest.id, first_at, self._session_gap)
+            head = rows.lock_session(forest, name, first_at, lane, trace, note=note)
+            rows.describe_session(head.id, fields, channel, given.key if given else None)
+            stored = [] if appends or head.created else rows.turns(head.id)
+            frame = _resumed(frame, head, forest, given)
+            if appends:
+                frame = replace(frame, first_ordinal=head.turn_count)
+            elif stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
-                frame = replace(_resumed(frame, head, forest, given), started_at=head.started_at)
-                parsed = parse_turns(turns, frame, self._limits)
-            for old, new in zip(stored, parsed, strict=False):
-                if not old.same_as(new):
-                    raise SessionConflict(
-                        f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
-                    )
-            fresh = parsed[len(stored) :]
-            taken = {turn.id for turn in stored}
-            for turn in fresh:
-                if turn.id in taken:
-                    raise InvalidInput(
-                        f"Turn {turn.ordinal + 1}: its id is used twice in this session.", code="duplicate_turn_id"
-                    )
+                frame = replace(frame, started_at=head.started_at)
+            parsed = parse_turns(messages, frame, self._limits)
+            fresh = _not_known(rows, head.id, parsed) if appends else _not_stored(stored, parsed)
             if fresh:
                 self._quotas.check(rows, tenant, lane)
-            cells, windows = self._store_turns(rows, forest, head, fresh, None)
+            held_for_s = self._settings.quiet_s if appends and not close else None
+            cells, windows = self._store_turns(rows, forest, head, fresh, held_for_s)
         self._quotas.note(tenant, cells, len(fresh))
         self._wake(tenant, joined, head.id, windows)
-        return Accepted(forest.id, head.id, max(len(stored), len(parsed)), len(fresh), windows, session_id)
-
-    @repeated
-    def append(
-        self,
-        tenant: TenantId,
-        owner: str,
-        session_id: str | None,
-        turn: object,
-        *,
-        display_name: str | None = None,
-        metadata: Mapping[str, object] | None = None,
-        channel: str | None = None,
-        time_zone: str | None = None,
-        close: bool = False,
-        joined: object | None = None,
-        trace: str | None = None,
-    ) -> Accepted:
-        """Add one turn to a running session; its cell stays open for a second turn for the quiet period.
-
-        With ``close`` it is extracted at once instead. A turn whose id is already stored in the session adds nothing.
-        Without a ``session_id`` it goes to the session that runs. Raises as ``enqueue``.
-        """
-        owner, called = checked_name(owner, "owner"), self._called(display_name)
-        asked = None if session_id is None else checked_name(session_id, "session_id")
-        about_session = self._about(metadata)
-        channel = None if channel is None else checked_channel(channel)
-        given = None if time_zone is None else checked_zone(time_zone)
-        with accepting(self._engine, tenant, joined) as rows:
-            forest = open_forest(rows, owner)
-            frame = self._frame(forest, owner, called, [turn], None, given)
-            first = parse_turns([turn], frame, self._limits)[0]
-            forest = self._forest(rows, forest, frame, called)
-            name = asked or session_for(rows.running, forest.id, first.occurred_at, self._session_gap)
-            head = rows.lock_session(forest, name, first.occurred_at, Lane.LIVE, trace)
-            rows.describe_session(head.id, about_session, channel, given.key if given else None)
-            frame = replace(_resumed(frame, head, forest, given), first_ordinal=head.turn_count)
-            new = parse_turns([turn], frame, self._limits)
-            if self._known(rows, head.id, new[0]):
-                new = []
-            if new:
-                self._quotas.check(rows, tenant, Lane.LIVE)
-            held_for_s = None if close else self._settings.quiet_s
-            cells, windows = self._store_turns(rows, forest, head, new, held_for_s)
-        self._quotas.note(tenant, cells, len(new))
-        self._wake(tenant, joined, head.id, windows)
-        return Accepted(forest.id, head.id, head.turn_count + len(new), len(new), windows, name)
+        count = head.turn_count if appends else len(stored)
+        return Accepted(forest.id, head.id, count + len(fresh), len(fresh), windows, name)
 
     @repeated
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
@@ -246,13 +228,6 @@ class Acceptance:
             rows.set_limits(limits)
         self._quotas.forget(tenant)
 
-    @staticmethod
-    def _called(display_name: str | None) -> str | None:
-        return None if display_name is None else checked_name(display_name, "display_name")
-
-    def _about(self, metadata: Mapping[str, object] | None) -> dict[str, object] | None:
-        return None if metadata is None else checked_metadata(metadata, "The session", self._limits)
-
     def _forest(self, rows: AcceptRows, forest: ForestRef | None, frame: SessionFrame, called: str | None) -> ForestRef:
         """The owner's forest, made in the session's zone when missing, under the name the owner is called by now."""
         forest = forest or rows.ensure_forest(frame.owner, ForestId(uuid4()), frame.zone.key)
@@ -265,38 +240,27 @@ class Acceptance:
         forest: ForestRef | None,
         owner: str,
         called: str | None,
-        turns: Sequence[object],
+        messages: Sequence[Mapping[str, object]],
         started_at: object | None,
         given: ZoneInfo | None,
     ) -> SessionFrame:
-        place = given or (zone(forest.time_zone) if forest else self._zone)
-        name = called or (forest.display_name if forest else None)
-        start, ahead = self._start(turns, place, started_at)
-        elsewhere = forest is not None and forest.time_zone != place.key
-        return SessionFrame(owner, place, start, display_name=name, utc_offset=ahead, elsewhere=elsewhere)
-
-    def _start(
-        self, turns: Sequence[object], place: ZoneInfo, started_at: object | None
-    ) -> tuple[datetime, int | None]:
-        """When a session begins: as given, at its first dated turn, or now; with its offset. Raises InvalidInput."""
-        if started_at is not None:
-            return parse_timestamp(started_at, place, "started_at"), utc_offset(started_at)
-        if isinstance(turns, Sequence) and not isinstance(turns, str | bytes):
-            for number, raw in enumerate(turns, start=1):
-                stamp = raw.get("timestamp") if isinstance(raw, Mapping) else None
-                if stamp is not None:
-                    return parse_timestamp(stamp, place, f"Turn {number}"), utc_offset(stamp)
-        return self._now(), None
-
-    @staticmethod
-    def _known(rows: AcceptRows, session: SessionId, turn: Turn) -> bool:
-        """Whether a turn with the caller's id is stored already; another content is a conflict."""
-        if turn.generated:
-            return False
-        old = rows.turn_named(session, turn.id)
-        if old is not None and not old.same_as(turn):
-            raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
-        return old is not None
+        """What the turns fall back on; they begin as given, at the first dated one, or now. Raises InvalidInput."""
+        own = given or (zone(forest.time_zone) if forest else self._zone)
+        dated = [
+            (number, raw["timestamp"]) for number, raw in enumerate(messages, 1) if raw.get("timestamp") is not None
+        ]
+        number, stamp = (0, started_at) if started_at is not None or not dated else dated[0]
+        start = self._now()
+        if stamp is not None:
+            start = parse_timestamp(stamp, own, f"Turn {number}" if number else "started_at")
+        return SessionFrame(
+            owner,
+            own,
+            start,
+            display_name=called or (forest.display_name if forest else None),
+            utc_offset=utc_offset(stamp),
+            elsewhere=forest is not None and forest.time_zone != own.key,
+        )
 
     def _store_turns(
         self,

@@ -115,7 +115,7 @@ def _borrowed(item: Item, turn: WindowTurn) -> bool:
 
 
 def _quoted(quote: str, text: str) -> str:
-    """The piece of a text that a quote stands for, empty if there is none: the quote itself, or what is between its
+    """The piece of a text that a quote means, empty if there is none: the quote itself, or what is between its
     first and its last words, with them, where it has "..." between those."""
     if _squeezed(quote) in _squeezed(text):
         return quote
@@ -127,7 +127,7 @@ def _quoted(quote: str, text: str) -> str:
     lower = plain.lower()
     start = lower.find(begins)
     end = lower.find(ends, start + len(begins)) if start >= 0 else -1
-    # Where lower case has other lengths, places in it are not places in the text.
+    # Where lower case has other lengths, positions in it are not positions in the text.
     if end < 0 or len(lower) != len(plain):
         return ""
     return plain[start : end + len(ends)][:MAX_SHORT_CHARS]
@@ -195,7 +195,7 @@ def to_candidates(
     """Candidates of a checked answer, which ``source`` gave; ``cells`` maps the window's cell numbers to ids.
 
     An item belongs to the cell of its first source turn; its item number counts within that cell. An item
-    whose quote no turn holds is left out: it is an invention, and its turns are remembered anyway.
+    whose quote no turn has is left out: it is an invention, and its turns are remembered anyway.
     """
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []
@@ -244,7 +244,7 @@ def to_candidates(
 
 
 def verbatim(window: Window, cells: Mapping[int, CellId]) -> list[Candidate]:
-    """The stop-gap when no answer could be used: every turn is kept word by word, and marked."""
+    """The stop-gap when no answer could be used: every turn is stored word by word, and marked."""
     taken: dict[int, int] = {}
     candidates: list[Candidate] = []
     for turn in window.turns:

@@ -12,12 +12,12 @@ from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.ingest.extract.answer import SELF_QUOTED_CHARS, ExtractionAnswer
 from memforest_core.models.answers import bare_schema
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 from memforest_core.settings import ExtractSettings
 
 PROMPT_VERSION = "extract-3"
 MAX_PEOPLE = 32
-"""Speakers that a call is told about."""
+"""Speakers that a call names."""
 MAX_NAMES = 8
 """Other names of each."""
 CONTEXT_CHARS = 300
@@ -83,7 +83,7 @@ turns.
 """What is added for a window with cells long enough for a summary of their own."""
 
 FRAME = f"{_SHOWN}\n\n{_FIELDS}\n\n{_ANSWER}\n"
-"""What stays where an application brings instructions of its own: all but what is worth keeping, and examples."""
+"""What stays where an application brings instructions of its own: all but what is worth storing, and examples."""
 
 
 def fixed_part(settings: ExtractSettings, own: str | None = None) -> str:
@@ -91,7 +91,7 @@ def fixed_part(settings: ExtractSettings, own: str | None = None) -> str:
 
     ``own`` are instructions in place of ours.
     """
-    parts = [told(SYSTEM, own, FRAME)]
+    parts = [instructions_with(SYSTEM, own, FRAME)]
     if settings.categories:
         known = ", ".join(settings.categories)
         parts.append(f'\nThe domain of a scene is one of: {known}. Leave "scene" empty when none of them fits.\n')
@@ -106,7 +106,7 @@ def schema() -> dict[str, object]:
 
 
 def shown_people(window: Window) -> list[str]:
-    """The speakers whom a model has to be told about: those who speak in the window under one of several names, and
+    """The speakers whom a model has to know: those who speak in the window under one of several names, and
     those whom it mentions otherwise than by their name. At most ``MAX_PEOPLE``, in the order in which they come."""
     if window.people is None:
         return []
@@ -146,7 +146,7 @@ def _cells(window: Window) -> Iterator[tuple[int, list[WindowTurn]]]:
 
 
 def system_for(window: Window, fixed: str = SYSTEM) -> str:
-    """The fixed part, and what only windows such as this one need to be told."""
+    """The fixed part, and what only windows such as this one need."""
     people = PEOPLE if shown_people(window) else ""
     return fixed + people + (SUMMARIES if any(_is_long(turns) for _, turns in _cells(window)) else "")
 

@@ -48,7 +48,7 @@ class Readings:
 
     @contextmanager
     def reading(self, forest: Hashable) -> Iterator[Reading]:
-        """An answer, from before it is asked for until its candidates are stored, or not."""
+        """An answer, from before it is requested until its candidates are stored, or not."""
         come = False
 
         def note() -> None:

@@ -42,8 +42,8 @@ class ClaimedWindow:
     """Of the live lane: a caller may be waiting for it."""
     trace: str | None
     """The W3C traceparent that its session was accepted under."""
-    again: bool
-    """Its cells are kept word by word already: this try replaces them if it succeeds."""
+    retries_verbatim: bool
+    """Its cells are stored word by word already: this try replaces them if it succeeds."""
     cells: tuple[ClaimedCell, ...]
     turns: tuple[Turn, ...]
     context: tuple[Turn, ...]
@@ -51,14 +51,6 @@ class ClaimedWindow:
     """What the owner is called."""
     people: People | None = None
     """Everybody who speaks in the forest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """When cells kept word by word are extracted again: the first delay and the longest, in seconds."""
-
-    first_s: float
-    longest_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from sqlalchemy.types import TypeEngine
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
 from memforest_core.domain.turns import Turn
-from memforest_core.ingest.extract.records import CONTEXT_TURNS, Again, ClaimedCell, ClaimedWindow, WindowResult
+from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
+from memforest_core.settings import ExtractSettings
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import adding, given_rows, given_to, in_columns
@@ -75,13 +76,13 @@ _CLAIM = sa.text("""
     """)
 
 
-_TOLD: dict[str, TypeEngine[Any]] = {"cell_id": sa.Uuid(), "outcome": sa.Text(), "summary": sa.Text()}
+_ENDED: dict[str, TypeEngine[Any]] = {"cell_id": sa.Uuid(), "outcome": sa.Text(), "summary": sa.Text()}
 """What a window's answer says of each of its cells."""
 
 
-def _retry_at(again: Again) -> sa.ColumnElement[Any]:
-    """When a cell that was kept word by word is tried again: later with each time."""
-    delay = sa.func.least(again.longest_s, again.first_s * sa.func.power(2.0, m.Cell.agains))
+def _retry_at(settings: ExtractSettings) -> sa.ColumnElement[Any]:
+    """When a cell that was stored word by word is retried: later with each time."""
+    delay = sa.func.least(settings.retry_longest_s, settings.retry_s * sa.func.power(2.0, m.Cell.agains))
     return seconds_from_now(delay)
 
 
@@ -122,7 +123,7 @@ class ExtractRows(VectorRows):
             attempts=max(row.attempts for row in cells),
             live=cells[0].lane == Lane.LIVE,
             trace=place.trace,
-            again=all(row.outcome == Outcome.VERBATIM for row in cells),
+            retries_verbatim=all(row.outcome == Outcome.VERBATIM for row in cells),
             cells=tuple(
                 ClaimedCell(
                     CellId(row.cell_id), row.ordinal, row.first_turn, row.last_turn, row.char_start, row.char_end
@@ -171,30 +172,30 @@ class ExtractRows(VectorRows):
         window: ClaimedWindow,
         model: str,
         result: WindowResult,
-        again: Again,
+        settings: ExtractSettings,
         fault: tuple[str | None, str | None] = (None, None),
     ) -> bool:
         """Store a window's candidates and end its lease; False when the lease was lost meanwhile.
 
         ``fault``: code and text of the error for which it was given up (a dead letter too), or of what was left out.
 
-        Cells kept word by word are to be extracted again, after a delay that doubles. Candidates that are in the trees
-        already are moved aside, to items below zero, until the reducer has taken them out.
+        Cells stored word by word are extracted once more, after a delay that doubles. Candidates that are in the trees
+        are moved aside, to items below zero, until the reducer has taken them out.
         """
         # The forest is locked before its cells, as everywhere: a deletion locks it first.
         if not self.hold_forests([window.forest_id]):
             return False
         verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
         later = among(m.Cell.cell_id, verbatim)
-        told = given_rows(
-            _TOLD,
+        ended_cells = given_rows(
+            _ENDED,
             {
                 "cell_id": [cell.cell_id for cell in result.cells],
                 "outcome": [cell.outcome.value for cell in result.cells],
                 "summary": [cell.summary for cell in result.cells],
             },
         )
-        of_cell = told.c.cell_id == m.Cell.cell_id
+        of_cell = ended_cells.c.cell_id == m.Cell.cell_id
         if result.left_out:
             fault = "items_left_out", f"Left out of the model's answer: {result.left_out}."
         ended = self._end(
@@ -203,15 +204,15 @@ class ExtractRows(VectorRows):
             state=WorkState.DONE,
             placed=False,
             extracted_at=sa.func.clock_timestamp(),
-            retry_at=sa.case((later, _retry_at(again))),
+            retry_at=sa.case((later, _retry_at(settings))),
             agains=sa.case((later, m.Cell.agains + 1), else_=m.Cell.agains),
-            outcome=sa.select(told.c.outcome).where(of_cell).scalar_subquery(),
-            summary=sa.select(told.c.summary).where(of_cell).scalar_subquery(),
+            outcome=sa.select(ended_cells.c.outcome).where(of_cell).scalar_subquery(),
+            summary=sa.select(ended_cells.c.summary).where(of_cell).scalar_subquery(),
         )
         if not ended:
             return False
         ids = [cell.cell_id for cell in result.cells]
-        forgotten = self._make_way(ids)
+        forgotten = self._clear_candidates(ids)
         rows = [
             {
                 "cell_id": new.cell_id,
@@ -228,7 +229,7 @@ class ExtractRows(VectorRows):
         if rows:
             new = in_columns(rows)
             self._db.execute(adding("candidate", tuple(new)), given_to("candidate", self._tenant, {}, new))
-        # Late: whoever stores a vector of the same text meanwhile waits for the end.
+        # Late: a transaction that stores a vector of the same text meanwhile waits for the end.
         own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}
         self.put_vectors(model, own)
         self.drop_unused(window.forest_id, forgotten)
@@ -246,11 +247,11 @@ class ExtractRows(VectorRows):
             )
         return True
 
-    def _make_way(self, cells: Sequence[CellId]) -> set[bytes]:
+    def _clear_candidates(self, cells: Sequence[CellId]) -> set[bytes]:
         """Delete the cells' candidates that are not in the trees, and move the others below item 0; hashes of deleted
         texts.
 
-        Candidates below item 0 are deleted by the reducer, which holds the forest; their occurrences follow by the
+        Candidates below item 0 are deleted by the reducer, which has locked the forest; their occurrences follow by the
         foreign key. Corrected candidates stay: a correction overrides extraction.
         """
         k, o = m.CandidateRow, m.OccurrenceRow
@@ -261,9 +262,9 @@ class ExtractRows(VectorRows):
         self._db.execute(sa.update(k).where(*old).values(item=-1 - k.item))
         return hashes
 
-    def keep_window(self, window: ClaimedWindow, again: Again, code: str, text: str) -> None:
+    def leave_window(self, window: ClaimedWindow, settings: ExtractSettings, code: str, text: str) -> None:
         """End the lease of a window whose cells stay as they are; the next extraction comes after a longer delay."""
-        self._end(window, code, text, state=WorkState.DONE, retry_at=_retry_at(again), agains=m.Cell.agains + 1)
+        self._end(window, code, text, state=WorkState.DONE, retry_at=_retry_at(settings), agains=m.Cell.agains + 1)
 
     def retry_window(self, window: ClaimedWindow, delay_s: float, counts: bool, code: str, text: str) -> None:
         """Give the window back for a later try."""

@@ -27,7 +27,7 @@ from memforest_core.ingest.extract.offline.languages import is_english
 from memforest_core.ingest.extract.prompt import input_hash
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
 from memforest_core.ingest.extract.readings import Readings
-from memforest_core.ingest.extract.records import Again, CellResult, ClaimedWindow, WindowResult
+from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import NO_FOREST, ExtractRows
 from memforest_core.ingest.extract.window_size import WindowSize
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
@@ -45,7 +45,7 @@ STEP = "extract"
 MAX_ATTRIBUTES = 32
 """Names of attributes that a call is shown."""
 STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Pauses between tries to store an answer while Postgres is away: a restart takes seconds, an answer costs money."""
+"""Pauses between tries to store an answer without Postgres: a restart takes seconds, an answer costs money."""
 
 
 class Extracted(StrEnum):
@@ -74,7 +74,7 @@ class Extraction:
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
     """The window as the model sees it, and its cell numbers' ids."""
     by_ordinal = {turn.ordinal: turn for turn in claim.turns}
-    # All of a turn is looked at: the head of a mail may lie in an earlier piece.
+    # All of a turn is looked at: the head of a mail may lie in an earlier part.
     of_others = {turn.ordinal: pasted(turn.content) for turn in claim.turns if turn.role is Role.USER}
     turns: list[WindowTurn] = []
     for position, cell in enumerate(claim.cells, start=1):
@@ -83,9 +83,9 @@ def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
             if turn.erased:
                 continue
             text, start = turn.content[cell.char_start : cell.char_end], cell.char_start or 0
-            pieces = (piece.within(start, start + len(text)) for piece in of_others.get(ordinal, ()))
+            parts = (part.within(start, start + len(text)) for part in of_others.get(ordinal, ()))
             shown = _shown(claim, turn, len(turns) + 1, position, text)
-            turns.append(replace(shown, pasted=tuple(piece for piece in pieces if piece is not None)))
+            turns.append(replace(shown, pasted=tuple(part for part in parts if part is not None)))
     before = [turn for turn in claim.context if not turn.erased]
     context = tuple(
         _shown(claim, turn, offset - len(before) + 1, 0, turn.content[-1_000:]) for offset, turn in enumerate(before)
@@ -134,7 +134,6 @@ class ExtractionService:
         self._rng = rng
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
-        self._again = Again(settings.retry_s, settings.retry_longest_s)
         self._readings = Readings()
         self._after = NO_FOREST
         self._only_english = only_english
@@ -198,9 +197,9 @@ class ExtractionService:
             return self._failed(tenant, claim, calls, error)
         finally:
             self._size.learn(window_of(claim)[0], calls)
-        kept = self._stored(tenant, claim, result, calls)
+        stored = self._stored(tenant, claim, result, calls)
         self._telemetry.called(tenant, calls)
-        return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
+        return Extraction(Extracted.DONE if stored else Extracted.LATER, claim.forest_id, claim.live)
 
     def _stored(
         self, tenant: TenantId, claim: ClaimedWindow, result: WindowResult, calls: Sequence[CallRecord]
@@ -209,7 +208,7 @@ class ExtractionService:
 
         def store(rows: ExtractRows) -> bool:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
-            return rows.finish_window(claim, self._embedder.model, result, self._again)
+            return rows.finish_window(claim, self._embedder.model, result, self._settings)
 
         for pause_s in (*STORE_PAUSES_S, None):
             try:
@@ -226,8 +225,8 @@ class ExtractionService:
         wait = backoff(claim.attempts, self._rng.random())
 
         def end(rows: ExtractRows) -> None:
-            if claim.again:
-                rows.keep_window(claim, self._again, CRASHED, "See the log.")
+            if claim.retries_verbatim:
+                rows.leave_window(claim, self._settings, CRASHED, "See the log.")
             elif claim.attempts >= self._settings.max_attempts:
                 rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
             else:
@@ -320,37 +319,37 @@ class ExtractionService:
             jitter=self._rng.random(),
         )
         self._telemetry.called(tenant, calls)
-        if decision.verdict is Verdict.DEAD and not claim.again:
+        if decision.verdict is Verdict.DEAD and not claim.retries_verbatim:
             self._telemetry.buried(STEP, tenant, error.code)
         else:
             self._telemetry.retried(STEP, tenant, error.code)
         result = None
         # The cells hold the fallback already, which is better than nothing: it stays.
-        kept_as_is = claim.again and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
-        if decision.verdict is Verdict.DEGRADE and not kept_as_is:
+        stays_verbatim = claim.retries_verbatim and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
+        if decision.verdict is Verdict.DEGRADE and not stays_verbatim:
             window, cells = window_of(claim)
             try:
                 result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
-            except MemForestError as again:
+            except MemForestError as unembedded:
                 # The fallback needs vectors; without an embedder the window waits for it.
-                if isinstance(again, ContentFault):
+                if isinstance(unembedded, ContentFault):
                     raise
                 most = self._settings.max_attempts
-                ends = decide(again, attempts=claim.attempts, max_attempts=most, divisible=False, jitter=0.0)
+                ends = decide(unembedded, attempts=claim.attempts, max_attempts=most, divisible=False, jitter=0.0)
                 if ends.verdict is not Verdict.DEGRADE:
                     self._written(tenant, lambda rows: rows.record_calls(calls, claim.forest_id, claim.session_id))
-                    return self._failed(tenant, claim, failed_call(again), again)
-                error, decision = again, Decision(Verdict.DEAD)
-                calls.extend(failed_call(again))
+                    return self._failed(tenant, claim, failed_call(unembedded), unembedded)
+                error, decision = unembedded, Decision(Verdict.DEAD)
+                calls.extend(failed_call(unembedded))
 
         def end(rows: ExtractRows) -> Extraction:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             if result is not None:
                 fault = error.code, error.message
-                kept = rows.finish_window(claim, self._embedder.model, result, self._again, fault)
-                return Extraction(Extracted.DONE if kept else Extracted.LATER, claim.forest_id, claim.live)
-            if kept_as_is:
-                rows.keep_window(claim, self._again, error.code, error.message)
+                stored = rows.finish_window(claim, self._embedder.model, result, self._settings, fault)
+                return Extraction(Extracted.DONE if stored else Extracted.LATER, claim.forest_id, claim.live)
+            if stays_verbatim:
+                rows.leave_window(claim, self._settings, error.code, error.message)
             elif decision.verdict is Verdict.RETRY:
                 rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
             elif decision.verdict is Verdict.SPLIT:

@@ -1,4 +1,4 @@
-"""Which fields of a chatbot's own history hold what: the usual names, or those that the caller says."""
+"""Which fields of a chatbot's own history have what: the usual names, or those that the caller says."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Columns:
 
     names: Mapping[str, str] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
-    """What a value of the role column means, beside the usual ones."""
+    """What a value of the role column means, in addition to the usual ones."""
 
     def find(self, what: str, given: Iterable[str]) -> str | None:
-        """The name among ``given`` that holds ``what``; None when there is none. Raises InvalidInput for a missing one
-        that the caller named."""
+        """The name of ``what`` among ``given``; None without one. Raises InvalidInput for a missing one that the caller
+        named."""
         there = {name.lower(): name for name in given}
         wanted = self.names.get(what)
         if wanted is not None:
@@ -59,7 +59,7 @@ class Columns:
         return next((there[name] for name in usual if name in there), None)
 
     def value(self, what: str, row: Mapping[str, object]) -> object | None:
-        """What a row holds of ``what``."""
+        """The value of ``what`` in a row."""
         name = self.find(what, row) if what not in self.names or self._has(what, row) else None
         return None if name is None else row[name]
 

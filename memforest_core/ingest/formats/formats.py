@@ -5,17 +5,17 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import assert_never
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats import locomo, longmemeval, mem0, openai, sharegpt, sqlite
+from memforest_core.ingest.formats import mem0, sqlite
 from memforest_core.ingest.formats.columns import Columns
+from memforest_core.ingest.formats.datasets import locomo, longmemeval, sharegpt
 from memforest_core.ingest.formats.history import History
-from memforest_core.ingest.formats.items import Item
+from memforest_core.ingest.formats.items import Item, Reader, each
 from memforest_core.ingest.formats.json_items import json_items
+from memforest_core.ingest.formats.openai import chatgpt
 from memforest_core.ingest.formats.sqlite import MAGIC
 
 HEAD_BYTES = 2**16
@@ -35,6 +35,12 @@ class Format(StrEnum):
     SQLITE = "sqlite"
 
 
+_READERS: dict[Format, Reader] = {
+    Format.LOCOMO: locomo,
+    Format.LONGMEMEVAL: longmemeval,
+    Format.OPENAI: chatgpt,
+    Format.SHAREGPT: sharegpt,
+}
 OWN_LINES = "jsonl"
 """Our own format, one session a line."""
 
@@ -60,7 +66,7 @@ _KEYS: tuple[tuple[str, Format | None], ...] = (
     ("memories", Format.MEM0),
     ("title", Format.OPENAI),
 )
-"""Keys of a file's first object, the surer ones first, and what they tell; None is our own lines."""
+"""Keys of a file's first object, the surer ones first, and their formats; None is our own lines."""
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"(\s*:)?|[\[\]{}]')
 
 
@@ -69,7 +75,7 @@ def recognized(head: bytes) -> Format | None:
     found = _formats_of(head)
     if not found:
         names = ", ".join([OWN_LINES, *Format])
-        raise InvalidInput(f"Give --format: nothing at the file's beginning tells {names}.", code="unknown_format")
+        raise InvalidInput(f"Give --format: the file's beginning is none of {names}.", code="unknown_format")
     return found[0]
 
 
@@ -79,7 +85,7 @@ def is_recognizable(head: bytes) -> bool:
 
 
 def _formats_of(head: bytes) -> list[Format | None]:
-    """What the keys of the first object tell, the surest first."""
+    """The formats with keys of the first object, the surest first."""
     if head.startswith(MAGIC):
         return [Format.SQLITE]
     keys = _first_keys(head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "ignore"))
@@ -87,7 +93,7 @@ def _formats_of(head: bytes) -> list[Format | None]:
 
 
 def _first_keys(text: str) -> set[str]:
-    """The keys of the first object, as far as the text goes; text before a first bracket tells nothing."""
+    """The keys of the first object, as far as the text goes; text before a first bracket is of no format."""
     keys: set[str] = set()
     if not text.lstrip().startswith(("{", "[")):
         return keys
@@ -107,48 +113,32 @@ def _first_keys(text: str) -> set[str]:
     return keys
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a caller says of a file beside its owner."""
-
-    session: str | None = None
-    """The session of a file of one conversation that names none (langchain, history)."""
-    columns: Columns = field(default_factory=Columns)
-    """Names of columns (history, sqlite)."""
-    place: Path | None = None
-    """Where the file is, which sqlite needs; None for a pipe."""
-
-
 def converted(
-    format_: Format, chunks: Iterable[bytes], owner: str | None, reading: Reading | None = None
+    format_: Format,
+    chunks: Iterable[bytes],
+    owner: str | None,
+    *,
+    session: str | None = None,
+    columns: Columns | None = None,
+    path: Path | None = None,
 ) -> Iterator[Item]:
     """The sessions in a file that is handed over in chunks, and what was refused.
 
-    Raises InvalidInput before anything is read when the format names no owner and none is given.
+    ``session`` is that of a file of one conversation that names none (langchain, history), ``columns`` are names of
+    columns (history, sqlite), ``path`` is where the file is, which sqlite needs; None for a pipe. Raises InvalidInput
+    before anything is read when the format names no owner and none is given.
     """
-    reading = reading or Reading()
-    history = History(reading.columns, owner, reading.session)
+    if owner is None and format_ in (Format.OPENAI, Format.SHAREGPT):
+        raise InvalidInput(f"Give --owner: a file of {format_} does not say whose it is.", code="missing_owner")
+    history = History(columns or Columns(), owner, session)
     match format_:
-        case Format.LOCOMO:
-            return locomo.convert(json_items(chunks), owner)
-        case Format.LONGMEMEVAL:
-            return longmemeval.convert(json_items(chunks), owner)
-        case Format.OPENAI:
-            return openai.convert(json_items(chunks), _given(owner, format_))
-        case Format.SHAREGPT:
-            return sharegpt.convert(json_items(chunks), _given(owner, format_))
-        case Format.MEM0:
-            return mem0.convert(json_items(chunks, mem0.UNDER), owner)
         case Format.LANGCHAIN | Format.HISTORY:
             return history.convert(json_items(chunks))
         case Format.SQLITE:
-            if reading.place is None:
+            if path is None:
                 raise InvalidInput("Give the SQLite file's path: it is not read from a pipe.", code="unreadable_file")
-            return sqlite.convert(reading.place, history)
-    assert_never(format_)
-
-
-def _given(owner: str | None, format_: Format) -> str:
-    if owner is None:
-        raise InvalidInput(f"Give --owner: a file of {format_} does not say whose it is.", code="missing_owner")
-    return owner
+            return sqlite.convert(path, history)
+        case Format.MEM0:
+            return mem0.convert(json_items(chunks, mem0.UNDER), owner)
+        case _:
+            return each(json_items(chunks), _READERS[format_], owner)

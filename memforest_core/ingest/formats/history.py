@@ -15,15 +15,14 @@ from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.columns import Columns
 from memforest_core.ingest.formats.items import (
-    Converted,
     Item,
     Refused,
     Value,
-    Wordless,
     bad_item,
     list_of,
     mapping_of,
     name_of,
+    session_of,
 )
 from memforest_core.ingest.formats.langchain import is_message, message_turns
 
@@ -63,8 +62,8 @@ class History:
                     raise
                 yield Refused(value.position, error)
                 continue
-            yield from map(self.session_of, talks)
-        yield from map(self.session_of, rows.values())
+            yield from map(self.converted, talks)
+        yield from map(self.converted, rows.values())
 
     def _talks(self, value: Value, rows: dict[str, Talk]) -> Iterator[Talk]:
         """The conversations of an item; a message goes to its session in ``rows``."""
@@ -105,22 +104,18 @@ class History:
             )
         return name
 
-    def session_of(self, talk: Talk) -> Item:
+    def converted(self, talk: Talk) -> Item:
         """A talk as a session; one that can't be converted is refused as a whole."""
         try:
             turns = self._turns(talk.messages)
+            title = self.columns.value("session.title", talk.info)
+            if turns and isinstance(title, str) and title:
+                turns[0] = {**turns[0], "metadata": {**turns[0].get("metadata", {}), "title": title}}
             owner = self.owner or name_of(self.columns.value("session.owner", talk.info))
-            if owner is None:
-                raise InvalidInput("Give --owner: the session does not say whose it is.", code="missing_owner")
+            started = self.columns.value("session.started", talk.info)
+            return session_of(talk.position, owner, talk.session_id, turns, started or None)
         except InvalidInput as error:
             return Refused(talk.position, error, talk.session_id)
-        if not turns:
-            return Wordless(talk.position, talk.session_id)
-        title = self.columns.value("session.title", talk.info)
-        if isinstance(title, str) and title:
-            turns[0] = {**turns[0], "metadata": {**turns[0].get("metadata", {}), "title": title}}
-        started = self.columns.value("session.started", talk.info)
-        return Converted(talk.position, owner, talk.session_id, turns, started or None)
 
     def _turns(self, messages: Sequence[object]) -> list[TurnInput]:
         turns: list[TurnInput] = []
@@ -132,13 +127,13 @@ class History:
         return turns
 
     def _inner(self, message: Mapping[str, object]) -> Mapping[str, object] | None:
-        """The message in LangChain's form: itself, or what a row of its own tables holds under content."""
+        """The message in LangChain's form: itself, or the content of a row of its own tables."""
         if is_message(message):
             return message
-        held = self.columns.value("content", message)
-        if isinstance(held, str) and held.lstrip().startswith("{") and self.columns.value("role", message) is None:
+        inner = self.columns.value("content", message)
+        if isinstance(inner, str) and inner.lstrip().startswith("{") and self.columns.value("role", message) is None:
             try:
-                held = json.loads(held)
+                inner = json.loads(inner)
             except (ValueError, RecursionError):
                 return None
-        return held if isinstance(held, Mapping) and is_message(held) else None
+        return inner if isinstance(inner, Mapping) and is_message(inner) else None

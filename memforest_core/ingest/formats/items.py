@@ -96,14 +96,27 @@ def moment_of(written: object, forms: Iterable[str], example: str) -> datetime:
     raise bad_item(f"{str(written)!r:.40} is no time such as {example!r}.")
 
 
-def each(values: Iterable[Value | Refused], take: Callable[[Value], Iterable[Item]]) -> Iterator[Item]:
-    """The items that ``take`` makes of each value; a value that it raises InvalidInput for becomes a refusal."""
+def session_of(
+    position: int, owner: str | None, name: str, turns: Sequence[TurnInput], started_at: object | None = None
+) -> Item:
+    """A session with these turns; wordless without any. Raises InvalidInput without an owner."""
+    if owner is None:
+        raise InvalidInput("Give --owner: the session does not say whose it is.", code="missing_owner")
+    return Converted(position, owner, name, turns, started_at) if turns else Wordless(position, name)
+
+
+Reader = Callable[[Value, str | None], Iterable[Item]]
+"""Makes the sessions of one value of a file, with the given owner. Raises InvalidInput."""
+
+
+def each(values: Iterable[Value | Refused], read: Reader, owner: str | None) -> Iterator[Item]:
+    """The items of each value; a value that the reader refuses becomes a refusal."""
     for value in values:
         if isinstance(value, Refused):
             yield value
             continue
         try:
-            yield from take(value)
+            yield from read(value, owner)
         except InvalidInput as error:
             yield Refused(value.position, error)
 
@@ -122,21 +135,21 @@ def turns_of(
     NUL and lone surrogates are left out.
     """
     made: list[TurnInput] = []
-    for number, piece in enumerate(_pieces(clean(content).strip()), start=1):
+    for number, part in enumerate(_parts(clean(content).strip()), start=1):
         own = id if id is None or number == 1 else f"{id}#{number}"
         fields = {"id": own, "timestamp": timestamp, "name": name, "metadata": dict(metadata) if metadata else None}
         given = {key: value for key, value in fields.items() if value is not None}
-        made.append(cast(TurnInput, {"role": role, "content": piece, **given}))
+        made.append(cast(TurnInput, {"role": role, "content": part, **given}))
     return made
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _parts(text: str) -> Iterator[str]:
     """The text in parts that fit, cut at the last white space of each where there is one."""
     while len(text) > _MAX_CHARS and len(text.encode()) > MAX_BYTES:
         head = text[:_MAX_CHARS]
         words = head.rsplit(maxsplit=1)
-        kept = words[0] if len(words) == 2 and words[0].strip() else head
-        yield kept.strip()
-        text = text[len(kept) :].strip()
+        part = words[0] if len(words) == 2 and words[0].strip() else head
+        yield part.strip()
+        text = text[len(part) :].strip()
     if text:
         yield text

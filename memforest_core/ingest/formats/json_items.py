@@ -30,14 +30,14 @@ _STRING_PART = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """A file's lines without their ends, as they come."""
-    pieces: list[bytes] = []
+    parts: list[bytes] = []
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
-        pieces.append(first)
+        parts.append(first)
         for part in others:
-            yield b"".join(pieces)
-            pieces = [part]
-    last = b"".join(pieces)
+            yield b"".join(parts)
+            parts = [part]
+    last = b"".join(parts)
     if last:
         yield last
 
@@ -79,7 +79,7 @@ def _started(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _has_lines(start: bytes) -> bool:
-    """Whether each line holds an object; one written over several lines does not end its first with a bracket."""
+    """Whether each line has an object; one written over several lines does not end its first with a bracket."""
     first, end, _ = start.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
     return first.startswith(b"{") and (not end or first.rstrip().endswith(b"}"))
 
@@ -128,7 +128,7 @@ def _unpacked(content: object, under: tuple[str, ...]) -> list[object]:
 
 
 class _Document:
-    """A file of values one after another, with lists unpacked; holds one item's text and one chunk at a time."""
+    """A file of values one after another, with lists unpacked; has one item's text and one chunk at a time."""
 
     def __init__(self, chunks: Iterable[bytes], under: tuple[str, ...], page: re.Pattern[str] | None) -> None:
         self._chunks = iter(chunks)
@@ -222,38 +222,38 @@ class _Document:
         """The text of the value that begins here; None for one that is too long."""
         if self._text[self._at] in '"{[':
             return self._scan(0)
-        pieces: list[str] = []
+        parts: list[str] = []
         while found := _SCALAR.match(self._text, self._at):
-            pieces.append(found[0])
+            parts.append(found[0])
             self._at = found.end()
             if self._at < len(self._text) or not self._more():
                 break
-        if not any(pieces):  # a comma or bracket out of place
-            pieces.append(self._text[self._at])
+        if not any(parts):  # a comma or bracket out of place
+            parts.append(self._text[self._at])
             self._at += 1
-        return "".join(pieces)
+        return "".join(parts)
 
     def _scan(self, depth: int) -> str | None:
         """Go on to where as many brackets are closed as opened, ``depth`` of which were before; the text, if it fits.
 
         At the end of the file it ends there too: what was not closed is no JSON then.
         """
-        pieces: list[str] = []
+        parts: list[str] = []
         length, quoted = 0, False
         while True:
             start = self._at
             depth, quoted = self._through(depth, quoted)
             length += self._at - start
             if length <= MAX_ITEM_CHARS:
-                pieces.append(self._text[start : self._at])
+                parts.append(self._text[start : self._at])
             else:
-                pieces.clear()
+                parts.clear()
             if depth == 0 and not quoted:
                 break
             if not self._more():
                 self._at = len(self._text)
                 break
-        return "".join(pieces) if length <= MAX_ITEM_CHARS else None
+        return "".join(parts) if length <= MAX_ITEM_CHARS else None
 
     def _through(self, depth: int, quoted: bool) -> tuple[int, bool]:
         """Go on within this chunk until all is closed: how many brackets are open then, and whether a string is."""

@@ -4,7 +4,7 @@ The format's facts: https://python.langchain.com/api_reference/core/messages.htm
 ``type`` and ``data``, ``model_dump`` flat ones with ``type``) and
 https://python.langchain.com/docs/how_to/serialization/ (``dumpd`` makes objects of ``lc``, ``type``, ``id`` and
 ``kwargs``, the last part of ``id`` being the class). Types are human, ai, system, tool, function and chat (which has a
-``role``); a class of streamed pieces ends with Chunk. Messages have no time; many programs put one into
+``role``); a class of streamed parts ends with Chunk. Messages have no time; many programs put one into
 ``additional_kwargs``.
 """
 
@@ -38,10 +38,10 @@ def message_turns(raw: Mapping[str, object], where: str) -> list[TurnInput]:
     kind, fields = _opened(raw, where)
     if kind == _REMOVED:
         return []
-    told = fields.get("role") if kind == "chat" else kind
-    role = (ROLES | _OTHERS).get(str(told).strip().lower())
+    named = fields.get("role") if kind == "chat" else kind
+    role = (ROLES | _OTHERS).get(str(named).strip().lower())
     if role is None:
-        raise bad_item(f"{where}: {str(told)!r:.40} is none of {', '.join([*ROLES, 'chat'])}.")
+        raise bad_item(f"{where}: {str(named)!r:.40} is none of {', '.join([*ROLES, 'chat'])}.")
     more = mapping_of(fields.get("additional_kwargs") or {}, f"{where}: additional_kwargs")
     read = {name: fields.get(name) for name in ("content", "tool_call_id", "tool_calls") if fields.get(name)}
     for name in ("tool_calls", "function_call"):

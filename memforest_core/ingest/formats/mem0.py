@@ -21,7 +21,7 @@ from memforest_core.ingest.formats.items import Converted, Item, Refused, Value,
 UNDER = ("results", "memories")
 """Keys of a page under which its memories are."""
 UNDATED = "mem0-undated"
-_KEPT = ("agent_id", "app_id", "run_id", "categories", "metadata", "updated_at")
+_METADATA = ("agent_id", "app_id", "run_id", "categories", "metadata", "updated_at")
 _UTC = ZoneInfo("UTC")
 
 
@@ -53,7 +53,7 @@ def convert(values: Iterable[Value | Refused], owner: str | None) -> Iterator[It
         day = f"mem0-{memory.made:%Y-%m-%d}" if memory.made else UNDATED
         days.setdefault((whose, day), {}).setdefault(memory.id, memory)
     for whose, day in sorted(days):
-        # Undated ones stay in the file's order; sorting keeps it where there is nothing to sort by.
+        # Undated ones stay in the file's order; a stable sort leaves it where there is nothing to sort by.
         memories = sorted(days[whose, day].values(), key=lambda one: (one.made, one.id) if one.made else ())
         yield Converted(memories[0].position, whose, day, [turn for one in memories for turn in _turns(one)])
 
@@ -71,8 +71,8 @@ def _memory(value: Value, owner: str | None) -> tuple[str, _Memory]:
         raise bad_item("The memory has neither user_id nor agent_id: give --owner.")
     made = raw.get("created_at")
     moment = None if made is None else parse_timestamp(made, _UTC, "created_at")
-    kept = {name: raw[name] for name in _KEPT if raw.get(name)}
-    return whose, _Memory(value.position, id_, text, moment, {"mem0_id": id_, **kept})
+    more = {name: raw[name] for name in _METADATA if raw.get(name)}
+    return whose, _Memory(value.position, id_, text, moment, {"mem0_id": id_, **more})
 
 
 def _turns(memory: _Memory) -> list[TurnInput]:

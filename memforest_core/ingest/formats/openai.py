@@ -3,43 +3,36 @@
 How people get it: https://help.openai.com/en/articles/7260999-how-do-i-export-my-chatgpt-history-and-data; its fields
 are not documented there. The format's facts are from
 https://github.com/mitkury/chatgpt-export-parser/blob/main/docs/chatgpt-data-export-format.md and
-https://difegam.github.io/chatgpt-to-markdown/reference/data-models: ``mapping`` holds nodes with ``parent`` and
+https://difegam.github.io/chatgpt-to-markdown/reference/data-models: ``mapping`` has nodes with ``parent`` and
 ``message`` (null at the root); ``current_node`` is the last message shown; edits and regenerated answers are other
 branches. Instructions, tools, reasoning and messages with weight 0 or hidden by their metadata are not shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.ingest.formats.items import (
-    Converted,
     Item,
-    Refused,
     Value,
-    Wordless,
     bad_item,
-    each,
     list_of,
     mapping_of,
     name_of,
+    session_of,
     turns_of,
 )
 
 _ROLES = ("user", "assistant")
 _TEXTS = ("text", "multimodal_text")
 _HIDDEN = ("is_visually_hidden_from_conversation", "is_user_system_message")
-_THINKING = "analysis"
+_REASONING = "analysis"
 """The channel of a model's reasoning."""
 
 
-def convert(values: Iterable[Value | Refused], owner: str) -> Iterator[Item]:
-    """A session for each conversation: what its user and the assistant said on the branch that is shown."""
-    return each(values, lambda value: _conversation(value, owner))
-
-
-def _conversation(value: Value, owner: str) -> Iterator[Item]:
+def chatgpt(value: Value, owner: str | None) -> Iterator[Item]:
+    """The session of a conversation: what its user and the assistant said on the branch that is shown."""
     conversation = mapping_of(value.content, "A conversation")
     name = name_of(conversation.get("conversation_id")) or name_of(conversation.get("id"))
     if name is None:
@@ -49,10 +42,7 @@ def _conversation(value: Value, owner: str) -> Iterator[Item]:
     for node, message in _shown(conversation):
         more = {"title": title} if isinstance(title, str) and title and not turns else {}
         turns += _turn(node, message, more)
-    if not turns:
-        yield Wordless(value.position, name)
-        return
-    yield Converted(value.position, owner, name, turns, conversation.get("create_time") or None)
+    yield session_of(value.position, owner, name, turns, conversation.get("create_time") or None)
 
 
 def _shown(conversation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
@@ -117,5 +107,5 @@ def _hidden(message: Mapping[str, object]) -> bool:
         any(metadata.get(name) for name in _HIDDEN)
         or message.get("weight") == 0
         or message.get("recipient") not in (None, "all")
-        or message.get("channel") == _THINKING
+        or message.get("channel") == _REASONING
     )

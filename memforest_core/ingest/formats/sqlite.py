@@ -99,7 +99,7 @@ def _sessions(
         if name is None:
             yield Refused(number, bad_item("Messages without a session: nothing says which conversation they are of."))
             continue
-        yield history.session_of(Talk(number, name, infos.get(name, {}), [_values(row) for row in said]))
+        yield history.converted(Talk(number, name, infos.get(name, {}), [_values(row) for row in said]))
 
 
 def _insertion(connection: sqlite3.Connection, table: str) -> Sequence[str]:

@@ -7,19 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memforest_core.domain.facts import CORRECTED_ITEM, Candidate, Fact, Statement
+from memforest_core.domain.facts import CORRECTED_ITEM, Fact, Statement
 from memforest_core.domain.ids import FactId, ForestId
+from memforest_core.errors import InvariantViolated
 from memforest_core.ingest.reduce.identity import identify, mergeable
+from memforest_core.ingest.reduce.records import WaitingCandidate
 from memforest_core.models.calls import Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A candidate with the vector of its text and the ordinal of its cell."""
-
-    candidate: Candidate
-    vector: Vectors
-    cell_ordinal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +24,31 @@ class Known:
     vector: Vectors
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """Which fact each candidate belongs to (in order), and the facts that are new."""
-
-    facts: tuple[FactId, ...]
-    new: tuple[Fact, ...]
+def present(vector: Vectors | None) -> Vectors:
+    """The vector, which the caller has completed. Raises InvariantViolated when it is missing."""
+    if vector is None:
+        raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
+    return vector
 
 
 def attach(
     forest: ForestId,
-    incoming: Sequence[Incoming],
+    incoming: Sequence[WaitingCandidate],
     stored: frozenset[FactId],
     near: Sequence[Known],
     threshold: float,
-) -> Attached:
-    """Attach candidates to facts; never rewrites one.
+) -> tuple[list[FactId], list[Fact]]:
+    """Attach candidates to facts; never rewrites one. The fact of each candidate, in order, and the facts that are new.
 
     ``stored`` are the exact ids that exist already; ``near`` are facts to compare with, and so are the batch's own
     new ones. Near duplicates are best effort: they need cosine >= ``threshold`` and equal content.
     """
     if not incoming:
-        return Attached((), ())
+        return [], []
     facts: dict[FactId, Fact] = {}
     owners: list[FactId] = []
     compared = list(near)
-    matrix = np.zeros((len(near) + len(incoming), incoming[0].vector.shape[0]), np.float32)
+    matrix = np.zeros((len(near) + len(incoming), present(incoming[0].vector).shape[0]), np.float32)
     for row, known in enumerate(near):
         matrix[row] = known.vector
     for item in incoming:
@@ -71,18 +63,18 @@ def attach(
         if twin is not None:
             owners.append(twin)
             continue
-        matrix[len(compared)] = item.vector
-        compared.append(Known(exact, statement, item.vector))
+        matrix[len(compared)] = present(item.vector)
+        compared.append(Known(exact, statement, present(item.vector)))
         facts[exact] = Fact(exact, statement, normalized, item.cell_ordinal, item.candidate.item)
         owners.append(exact)
-    return Attached(tuple(owners), tuple(facts.values()))
+    return owners, list(facts.values())
 
 
-def _twin(item: Incoming, compared: Sequence[Known], matrix: Vectors, threshold: float) -> FactId | None:
+def _twin(item: WaitingCandidate, compared: Sequence[Known], matrix: Vectors, threshold: float) -> FactId | None:
     """The closest mergeable near duplicate, if there is one; ``matrix`` has a row for each compared fact."""
     if not compared:
         return None
-    scores = matrix @ item.vector
+    scores = matrix @ present(item.vector)
     order: list[int] = np.argsort(-scores, kind="stable").tolist()
     for row in order:
         if scores[row] < threshold:
@@ -93,7 +85,7 @@ def _twin(item: Incoming, compared: Sequence[Known], matrix: Vectors, threshold:
     return None
 
 
-def exact_ids(forest: ForestId, incoming: Sequence[Incoming]) -> list[FactId]:
+def exact_ids(forest: ForestId, incoming: Sequence[WaitingCandidate]) -> list[FactId]:
     """The ids that the candidates would have as facts of their own."""
     return [identify(forest, item.candidate.statement)[0] for item in incoming]
 

@@ -14,7 +14,7 @@ from memforest_core.domain.wording import same_wording
 def identity_span(statement: Statement) -> TimeSpan:
     """The interval that is part of a fact's identity.
 
-    The event's own where one was resolved. An undated event happened around the day it was told (Monday's gym is not
+    The event's own where one was resolved. An undated event happened around the day of its turn (Monday's gym is not
     Tuesday's); an undated state has none, so that it is the same fact whenever it is repeated.
     """
     if statement.time.known:
@@ -46,7 +46,7 @@ def mergeable(one: Statement, other: Statement) -> bool:
     if one.attribute and not _alike(one.subject, other.subject):
         return False
     mine, theirs = _names(one), _names(other)
-    # Without a state a name may be left out of the list where the sentence has it, never where a pronoun stands for it.
+    # Without a state a name may be left out of the list where the sentence has it, never where it has a pronoun.
     if mine != theirs and (one.attribute or not (_has(one.text, mine - theirs) and _has(other.text, theirs - mine))):
         return False
     texts = (said.text.removeprefix(f"{said.speaker} said: ") for said in (one, other))

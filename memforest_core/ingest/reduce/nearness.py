@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 
 from memforest_core.domain.ids import FactId, TenantId
@@ -17,25 +16,20 @@ NEAR_LIMIT = 8
 """Nearest facts of a candidate that are compared with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Stored facts near a batch's candidates: those that may be the ``same``, and those whose scenes it may join."""
-
-    same: tuple[FactId, ...] = ()
-    neighbours: tuple[FactId, ...] = ()
-
-
-def near_facts(index: VectorIndex, tenant: TenantId, batch: ReduceBatch, rules: ReduceSettings) -> Near | None:
-    """Facts close to the batch's candidates; None when the index is unavailable."""
+def near_facts(
+    index: VectorIndex, tenant: TenantId, batch: ReduceBatch, rules: ReduceSettings
+) -> tuple[list[FactId], list[FactId]] | None:
+    """Stored facts that may be the same as a candidate, and those whose scenes it may join; None when the index is
+    unavailable."""
     where = IndexFilter(tenant, batch.forest_id, kinds=(PointKind.FACT,))
     most = max(NEAR_LIMIT, SCENE_NEIGHBOURS)
     vectors = [item.vector for cell in batch.cells for item in cell.candidates if item.vector is not None]
     if not vectors:
-        return Near()
+        return [], []
     try:
         found = index.search([IndexQuery(vector, where, most) for vector in vectors])
     except IndexUnavailable:
         return None
     likely = [hit.id for hits in found for hit in islice(hits, NEAR_LIMIT) if hit.score >= rules.near_duplicate]
     neighbours = [row for hits in found for row in hits.ids[:SCENE_NEIGHBOURS]]
-    return Near(*(tuple(dict.fromkeys(map(FactId, ids))) for ids in (likely, neighbours)))
+    return [*dict.fromkeys(map(FactId, likely))], [*dict.fromkeys(map(FactId, neighbours))]

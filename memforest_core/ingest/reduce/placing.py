@@ -14,11 +14,9 @@ from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import united_tags
 from memforest_core.domain.times import from_micros, micros
-from memforest_core.errors import InvariantViolated
 from memforest_core.index.records import PointLease
-from memforest_core.ingest.reduce.canonical import Incoming, Known, attach, distinct, exact_ids
+from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids, present
 from memforest_core.ingest.reduce.records import (
-    Attachment,
     Member,
     ReduceBatch,
     ScopeDraft,
@@ -26,9 +24,9 @@ from memforest_core.ingest.reduce.records import (
     WaitingCandidate,
     WaitingCell,
 )
-from memforest_core.ingest.reduce.routing.activity import NOTHING, deserves_tree
+from memforest_core.ingest.reduce.routing.activity import deserves_tree
 from memforest_core.ingest.reduce.routing.entities import continued, entity_scopes, subject_key
-from memforest_core.ingest.reduce.routing.scenes import Scene, SceneFact, SceneMap, SceneRules
+from memforest_core.ingest.reduce.routing.scenes import Scene, SceneMap
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
@@ -36,7 +34,7 @@ from memforest_core.settings import Settings
 from memforest_core.store.trees import SceneSpan, TreeChange
 
 NEWEST_SCENES = 256
-"""Scenes that a batch may join while the vector index is away: without it nobody knows which are near."""
+"""Scenes that a batch may join while the vector index is unavailable, which finds near ones."""
 
 
 def _new_node() -> NodeId:
@@ -44,17 +42,10 @@ def _new_node() -> NodeId:
 
 
 def fact_span(fact: Fact) -> tuple[int, int]:
-    """Where a fact lies in time, in microseconds: its event's interval, else when it was said."""
+    """Where a fact lies in time, in microseconds: its event's interval, else its mention time."""
     span = fact.statement.time
     start: datetime = span.start or fact.statement.mentioned_at
     return micros(start), micros(span.end or start)
-
-
-def made(vector: Vectors | None) -> Vectors:
-    """The vector, which the caller has completed. Raises InvariantViolated when it is missing."""
-    if vector is None:
-        raise InvariantViolated("A candidate is placed without its vectors: embed its texts first.")
-    return vector
 
 
 class Placing:
@@ -70,7 +61,7 @@ class Placing:
         lease: PointLease | None = None,
     ) -> None:
         """``compared`` are facts that may be the same as one of the batch; ``nearby`` those whose scenes it may join
-        beside theirs, None when the vector index could not be asked. ``lease``: see ``add_facts``."""
+        in addition to theirs, None when the vector index is unavailable. ``lease``: see ``add_facts``."""
         self._lease = lease
         self._rows = rows
         self._batch = batch
@@ -84,7 +75,7 @@ class Placing:
         self._persons: set[TreeId] = set()
         self._members: list[Member] = []
         self._people = rows.canon.people(batch.forest_id)
-        self._told_by: dict[FactId, KnownPerson | None] = {}
+        self._said_by: dict[FactId, KnownPerson | None] = {}
         self._stirred: set[TreeId] = set()
 
     def run(self) -> int:
@@ -97,15 +88,15 @@ class Placing:
         # A tree that will certainly have leaves: their placements are written once, not twice.
         growing = {tree for tree, scope in heads.items() if scope.head is not None or scope.kind is TreeKind.SESSION}
         self._rows.scopes.add_members(self._members, growing)
-        merging = [(kept.id, absorbed.id) for kept, absorbed in mergers]
+        merging = [(target.id, absorbed.id) for target, absorbed in mergers]
         tags = self._rows.scopes.tags([scene for pair in merging for scene in pair]) if merging else {}
-        for kept, absorbed in merging:
-            self._rows.scopes.move_members(absorbed, kept)
+        for target, absorbed in merging:
+            self._rows.scopes.move_members(absorbed, target)
         spans = {draft.id: draft.span for draft in scene_drafts if draft.span is not None}
-        self._insert(heads, spans, {kept for kept, _ in merging}, {absorbed for _, absorbed in merging})
-        for kept, absorbed in merging:
+        self._insert(heads, spans, {target for target, _ in merging}, {absorbed for _, absorbed in merging})
+        for target, absorbed in merging:
             if absorbed in tags:
-                self._rows.scopes.set_tags(kept, united_tags(tags.get(kept), tags[absorbed]))
+                self._rows.scopes.set_tags(target, united_tags(tags.get(target), tags[absorbed]))
         self._rows.warm(sorted(self._stirred, key=str))
         return len(facts)
 
@@ -113,31 +104,26 @@ class Placing:
         waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
         if not waiting:
             return [], {}
-        incoming = [Incoming(item.candidate, made(item.vector), cell.ordinal) for cell, item in waiting]
+        incoming = [item for _, item in waiting]
         stored = self._rows.canon.stored_facts(exact_ids(self._forest, incoming))
         threshold = self._settings.reduce.near_duplicate
-        attached = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
+        attached, new = attach(self._forest, incoming, stored, distinct(self._compared), threshold)
         routing: dict[FactId, Vectors] = {}
-        attachments: list[Attachment] = []
-        for (cell, item), fact_id in zip(waiting, attached.facts, strict=True):
+        for (cell, item), fact_id in zip(waiting, attached, strict=True):
             self._sessions.setdefault(fact_id, cell.session_id)
-            routing.setdefault(fact_id, made(item.routing_vector))
-            said = item.candidate
-            attachments.append(Attachment(cell.id, cell.session_id, said.item, said.turn_ordinals, fact_id))
-        self._keys = {
-            fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in attached.new
-        }
-        self._told_by = self._tellers(waiting, attached.facts)
-        subjects = {fact.id: self._subject(fact) for fact in attached.new}
-        self._rows.canon.add_facts(self._forest, attached.new, self._keys, subjects, self._lease)
-        self._rows.canon.add_occurrences(attachments)
-        self._rows.revive(self._repeated(stored, attached.facts))
-        noted = {fact for (cell, _), fact in zip(waiting, attached.facts, strict=True) if cell.note}
+            routing.setdefault(fact_id, present(item.routing_vector))
+        self._keys = {fact.id: Key(fact_span(fact)[0], fact.cell_ordinal, fact.item, fact.id.hex) for fact in new}
+        self._said_by = self._tellers(waiting, attached)
+        subjects = {fact.id: self._subject(fact) for fact in new}
+        self._rows.canon.add_facts(self._forest, new, self._keys, subjects, self._lease)
+        self._rows.canon.add_occurrences(waiting, attached)
+        self._rows.revive(self._repeated(stored, attached))
+        noted = {fact for (cell, _), fact in zip(waiting, attached, strict=True) if cell.note}
         self._rows.canon.pin(sorted(noted, key=str))
-        return list(attached.new), routing
+        return new, routing
 
     def _subject(self, fact: Fact) -> str:
-        return subject_key(fact.statement, self._people, self._told_by.get(fact.id))
+        return subject_key(fact.statement, self._people, self._said_by.get(fact.id))
 
     def _tellers(
         self, waiting: Sequence[tuple[WaitingCell, WaitingCandidate]], facts: Sequence[FactId]
@@ -168,7 +154,7 @@ class Placing:
         said: dict[FactId, datetime] = {}
         waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
         for (cell, item), fact in zip(waiting, facts, strict=True):
-            if fact in stored and not cell.again:
+            if fact in stored and not cell.reopened:
                 moment = item.candidate.statement.mentioned_at
                 said[fact] = max(moment, said.get(fact, moment))
         return said
@@ -201,7 +187,7 @@ class Placing:
         if not facts:
             return []
         drafts: dict[TreeId, ScopeDraft] = {}
-        scopes = {fact.id: entity_scopes(fact.statement, self._people, self._told_by.get(fact.id)) for fact in facts}
+        scopes = {fact.id: entity_scopes(fact.statement, self._people, self._said_by.get(fact.id)) for fact in facts}
         keys = self._trees_of({scope.person for each in scopes.values() for scope in each if scope.person is not None})
         for fact in facts:
             for scope in scopes[fact.id]:
@@ -225,33 +211,23 @@ class Placing:
     ) -> tuple[list[ScopeDraft], list[tuple[Scene, Scene]]]:
         if not facts:
             return [], []
-        rules = self._settings.reduce
         last = self._rows.scopes.last_scene(self._forest)
         numbers = count(last + 1)
         scenes = SceneMap(
             self._near_scenes(),
-            SceneRules(
-                rules.scene_assign,
-                rules.scene_weak,
-                rules.scene_merge,
-                rules.scene_cap,
-                rules.scene_time_bonus,
-                rules.scene_time_days,
-            ),
+            self._settings.reduce,
             lambda: tree_id(self._forest, TreeKind.SCENE, str(next(numbers))),
         )
         for fact in facts:
-            start, end = fact_span(fact)
-            known = SceneFact(fact.id, routing[fact.id], fact.statement.domain, start, end)
-            for scene in scenes.route(known):
+            for scene in scenes.route(routing[fact.id], fact.statement.domain, fact_span(fact)):
                 self._fact_leaf(scene.id, fact)
         taken = next(numbers) - 1
         if taken > last:
             self._rows.scopes.set_last_scene(self._forest, taken)
         mergers = scenes.mergers()
-        for kept, absorbed in mergers:
+        for target, absorbed in mergers:
             self._leaves.pop(absorbed.id, None)
-            kept.take_in(absorbed)
+            target.take_in(absorbed)
         gone = {absorbed.id for _, absorbed in mergers}
         growing = [scene for scene in scenes.scenes if scene.changed]
         self._stirred = {scene.id for scene in growing if scene.cold and scene.id not in gone}
@@ -291,7 +267,7 @@ class Placing:
             tree
             for tree in candidates
             if deserves_tree(
-                heads[tree].kind, evidence.get(tree, NOTHING), self._settings.reduce, person=tree in self._persons
+                heads[tree].kind, *evidence.get(tree, (0, 0)), self._settings.reduce, person=tree in self._persons
             )
         ]
         grown = {tree: head for tree in touched if (head := heads[tree].head) is not None}

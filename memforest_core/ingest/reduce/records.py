@@ -1,4 +1,4 @@
-"""Records of the reducer: waiting cells, attachments of candidates to facts, scopes and their members."""
+"""Records of the reducer: waiting cells, scopes and their members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memforest_core.domain.facts import Candidate
-from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TreeId
+from memforest_core.domain.ids import CellId, ForestId, PayloadId, SessionId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
@@ -25,14 +25,16 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class WaitingCandidate:
-    """A candidate with the vectors of its text and of its routing (``models/statement_vectors.py``).
+    """A candidate with the ordinal of its cell, and the vectors of its text and its routing
+    (``models/statement_vectors.py``).
 
-    None for one that is missing: something with the same text was erased while it was extracted. It is embedded again.
+    None for a missing vector: something with the same text was erased while it was extracted. It is embedded again.
     """
 
     candidate: Candidate
     vector: Vectors | None
     routing_vector: Vectors | None
+    cell_ordinal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class WaitingCell:
     candidates: tuple[WaitingCandidate, ...]
     trace: str | None = None
     """The W3C traceparent that its session was accepted under."""
-    again: bool = False
+    reopened: bool = False
     """It was in the trees before: its earlier candidates are to be replaced."""
     note: bool = False
     """Its session is a note: its facts are pinned."""
@@ -77,18 +79,7 @@ class ReduceBatch:
     rules: Rules = field(default_factory=dict)
     """Where the forest's differ from the settings."""
     held: bool = False
-    """The forest is being built beside a live one: its summaries wait until it is whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """A candidate of a cell, and the fact it belongs to."""
-
-    cell_id: CellId
-    session_id: SessionId
-    item: int
-    turn_ordinals: tuple[int, ...]
-    fact_id: FactId
+    """The forest is being rebuilt while the live one is in use: its summaries wait until it is whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.ingest.reduce.canonical import Known
 from memforest_core.ingest.reduce.records import (
     HELD,
-    Attachment,
     Member,
     ReduceBatch,
     ScopeDraft,
@@ -29,7 +28,6 @@ from memforest_core.ingest.reduce.records import (
     WaitingCell,
     WaitingForest,
 )
-from memforest_core.ingest.reduce.routing.activity import NOTHING, Evidence
 from memforest_core.ingest.reduce.routing.scenes import Scene
 from memforest_core.memtree import Key
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
@@ -46,7 +44,7 @@ from memforest_core.store.trees import SceneSpan, head_of, lock_trees, set_spans
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
 from memforest_core.work.states import WorkState
 
-# A forest whose row is locked is being written: its writer looks for cells again after its commit.
+# A forest whose row is locked is being written: its writer re-checks for cells after its commit.
 _PICK = sa.text("""
     SELECT f.forest_id, f.owner FROM memforest.cell c
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
@@ -119,7 +117,8 @@ class ReduceQueueRows(TenantRows):
             .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, waiting.cells))
             .order_by(m.Cell.session_id, m.Cell.ordinal)
         ).all()
-        candidates = self._candidates(waiting, model)
+        ordinals = {cell.cell_id: cell.ordinal for cell in cells}
+        candidates = self._candidates(waiting, model, ordinals)
         forest = self._db.execute(
             sa.select(m.Forest.rules, m.Forest.state).where(
                 m.Forest.tenant_id == self._tenant, m.Forest.forest_id == waiting.forest_id
@@ -136,7 +135,7 @@ class ReduceQueueRows(TenantRows):
                     session_id=SessionId(cell.session_id),
                     session_label=cell.external_id,
                     trace=cell.trace,
-                    again=cell.placed_at is not None,
+                    reopened=cell.placed_at is not None,
                     note=cell.note,
                     ordinal=cell.ordinal,
                     first_turn=cell.first_turn,
@@ -149,7 +148,9 @@ class ReduceQueueRows(TenantRows):
             ),
         )
 
-    def _candidates(self, waiting_forest: WaitingForest, model: str) -> dict[UUID, list[WaitingCandidate]]:
+    def _candidates(
+        self, waiting_forest: WaitingForest, model: str, ordinals: Mapping[UUID, int]
+    ) -> dict[UUID, list[WaitingCandidate]]:
         forest = waiting_forest.forest_id
         rows = self._run(_CANDIDATES, cells=list(waiting_forest.cells)).all()
         keys = [(forest, bytes(key)) for row in rows for key in (row.text_hash, row.routing_hash)]
@@ -167,12 +168,13 @@ class ReduceQueueRows(TenantRows):
                     ),
                     vector=vectors.get((forest, bytes(row.text_hash))),
                     routing_vector=vectors.get((forest, bytes(row.routing_hash))),
+                    cell_ordinal=ordinals[row.cell_id],
                 )
             )
         return waiting
 
     def hand_back(self, cells: Sequence[CellId]) -> None:
-        """Make extracted cells wait again: the reducer places their candidates that have no fact."""
+        """Make extracted cells wait for the reducer once more, which then attaches candidates without a fact."""
         self._db.execute(
             sa.update(m.Cell)
             .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells), m.Cell.state == WorkState.DONE)
@@ -339,18 +341,19 @@ class FactRows(TenantRows):
         """Pin these facts; superseded ones stay as they are."""
         if facts:
             own = [m.FactRow.tenant_id == self._tenant, among(m.FactRow.fact_id, facts), ~m.FactRow.pinned]
-            standing = m.FactRow.superseded_at.is_(None)
-            self._db.execute(sa.update(m.FactRow).where(*own, standing).values(pinned=True))
+            current = m.FactRow.superseded_at.is_(None)
+            self._db.execute(sa.update(m.FactRow).where(*own, current).values(pinned=True))
 
-    def add_occurrences(self, attachments: Sequence[Attachment]) -> None:
-        """Store provenance; a link that exists already stays."""
+    def add_occurrences(self, waiting: Sequence[tuple[WaitingCell, WaitingCandidate]], facts: Sequence[FactId]) -> None:
+        """Store the provenance of candidates and the fact of each; a link that exists already stays."""
+        said = [item.candidate for _, item in waiting]
         self._run(
             _ADD_OCCURRENCES,
-            cells=[attached.cell_id for attached in attachments],
-            items=[attached.item for attached in attachments],
-            facts=[attached.fact_id for attached in attachments],
-            sessions=[attached.session_id for attached in attachments],
-            turns=[f"{{{','.join(map(str, attached.turn_ordinals))}}}" for attached in attachments],
+            cells=[each.cell_id for each in said],
+            items=[each.item for each in said],
+            facts=list(facts),
+            sessions=[cell.session_id for cell, _ in waiting],
+            turns=[f"{{{','.join(map(str, each.turn_ordinals))}}}" for each in said],
         )
 
 
@@ -383,13 +386,13 @@ _MEMBERS = sa.text("""
 
 _MOVE_MEMBERS = sa.text("""
     INSERT INTO memforest.placement (tenant_id, tree_id, payload_id, session_id)
-    SELECT tenant_id, :kept, payload_id, session_id FROM memforest.placement
+    SELECT tenant_id, :target, payload_id, session_id FROM memforest.placement
      WHERE tenant_id = :t AND tree_id = :absorbed ON CONFLICT DO NOTHING
     """)
 
 
 class ScopeRows(TenantRows):
-    """Scopes, what they hold, and what speaks for them."""
+    """Scopes, their members, and how many of these there are."""
 
     def scopes(self, ids: Sequence[TreeId]) -> dict[TreeId, ScopeHead]:
         """Stored scopes among these."""
@@ -413,10 +416,10 @@ class ScopeRows(TenantRows):
         return {row.scope_key: row.leaf_count for row in rows}
 
     def scenes_of(self, forest: ForestId, facts: Sequence[FactId], *, grown: bool = False) -> list[Scene]:
-        """The scenes that hold any of these facts; ``grown``: only those with trees."""
+        """The scenes that have any of these facts; ``grown``: only those with trees."""
         p = m.Placement
-        holding = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts)).distinct()
-        trees = self._db.scalars(holding).all() if facts else ()
+        having = sa.select(p.tree_id).where(p.tenant_id == self._tenant, among(p.payload_id, facts)).distinct()
+        trees = self._db.scalars(having).all() if facts else ()
         # In two statements: without fresh statistics one would be planned as a scan of all trees.
         mine = among(m.Tree.tree_id, trees)
         return self._scenes(forest, mine & m.Tree.root_id.is_not(None) if grown else mine) if trees else []
@@ -451,7 +454,7 @@ class ScopeRows(TenantRows):
                 TreeId(row.tree_id),
                 row.domain,
                 from_bytes(row.centroid),
-                row.leaf_count if row.root_id is not None else waiting.get(TreeId(row.tree_id), NOTHING).facts,
+                row.leaf_count if row.root_id is not None else waiting.get(TreeId(row.tree_id), (0, 0))[0],
                 micros(row.time_start),
                 micros(row.time_end),
                 cold=row.cold_at is not None,
@@ -476,7 +479,7 @@ class ScopeRows(TenantRows):
         self._db.execute(own.values(tags=tags))
 
     def last_scene(self, forest: ForestId) -> int:
-        """The highest number that a scene of the forest has had; the caller holds the forest."""
+        """The highest number that a scene of the forest has had; the caller has locked the forest."""
         f = m.Forest
         return int(
             self._db.scalar(sa.select(f.scene_seq).where(f.tenant_id == self._tenant, f.forest_id == forest)) or 0
@@ -547,11 +550,11 @@ class ScopeRows(TenantRows):
             leaves=[leaf_id(one.tree_id, one.payload_id) if one.tree_id in growing else None for one in members],
         )
 
-    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, Evidence]:
-        """What speaks for each of these scopes that has members."""
+    def evidence(self, ids: Sequence[TreeId]) -> dict[TreeId, tuple[int, int]]:
+        """How many facts, from how many sessions, each of these scopes has that has members."""
         if not ids:
             return {}
-        return {TreeId(row.tree_id): Evidence(row.facts, row.sessions) for row in self._run(_EVIDENCE, ids=list(ids))}
+        return {TreeId(row.tree_id): (row.facts, row.sessions) for row in self._run(_EVIDENCE, ids=list(ids))}
 
     def members(self, ids: Sequence[TreeId]) -> dict[TreeId, list[tuple[PayloadId, Key, int, int]]]:
         """The facts of each scope: payload, leaf key, start and end in microseconds."""
@@ -566,9 +569,9 @@ class ScopeRows(TenantRows):
             )
         return found
 
-    def move_members(self, absorbed: TreeId, kept: TreeId) -> None:
-        """The members of a scope become those of the kept one; its tree ends with ``write_trees``."""
-        self._run(_MOVE_MEMBERS, absorbed=absorbed, kept=kept)
+    def move_members(self, absorbed: TreeId, target: TreeId) -> None:
+        """The members of a scope become those of the target; its tree ends with ``write_trees``."""
+        self._run(_MOVE_MEMBERS, absorbed=absorbed, target=target)
         self._db.execute(
             sa.delete(m.Placement).where(m.Placement.tenant_id == self._tenant, m.Placement.tree_id == absorbed)
         )
@@ -595,13 +598,13 @@ class ReduceRows(RemovalRows):
         """Become the forest's only writer; its state, None when it does not exist or, without ``wait``, is locked."""
         return lock_forest(self._db, self._tenant, forest, wait=wait)
 
-    def keep_vectors(self, model: str, vectors: Mapping[OwnText, Vectors], call: CallRecord, forest: ForestId) -> None:
-        """Store vectors, and the call that made them; the caller holds the forest."""
+    def store_vectors(self, model: str, vectors: Mapping[OwnText, Vectors], call: CallRecord, forest: ForestId) -> None:
+        """Store vectors, and the call that made them; the caller has locked the forest."""
         self._texts.put_vectors(model, vectors)
         record_calls(self._db, self._tenant, [call], forest, None)
 
     def warm(self, scenes: Sequence[TreeId]) -> None:
-        """Have what these scenes hold in the vector index; the caller holds the forest."""
+        """Have the facts of these scenes in the vector index; the caller has locked the forest."""
         set_temperature(self._db, self._tenant, scenes, cold=False)
 
     def revive(self, said: Mapping[FactId, datetime]) -> None:

@@ -9,11 +9,11 @@ from enum import StrEnum
 
 import structlog
 
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import MemForestError, PermanentError, RetryableError
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.ingest.reduce.nearness import Near, near_facts
+from memforest_core.ingest.reduce.nearness import near_facts
 from memforest_core.ingest.reduce.placing import Placing
 from memforest_core.ingest.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
 from memforest_core.ingest.reduce.removing import retire
@@ -44,22 +44,18 @@ class Reduced(StrEnum):
     NOTHING = "nothing"
     DONE = "done"
     BUSY = "busy"
-    """Another worker writes this forest; it looks again after its commit."""
+    """Another worker writes this forest; it re-checks after its commit."""
     LATER = "later"
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The end of one drain: the forest, how many cells were placed, how many facts are new.
-
-    ``near_merging`` is False when the vector index was away and only exact duplicates were merged.
-    """
+    """The end of one drain: the forest, how many cells were placed, how many facts are new."""
 
     ended: Reduced
     forest_id: ForestId | None = None
     cells: int = 0
     new_facts: int = 0
-    near_merging: bool = True
 
 
 Made = tuple[Mapping[str, Vectors], CallRecord]
@@ -114,8 +110,7 @@ class ReductionService:
             for part in (waiting.cells[:half], waiting.cells[half:])
         )
         cells, new_facts = first.cells + second.cells, first.new_facts + second.new_facts
-        near_merging = first.near_merging and second.near_merging
-        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts, near_merging)
+        return Reduction(Reduced.DONE, waiting.forest_id, cells, new_facts)
 
     @repeated
     def _delay(self, tenant: TenantId, forest: ForestId) -> None:
@@ -149,46 +144,48 @@ class ReductionService:
         # Cells of a rebuild are old: their age says nothing about the delay of new facts.
         for age in () if batch.held else ages:
             self._telemetry.reached("facts", tenant, age)
-        return replace(reduction, near_merging=near is not None)
+        return reduction
 
     def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
         """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
 
         An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
         """
-        lacking = [
+        missing = [
             waiting.candidate.statement
             for cell in batch.cells
             for waiting in cell.candidates
             if waiting.vector is None or waiting.routing_vector is None
         ]
-        if not lacking:
+        if not missing:
             return batch, None
-        texts = list(dict.fromkeys(text for said in lacking for text in (said.text, said.routing_text)))
-        embedded = self._statements.embed(texts, parts_of(lacking))
+        texts = list(dict.fromkeys(text for said in missing for text in (said.text, said.routing_text)))
+        embedded = self._statements.embed(texts, parts_of(missing))
         vectors: Mapping[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
 
         def complete(waiting: WaitingCandidate) -> WaitingCandidate:
             said = waiting.candidate.statement
-            return WaitingCandidate(
-                waiting.candidate,
-                waiting.vector if waiting.vector is not None else vectors[said.text],
-                waiting.routing_vector if waiting.routing_vector is not None else vectors[said.routing_text],
+            return replace(
+                waiting,
+                vector=waiting.vector if waiting.vector is not None else vectors[said.text],
+                routing_vector=waiting.routing_vector
+                if waiting.routing_vector is not None
+                else vectors[said.routing_text],
             )
 
         cells = (replace(cell, candidates=tuple(map(complete, cell.candidates))) for cell in batch.cells)
         return replace(batch, cells=tuple(cells)), (vectors, embedded.record)
 
-    def _keep(self, rows: ReduceRows, batch: ReduceBatch, made: Made) -> None:
+    def _store(self, rows: ReduceRows, batch: ReduceBatch, made: Made) -> None:
         """Store the vectors that were missing, of what still waits."""
         vectors, record = made
         said = [waiting.candidate.statement for cell in batch.cells for waiting in cell.candidates]
         texts = {text for each in said for text in (each.text, each.routing_text)} & vectors.keys()
-        kept = {OwnText(batch.forest_id, text): vectors[text] for text in sorted(texts)}
-        rows.keep_vectors(self._model, kept, record, batch.forest_id)
+        own = {OwnText(batch.forest_id, text): vectors[text] for text in sorted(texts)}
+        rows.store_vectors(self._model, own, record, batch.forest_id)
 
     def _spans(self, batch: ReduceBatch) -> ExitStack:
-        """One span in the trace of each session that the batch holds cells of."""
+        """One span in the trace of each session that the batch has cells of."""
         spans = ExitStack()
         for session, trace in {cell.session_id: cell.trace for cell in batch.cells if cell.trace}.items():
             spans.enter_context(self._telemetry.span(STEP, trace, session=str(session), forest=str(batch.forest_id)))
@@ -198,7 +195,7 @@ class ReductionService:
         self,
         rows: ReduceRows,
         batch: ReduceBatch,
-        near: Near | None,
+        near: tuple[list[FactId], list[FactId]] | None,
         settings: Settings,
         made: Made | None,
         lease: PointLease | None,
@@ -208,24 +205,24 @@ class ReductionService:
         if not batch.cells:
             return Reduction(Reduced.DONE, batch.forest_id), ()
         if made is not None:
-            self._keep(rows, batch, made)
+            self._store(rows, batch, made)
         compared = {
             fact.id: fact
             for fact in (
-                *rows.canon.known_facts(near.same if near is not None else (), self._model),
+                *rows.canon.known_facts(near[0] if near is not None else (), self._model),
                 *rows.canon.unseen_facts(batch.forest_id, UNSEEN_LIMIT, self._model),
             )
         }
         # No candidate is merged into a fact that is about to be deleted.
-        again = [cell.id for cell in batch.cells if cell.again]
-        for going in rows.superseded_only(again) if again else ():
+        reopened = [cell.id for cell in batch.cells if cell.reopened]
+        for going in rows.superseded_only(reopened) if reopened else ():
             compared.pop(going, None)
-        nearby = near.neighbours if near is not None else None
+        nearby = near[1] if near is not None else None
         new_facts = Placing(rows, batch, compared, settings, nearby, lease).run()
-        if again:
-            retire(rows, batch.forest_id, again, self._model, settings)
+        if reopened:
+            retire(rows, batch.forest_id, reopened, self._model, settings)
         # The delay from session to facts is measured at cells that are placed for the first time.
-        if again:
-            rows.queue.set_placed(again)
-        ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.again])
+        if reopened:
+            rows.queue.set_placed(reopened)
+        ages = rows.queue.set_placed([cell.id for cell in batch.cells if not cell.reopened])
         return Reduction(Reduced.DONE, batch.forest_id, len(batch.cells), new_facts), ages

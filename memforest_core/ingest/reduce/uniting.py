@@ -1,4 +1,4 @@
-"""Making one scene of two, as the reducer does with scenes that have grown together; the caller holds the forest."""
+"""Makes one scene of two that have grown together; the caller has locked the forest."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from memforest_core.settings import Settings
 from memforest_core.store.trees import SceneSpan, TreeChange
 
 
-def unite(rows: ReduceRows, forest: ForestId, kept: Scene, absorbed: Scene, settings: Settings) -> int:
-    """Move all facts of the ``absorbed`` scene to the ``kept`` one, both of this forest and with trees; its leaves now.
+def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, settings: Settings) -> int:
+    """Move all facts of the ``absorbed`` scene to the ``target``, both of this forest and with trees; its leaves now.
 
-    The kept one has the tags of both, and is hot. The absorbed scene ends.
+    The target has the tags of both, and is hot. The absorbed scene ends.
     """
     scopes = rows.scopes
-    tags = scopes.tags([kept.id, absorbed.id])
-    head = scopes.scopes([kept.id])[kept.id].head
+    tags = scopes.tags([target.id, absorbed.id])
+    head = scopes.scopes([target.id])[target.id].head
     if head is None:
         raise InvariantViolated("A scene without a tree can't take in another one.")
-    start, end = from_micros(min(kept.start, absorbed.start)), from_micros(max(kept.end, absorbed.end))
-    together = SceneSpan(kept.total + absorbed.total, start, end)
-    scopes.move_members(absorbed.id, kept.id)
-    leaves = scene_leaves(kept.id, scopes.members([kept.id])[kept.id])
-    loaded = rows.load_paths([(kept.id, leaf.key) for leaf in leaves])
-    diff = insert(head, loaded[kept.id], leaves, lambda: NodeId(uuid4()))
+    start, end = from_micros(min(target.start, absorbed.start)), from_micros(max(target.end, absorbed.end))
+    together = SceneSpan(target.total + absorbed.total, start, end)
+    scopes.move_members(absorbed.id, target.id)
+    leaves = scene_leaves(target.id, scopes.members([target.id])[target.id])
+    loaded = rows.load_paths([(target.id, leaf.key) for leaf in leaves])
+    diff = insert(head, loaded[target.id], leaves, lambda: NodeId(uuid4()))
     refresh = settings.refresh
-    change = TreeChange(kept.id, diff.head, diff, together)
+    change = TreeChange(target.id, diff.head, diff, together)
     rows.write_trees([change], refresh.quiet_of, refresh.max_staleness_s, [absorbed.id])
     if absorbed.id in tags:
-        scopes.set_tags(kept.id, united_tags(tags.get(kept.id), tags[absorbed.id]))
-    rows.warm([kept.id])
+        scopes.set_tags(target.id, united_tags(tags.get(target.id), tags[absorbed.id]))
+    rows.warm([target.id])
     return diff.head.leaf_count

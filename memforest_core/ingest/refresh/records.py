@@ -23,7 +23,7 @@ class SummarySource(StrEnum):
     EXTRACTIVE = "extractive"
     """Picked from the children's texts by rules: the offline provider's way."""
     DEGRADED = "degraded"
-    """As extractive, because the model was away; made again when it is back."""
+    """As extractive, because the model was unavailable; made again when it is back."""
 
 
 class TitleSource(StrEnum):
@@ -33,7 +33,7 @@ class TitleSource(StrEnum):
     TERMS = "terms"
     """Of its most telling terms: the offline way."""
     DEGRADED = "degraded"
-    """As terms, because the model was away or its answer was of no use."""
+    """As terms, because the model was unavailable or its answer was of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Title:
 
     text: str
     size: int
-    """Facts that the scene had when the title was made, or asked for in vain; 0: the model was away, and is asked again
-    when it is back."""
+    """Facts that the scene had when the title was made, or requested in vain; 0: the model was unavailable, and is
+    called again when it is back."""
     source: TitleSource
 
 
@@ -100,7 +100,7 @@ class Paid(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeArtifact:
-    """What refresh made for a node. ``paid`` texts are kept for nodes with equal inputs."""
+    """What refresh made for a node. ``paid`` texts are stored for nodes with equal inputs."""
 
     node: ReadyNode
     text: str

@@ -198,7 +198,7 @@ class RefreshRows(VectorRows):
     def with_inputs(self, nodes: Sequence[ReadyNode], model: str) -> list[ReadyNode]:
         """Claimed nodes with their children and the summaries that they have.
 
-        These may be newer than the claim: whoever changes a child raises the version of its parent.
+        These may be newer than the claim: a writer that changes a child raises the version of its parent.
         """
         ids = [node.id for node in nodes]
         children = self.children_of(ids, model)
@@ -259,8 +259,8 @@ class RefreshRows(VectorRows):
         x = m.FactRow
         speaker = x.statement["speaker"].astext.label("speaker")
         found = sa.select(x.fact_id, x.forest_id, x.text, x.mentioned_at, speaker)
-        holding = found.where(x.tenant_id == self._tenant, among(x.fact_id, ids), x.superseded_at.is_(None))
-        for fact in self._db.execute(holding):
+        current = found.where(x.tenant_id == self._tenant, among(x.fact_id, ids), x.superseded_at.is_(None))
+        for fact in self._db.execute(current):
             searched = fact_terms_text(fact.text, fact.speaker, fact.mentioned_at.astimezone(UTC))
             drafts[fact.fact_id] = (ForestId(fact.forest_id), fact.text[:MAX_CHILD_CHARS], fact.text, searched)
         vectors = self.vectors_by_hash(model, [(forest, text_hash(text)) for forest, _, text, _ in drafts.values()])
@@ -288,12 +288,12 @@ class RefreshRows(VectorRows):
         """Keep what is newer than what each node has, end the leases, and mark the nodes for indexing, under a
         ``lease`` if the caller indexes them.
 
-        Waits for a node that another transaction has locked only if it is the only one given: else the node keeps its
-        lease and is returned, to be saved in a transaction of its own.
+        Waits for a node that another transaction has locked only if it is the only one given: else the node is
+        returned with its lease, to be saved in a transaction of its own.
         """
         own = self._take(token, [artifact.node.id for artifact in artifacts], wait=len(artifacts) == 1)
         ordered = sorted((each for each in artifacts if each.node.id in own), key=lambda each: str(each.node.id))
-        kept = set(
+        newer = set(
             self._run(
                 _SAVE,
                 token=token,
@@ -302,8 +302,8 @@ class RefreshRows(VectorRows):
                 behind=[1 if artifact.node.stale else 0 for artifact in ordered],
             ).scalars()
         )
-        saved = [artifact for artifact in ordered if artifact.node.id in kept]
-        self._let_go([node for node in own if node not in kept], _RELEASED | {"available_at": seconds_from_now(0.0)})
+        saved = [artifact for artifact in ordered if artifact.node.id in newer]
+        self._let_go([node for node in own if node not in newer], _RELEASED | {"available_at": seconds_from_now(0.0)})
         if saved:
             self._write_summaries(saved, vector_model, redo_after_s)
             forests = {each.node.id: each.node.forest_id for each in saved}
@@ -328,8 +328,8 @@ class RefreshRows(VectorRows):
         degraded = [a.node.id for a in saved if a.source is SummarySource.DEGRADED or _is_missed(a.title)]
         if degraded:
             s = m.NodeSummary
-            again = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, degraded))
-            self._db.execute(again.values(redo_at=seconds_from_now(redo_after_s)))
+            later = sa.update(s).where(s.tenant_id == self._tenant, among(s.node_id, degraded))
+            self._db.execute(later.values(redo_at=seconds_from_now(redo_after_s)))
         paid = sorted((each.paid, each.node.forest_id, each.node.tree_id) for each in saved if each.paid is not None)
         if paid:
             self._db.execute(
@@ -390,7 +390,7 @@ class RefreshRows(VectorRows):
             self._db.execute(change.values(lease_token=None, lease_until=None, worker_id=None, **values))
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
-        """A tree without dirty nodes is no longer due; asked after the saves were committed.
+        """A tree without dirty nodes is no longer due; called after the saves were committed.
 
         Returns for each tree that is settled how many seconds ago it was first marked.
         """
@@ -467,7 +467,7 @@ def _title(row: sa.Row[*tuple[Any, ...]]) -> Title | None:
 
 
 def _is_missed(title: Title | None) -> bool:
-    """Whether the model was away when it was asked for this title."""
+    """Whether the model was unavailable when this title was made."""
     return title is not None and title.source is TitleSource.DEGRADED and title.size == 0
 
 

@@ -38,7 +38,7 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 SAVE_TRIES = 3
 """A save whose connection broke is tried again at once: the summaries in it were paid for."""
 REDO_AFTER_S = 60.0
-"""A degraded summary is made again this long after the model was found away."""
+"""A degraded summary is made again this long after the model was unavailable."""
 
 LAST_SHARE = 3
 """Of a summary's length, one part in so many is for the last child where a model does not read it."""
@@ -164,7 +164,7 @@ class RefreshService:
                 return
             self._give_back(tenant, token, nodes, error)
             return
-        # Before their nodes are saved: who is killed in between leaves nodes that are refreshed again, and titled.
+        # Before their nodes are saved: a worker killed in between leaves nodes that are refreshed again, and titled.
         if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
             for alone in self._put_titles(tenant, titled):
                 self._put_titles(tenant, [alone])
@@ -282,8 +282,8 @@ class RefreshService:
 
         free = [self._free(node, keys[node.id], paid) for node in nodes]
         to_call = [node for node, text in zip(nodes, free, strict=True) if text is None]
-        asked = iter(self._side_by_side(ask, to_call, self._summarizer.paid))
-        return [text if text is not None else next(asked) for text in free]
+        called = iter(self._side_by_side(ask, to_call, self._summarizer.paid))
+        return [text if text is not None else next(called) for text in free]
 
     def _titled(
         self, nodes: Sequence[ReadyNode], scenes: Mapping[ForestId, Sequence[TermCounts]], calls: list[CallRecord]
@@ -317,7 +317,7 @@ class RefreshService:
         return self._spared(node, key, paid) if self._summarizer.paid else None
 
     def _spared(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:
-        """A text for which no model has to be asked: it wrote it before, rules write it, or what it would read fits."""
+        """A text for which no model is called: it wrote it before, rules write it, or what it would read fits."""
         budget, shown = self._settings.budget_chars, self._shown(node)
         if (known := paid.get(self._key(shown))) is not None:
             return Written(self._with_last(node, known), SummarySource.MODEL, key)

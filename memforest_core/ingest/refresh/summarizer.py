@@ -13,7 +13,7 @@ from memforest_core.domain.text import clean, is_loop
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.refresh.records import ReadyNode
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.models.prompts import named, told
+from memforest_core.models.prompts import instructions_with, named
 from memforest_core.models.reading import unwrapped
 
 PROMPT_VERSION = "summary-1"
@@ -48,7 +48,7 @@ class Summarizer(Protocol):
 
     @property
     def paid(self) -> bool:
-        """Whether a call costs something, so that results are worth keeping."""
+        """Whether a call costs something, so that results are worth storing."""
         ...
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
@@ -83,7 +83,7 @@ class ModelSummarizer:
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
         texts = [summarize([child.text], budget // READ_SHARE) for child in node.children]
         document = {"kind": node.kind.value, "subject": node.label, "children": texts}
-        system = Message("system", told(_SYSTEM, self._own, _FRAME).replace("{budget}", str(budget)))
+        system = Message("system", instructions_with(_SYSTEM, self._own, _FRAME).replace("{budget}", str(budget)))
         user = Message("user", json.dumps(document, ensure_ascii=False, separators=(",", ":")))
         reply = self._chat.complete(ChatRequest(Step.SUMMARIZE, (system, user)))
         calls.append(reply.record)
@@ -94,8 +94,8 @@ class ModelSummarizer:
 
 
 def keyed_model(model: str, own: str | None) -> str:
-    """The model's name as summaries are kept under: other instructions never find a summary that was made without."""
-    return named(model, told(_SYSTEM, own, _FRAME), own)
+    """The model's name as summaries are stored under: other instructions never find a summary that was made without."""
+    return named(model, instructions_with(_SYSTEM, own, _FRAME), own)
 
 
 def input_hash(model: str, budget: int, texts: Sequence[str]) -> bytes:

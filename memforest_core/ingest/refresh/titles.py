@@ -40,10 +40,10 @@ class Titles:
     chat: ChatModel | None = None
     """The model of the step ``summarize``; None: titles are made of terms."""
     sizes: tuple[int, ...] = ()
-    """A scene's title is asked for when it has so many facts, once for each of these numbers."""
+    """A scene's title is requested when it has so many facts, once for each of these numbers."""
 
     def title(self, node: ReadyNode, others: Sequence[TermCounts], calls: list[CallRecord]) -> Title | None:
-        """The title that the scene below this root gets; None when it keeps the one it has.
+        """The title that the scene below this root gets; None when the one it has stays.
 
         ``others`` are the terms of other scenes. A model that fails is no error: an earlier title of its own stays, and
         without one the terms stand in, marked. Calls are added to ``calls``.
@@ -54,9 +54,9 @@ class Titles:
         size, held = sum(child.leaves for child in node.children), node.title
         if self.chat is not None and self._is_due(held, size):
             try:
-                return Title(_asked(self.chat, node, texts, calls), size, TitleSource.MODEL)
+                return Title(_requested(self.chat, node, texts, calls), size, TitleSource.MODEL)
             except MODEL_FAILURES as error:
-                # A model that is away is asked again soon; one that can't name these texts, at the next size.
+                # An unavailable model is called again soon; one that can't name these texts, at the next size.
                 answered = size if isinstance(error, (ContentFault, ContextTooLong, ContentRefused)) else 0
             if held is not None and held.source is TitleSource.MODEL:
                 return Title(held.text, answered, held.source) if answered else None
@@ -71,7 +71,7 @@ class Titles:
         return None if same or not text else Title(text, counted, source)
 
     def _is_due(self, held: Title | None, size: int) -> bool:
-        """Whether the model is to be asked: it was not at this size step yet."""
+        """Whether the model is to be called: it was not at this size step yet."""
         now = self._step(size)
         if held is None or held.source is TitleSource.TERMS:
             return now > 0
@@ -81,7 +81,7 @@ class Titles:
         return sum(each <= size for each in self.sizes)
 
 
-def _asked(chat: ChatModel, node: ReadyNode, texts: Sequence[str], calls: list[CallRecord]) -> str:
+def _requested(chat: ChatModel, node: ReadyNode, texts: Sequence[str], calls: list[CallRecord]) -> str:
     """The model's title, checked. Raises ``MODEL_FAILURES``."""
     every = max(1, -(-len(texts) // SHOWN_TEXTS))
     document = {"domain": node.label, "texts": [clipped(text, SHOWN_CHARS) for text in texts[::every]]}

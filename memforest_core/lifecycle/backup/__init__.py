@@ -1,1 +1,1 @@
-"""Backup and restore of everything that the database keeps; the index is built again from it."""
+"""Backup and restore of all rows of the database; the index is rebuilt from them."""

@@ -17,16 +17,16 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
     from memforest_core.lifecycle.backup.files import Manifest
-    from memforest_core.lifecycle.erase.asked import AskedErasure
+    from memforest_core.lifecycle.erase.requested import RequestedErasure
     from memforest_core.lifecycle.verify.records import Report
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's directory.", show_default=False)]
 
 
 def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Write all that the database keeps to DIR, as it is at one moment, while work goes on.
+    """Write all rows of the database to DIR, as of one timestamp, while work goes on.
 
-    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the owner's address. DIR must be new or empty; it holds what was
+    Connects with MEMFOREST_DATABASE__MIGRATION_URL, the owner's address. DIR must be new or empty; it has what people
     said, for this user alone to read. A backup that was interrupted has no manifest.json and is never restored.
     """
     from memforest_core.lifecycle.backup.service import back_up
@@ -37,7 +37,7 @@ def backup(directory: Directory, data: DataOption = None, as_json: JsonOption = 
     with opened_database(data, running=True) as database:
         manifest = back_up(database, directory)
     if as_json:
-        print_json(_told(manifest))
+        print_json(_to_dict(manifest))
     else:
         size = sum(table.bytes for table in manifest.tables) / 2**20
         print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are in {directory} ({size:.1f} MiB).")
@@ -52,14 +52,14 @@ def export_erasures(
     Connects as memforest backup does. MEMFOREST_DATABASE__ERASURES_KEY signs the list.
     """
     from memforest_core.lifecycle.backup.erasures import write_list
-    from memforest_core.lifecycle.backup.service import asked_erasures
+    from memforest_core.lifecycle.backup.service import requested_erasures
     from memforest_core.settings import load_settings
 
     quiet_logs()
     with opened_database(data, running=True) as database:
-        asked = asked_erasures(database)
-    write_list(file, asked, load_settings().database.erasures_key)
-    print(f"{len(asked)} deletions are in {file}.")
+        requested = requested_erasures(database)
+    write_list(file, requested, load_settings().database.erasures_key)
+    print(f"{len(requested)} deletions are in {file}.")
 
 
 def restore(
@@ -70,7 +70,7 @@ def restore(
         Path | None, typer.Option(metavar="FILE", help="Repeat the deletions of this list.", show_default=False)
     ] = None,
 ) -> None:
-    """Load the backup in DIR into an empty database, build the index anew without any model, and verify all promises.
+    """Load the backup in DIR into an empty database, rebuild the index without any model, and verify all promises.
 
     The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Until its end
     nothing serves from the database. Exit code 1 when a promise is broken.
@@ -82,26 +82,28 @@ def restore(
     from memforest_core.store.schema import restoring
 
     quiet_logs()
-    asked = None if erasures is None else read_list(erasures, load_settings().database.erasures_key)
+    requested = None if erasures is None else read_list(erasures, load_settings().database.erasures_key)
     with opened_database(data, running=False) as database:
-        manifest = load(database, directory, report_progress, repeats=asked is not None)
+        manifest = load(database, directory, report_progress, repeats=requested is not None)
     with restoring(), opened_memory(data) as memory:
-        found = _reindex(memory, asked or ())
+        found = _reindex(memory, requested or ())
         report_progress("verifying")
         report = _verified(memory)
         done(memory.settings.database)
     if as_json:
-        print_json(_told(manifest) | {"repeated": found, "violations": report.violations, "complete": report.complete})
+        print_json(
+            _to_dict(manifest) | {"repeated": found, "violations": report.violations, "complete": report.complete}
+        )
     else:
         print(f"{_rows(manifest)} rows of {manifest.made_at:%Y-%m-%d %H:%M:%S %Z} are restored.")
-        if asked is not None:
-            print(f"{found} of {len(asked)} deletions were repeated; the others concern nothing that is here.")
+        if requested is not None:
+            print(f"{found} of {len(requested)} deletions were repeated; the others concern nothing that is here.")
         print(f"{report.violations} violations in {report.forests} forests (memforest verify shows them).")
     if exit_code(report):
         raise typer.Exit(exit_code(report))
 
 
-def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:
+def _reindex(memory: MemForest, requested: Sequence[RequestedErasure]) -> int:
     """Build the index and repeat deletions; how many of them concern what is here."""
     from memforest_core.index.opening import open_maintenance
     from memforest_core.lifecycle.backup.service import Reindexing
@@ -111,10 +113,10 @@ def _reindex(memory: MemForest, asked: Sequence[AskedErasure]) -> int:
     others = (services.indexer, own.upkeep, own.generations, services.lifecycle.erasure, services.reconciler)
     reindexing = Reindexing(services.jobs, own.tasks, *others)
     reindexing.run(report_progress)
-    if not asked:
+    if not requested:
         return 0
     # A deletion may have to wait for any other operation.
-    return replace(reindexing, tasks=services.maintenance.tasks).repeat(asked, report_progress)
+    return replace(reindexing, tasks=services.maintenance.tasks).repeat(requested, report_progress)
 
 
 def _verified(memory: MemForest) -> Report:
@@ -128,7 +130,7 @@ def _rows(manifest: Manifest) -> int:
     return sum(table.rows for table in manifest.tables)
 
 
-def _told(manifest: Manifest) -> dict[str, object]:
+def _to_dict(manifest: Manifest) -> dict[str, object]:
     return {
         "id": str(manifest.id),
         "made_at": manifest.made_at.isoformat(),

@@ -11,12 +11,12 @@ from pathlib import Path
 from pydantic import SecretStr, ValidationError
 
 from memforest_core.errors import InvalidInput, InvalidSettings
-from memforest_core.lifecycle.erase.asked import AskedErasure
+from memforest_core.lifecycle.erase.requested import RequestedErasure
 
 
-def write_list(path: Path, asked: Sequence[AskedErasure], key: SecretStr | None) -> None:
+def write_list(path: Path, requested: Sequence[RequestedErasure], key: SecretStr | None) -> None:
     """Write a list for this user alone, in place of one that is there, all or nothing. Raises InvalidSettings."""
-    lines = "".join(f"{each.model_dump_json()}\n" for each in asked).encode()
+    lines = "".join(f"{each.model_dump_json()}\n" for each in requested).encode()
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -25,7 +25,7 @@ def write_list(path: Path, asked: Sequence[AskedErasure], key: SecretStr | None)
     fresh.rename(path)
 
 
-def read_list(path: Path, key: SecretStr | None) -> list[AskedErasure]:
+def read_list(path: Path, key: SecretStr | None) -> list[RequestedErasure]:
     """The deletions of a list. Raises InvalidInput for one that is not whole or of another key, InvalidSettings."""
     lines, _, last = path.read_bytes().rpartition(b'{"hmac":')
     if not hmac.compare_digest(_signature(lines, key), b'{"hmac":' + last):
@@ -33,7 +33,7 @@ def read_list(path: Path, key: SecretStr | None) -> list[AskedErasure]:
             f"{path} was changed, or signed with another MEMFOREST_DATABASE__ERASURES_KEY: export it again."
         )
     try:
-        return [AskedErasure.model_validate_json(line) for line in lines.splitlines()]
+        return [RequestedErasure.model_validate_json(line) for line in lines.splitlines()]
     except ValidationError:
         raise InvalidInput(f"{path} is of another version of MemForest: export it again with this one.") from None
 

@@ -28,7 +28,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z_0-9]{0,62}$")]
 
 
 class BackupUnusable(CallerError):
-    """The directory holds no whole backup, or can't take one."""
+    """The directory has no whole backup, or can't take one."""
 
     code = "backup_unusable"
 
@@ -77,7 +77,7 @@ class Destination:
     def opened(cls, directory: Path) -> Iterator[Destination]:
         """Make the directory (mode 0700) where there is none. What an interrupted backup left is written over.
 
-        Raises BackupUnusable when it holds a whole backup or anything else, is in use, or can't be written.
+        Raises BackupUnusable when it has a whole backup or anything else, is in use, or can't be written.
         """
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,9 +120,7 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         return Manifest.model_validate_json((directory / MANIFEST).read_bytes())
     except FileNotFoundError:
-        raise BackupUnusable(
-            f"{directory} holds no whole backup: it has no {MANIFEST}, which is written last."
-        ) from None
+        raise BackupUnusable(f"{directory} has no whole backup: it has no {MANIFEST}, which is written last.") from None
     except OSError as error:
         raise BackupUnusable(f"{directory} can't be read ({error.strerror}).") from None
     except ValidationError:
@@ -152,9 +150,9 @@ def blocks_of(file: Path) -> Iterator[bytes]:
 def _check_free(directory: Path) -> None:
     found = [path.name for path in directory.iterdir()]
     if MANIFEST in found:
-        raise BackupUnusable(f"{directory} holds a backup already: choose another directory.")
+        raise BackupUnusable(f"{directory} has a backup already: choose another directory.")
     if any(name != _FRESH and not name.endswith(_SUFFIX) for name in found):
-        raise BackupUnusable(f"{directory} holds other files: choose an empty directory.")
+        raise BackupUnusable(f"{directory} has other files: choose an empty directory.")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreUnavailable
 from memforest_core.lifecycle.backup.files import Block
-from memforest_core.lifecycle.erase.asked import AskedErasure
+from memforest_core.lifecycle.erase.requested import RequestedErasure
 from memforest_core.store import tables as m
 from memforest_core.store.engine import (
     NO_TENANT,
@@ -36,7 +36,7 @@ _OWNED = sa.text("""
     SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) FROM pg_class c
      WHERE c.relnamespace = 'memforest'::regnamespace AND c.relkind = 'r'
     """)
-_ASKED = sa.text("""
+_REQUESTED = sa.text("""
     SELECT k.tenant_id AS tenant, k.task_id AS task, k.created_at AS asked_at, k.actor, k.forest_id AS forest,
            k.arguments, (SELECT encode(a.owner_hash, 'hex') FROM memforest.audit a
              WHERE a.tenant_id = k.tenant_id AND a.forest_id = k.forest_id AND a.task_id = k.task_id
@@ -94,9 +94,9 @@ class Snapshot:
         with _copying(), _cursor(self._connection).copy(statement) as copy:
             yield from copy
 
-    def erasures(self) -> list[AskedErasure]:
+    def erasures(self) -> list[RequestedErasure]:
         """The deletions that were requested, in their order."""
-        return [AskedErasure(**row._mapping) for row in self._connection.execute(_ASKED)]
+        return [RequestedErasure(**row._mapping) for row in self._connection.execute(_REQUESTED)]
 
     def count(self, name: str) -> int:
         """How many rows a table has."""
@@ -127,8 +127,8 @@ class Loading:
 
     def load(self, name: str, columns: Sequence[str], blocks: Iterable[bytes]) -> int:
         """Copy rows into a table; how many. Nobody else reads it until the commit."""
-        apart = "tenant_id" in columns
-        if apart:
+        of_tenants = "tenant_id" in columns
+        if of_tenants:
             # Row-level security binds the owner too, and COPY does not go through its policies.
             self._run(sql.SQL("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY"), name)
         if name in MADE_AT_START:
@@ -139,7 +139,7 @@ class Loading:
             with cursor.copy(statement) as copy:
                 for block in blocks:
                     copy.write(block)
-        if apart:
+        if of_tenants:
             self._run(sql.SQL("ALTER TABLE {} FORCE ROW LEVEL SECURITY"), name)
         return cursor.rowcount
 

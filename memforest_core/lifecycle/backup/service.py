@@ -1,4 +1,4 @@
-"""Backups of all that the database keeps, and restores of them into an empty one."""
+"""Backups of all rows of the database, and restores of them into an empty one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from memforest_core.lifecycle.backup.rows import (
     noted_backup,
     saved_tables,
 )
-from memforest_core.lifecycle.erase.asked import AskedErasure
+from memforest_core.lifecycle.erase.requested import RequestedErasure
 from memforest_core.lifecycle.erase.service import Erasure
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.schema import BASELINE, RESTORE_NOTE, head_revision, opened_owner, upgrade
@@ -46,8 +46,8 @@ _REPEATS = " erasures"
 PATIENCE_S = 60.0
 """What other workers of a node have claimed is waited for as long as this."""
 
-Told = Callable[[str], None]
-"""Told what is done now."""
+Report = Callable[[str], None]
+"""Gets a sentence on what is done now."""
 
 
 def back_up(database: DatabaseSettings, directory: Path) -> Manifest:
@@ -82,18 +82,18 @@ def back_up(database: DatabaseSettings, directory: Path) -> Manifest:
     return manifest
 
 
-def asked_erasures(database: DatabaseSettings) -> list[AskedErasure]:
+def requested_erasures(database: DatabaseSettings) -> list[RequestedErasure]:
     """The deletions that were requested of a database. Raises InvalidSettings, StoreUnavailable."""
     with opened_owner(database) as engine, Snapshot.opened(engine) as snapshot:
         return snapshot.erasures()
 
 
-def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bool = False) -> Manifest:
+def load(database: DatabaseSettings, directory: Path, report: Report, *, repeats: bool = False) -> Manifest:
     """Fill an empty database from a backup, all or nothing, and upgrade it to this version.
 
     ``repeats`` says that deletions are to be repeated before the restore ends. Run again after it was interrupted it
     goes on where it was. Raises BackupUnusable, InvalidSettings for a database
-    that holds anything, StoreUnavailable.
+    with any rows, StoreUnavailable.
     """
     manifest = read_manifest(directory)
     if manifest.revision > head_revision():
@@ -106,7 +106,7 @@ def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bo
             f"The backup is of schema {manifest.revision} of a development version: restore it with that version, run"
             " its memforest export for each owner and import the files into a new database."
         )
-    told("checking the files")
+    report("checking the files")
     check_files(directory, manifest)
     with opened_owner(database) as engine:
         note = f"{RESTORE_NOTE}{manifest.id}"
@@ -114,7 +114,7 @@ def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bo
         if noted in (note, note + _REPEATS):
             if noted != note and not repeats:
                 raise InvalidSettings("This restore was begun with deletions to repeat: give --erasures again.")
-            told("the rows are loaded already: going on")
+            report("the rows are loaded already: going on")
         else:
             found = found_revision(engine)
             if found not in (None, manifest.revision):
@@ -127,10 +127,10 @@ def load(database: DatabaseSettings, directory: Path, told: Told, *, repeats: bo
                 occupied = loading.first_with_rows(table.name for table in manifest.tables)
                 if occupied is not None:
                     raise InvalidSettings(
-                        f"The database holds memory already (table {occupied}): restore into a new, empty database."
+                        f"The database has memory already (table {occupied}): restore into a new, empty database."
                     )
                 for table in manifest.tables:
-                    told(f"loading {table.rows} rows of {table.name}")
+                    report(f"loading {table.rows} rows of {table.name}")
                     loaded = loading.load(table.name, table.columns, blocks_of(directory / table.file))
                     if loaded != table.rows:
                         raise BackupUnusable(f"{directory / table.file} has {loaded} rows instead of {table.rows}.")
@@ -153,23 +153,23 @@ class Reindexing:
     erasure: Erasure
     reconciler: Reconciler
 
-    def run(self, told: Told) -> None:
+    def run(self, report: Report) -> None:
         """Until no row is behind. Raises IndexUnavailable, StoreUnavailable."""
         self.upkeep.index.prepare()
         self.generations.check(now=True)
-        asked = self.upkeep.rebuild()
-        told(f"building the index of {len(asked)} tenants")
-        with self._enlisted() as worker:
-            self._work(asked, worker)
+        requested = self.upkeep.rebuild()
+        report(f"building the index of {len(requested)} tenants")
+        with self._registered() as worker:
+            self._work(requested, worker)
 
-    def repeat(self, erasures: Sequence[AskedErasure], told: Told) -> int:
+    def repeat(self, erasures: Sequence[RequestedErasure], report: Report) -> int:
         """Repeat deletions one after the other; how many of them concern what is here.
 
         Raises InvariantViolated for one that leaves anything, IndexUnavailable, StoreUnavailable.
         """
         found = 0
-        told(f"repeating {len(erasures)} deletions")
-        with self._enlisted() as worker:
+        report(f"repeating {len(erasures)} deletions")
+        with self._registered() as worker:
             for each in erasures:
                 tasks = self.erasure.repeat(each)
                 found += bool(tasks)
@@ -183,28 +183,28 @@ class Reindexing:
         return found
 
     @contextmanager
-    def _enlisted(self) -> Iterator[WorkerId]:
+    def _registered(self) -> Iterator[WorkerId]:
         # What a restore that was killed had claimed is free at once.
-        self.jobs.strike_off_name("restore")
+        self.jobs.delete_name("restore")
         self.reconciler.run()
         worker = WorkerId(uuid4())
-        self.jobs.enlist(worker, "restore", ())
+        self.jobs.register(worker, "restore", ())
         try:
             yield worker
         finally:
             self.jobs.leave(worker)
 
-    def _work(self, asked: Mapping[TenantId, TaskId], worker: WorkerId) -> None:
+    def _work(self, requested: Mapping[TenantId, TaskId], worker: WorkerId) -> None:
         moved = time.monotonic()
         while True:
             self.jobs.beat(worker)
-            if any([self._some(tenant, worker) for tenant in asked]):
+            if any([self._some(tenant, worker) for tenant in requested]):
                 moved = time.monotonic()
                 continue
-            found, behind = self.upkeep.progress(asked)
+            found, behind = self.upkeep.progress(requested)
             if not behind and all(task.finished for task in found):
                 return
-            self.upkeep.index.read_mark()  # raises while the index is away
+            self.upkeep.index.read_mark()  # raises while the index is unavailable
             if time.monotonic() - moved > PATIENCE_S:
                 raise IndexUnavailable(f"{behind} rows are not in the index yet: run the restore again.")
             time.sleep(POLL_S)

@@ -1,10 +1,10 @@
-"""Which values a bundle may have: each is checked before anything is written."""
+"""Which values a bundle may have, and which of its texts have vectors: each is checked before anything is written."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
@@ -13,15 +13,29 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.times import EARLIEST, LATEST, micros
+from memforest_core.domain.indexed import cell_text
+from memforest_core.domain.times import EARLIEST, LATEST, from_micros, micros
 from memforest_core.domain.turns import MAX_METADATA_DEPTH, levels_of
 from memforest_core.errors import InvalidInput, InvariantViolated
 from memforest_core.ingest.reduce.records import Rules
 from memforest_core.ingest.reduce.rules import ruled
-from memforest_core.lifecycle.bundle.records import SESSION, TABLES, TURN, BundleTable, Column, Row, Value
+from memforest_core.lifecycle.bundle.records import (
+    CANDIDATE,
+    CELL,
+    FACT,
+    SESSION,
+    TABLES,
+    TURN,
+    BundleTable,
+    Column,
+    Row,
+    Value,
+)
+from memforest_core.models.statement_vectors import Parts, parts_of
 from memforest_core.settings import Settings
 from memforest_core.store.copying import ValueKind
 from memforest_core.store.statements import from_document
+from memforest_core.store.vectors import text_hash
 
 MAX_NAME_BYTES = 1_024
 """What enqueue takes as a name; more does not fit into an index entry of Postgres."""
@@ -187,3 +201,36 @@ def _is_vector(value: Value, dimension: int) -> bool:
     if not isinstance(value, bytes) or len(value) != 4 * dimension:
         return False
     return bool(np.isfinite(np.frombuffer(value, dtype="<f4")).all())
+
+
+WITH_TEXTS = (CELL, CANDIDATE, FACT)
+
+_TEXT, _START, _FACT_TEXT = CELL.at("text"), CELL.at("time_start"), FACT.at("text")
+
+
+def embedded_cell(row: Row) -> str:
+    """The text of a cell that is embedded."""
+    return cell_text(str(row[_TEXT]), from_micros(int(row[_START] or 0)))
+
+
+def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
+    """The texts of these rows that have vectors. Raises InvalidInput."""
+    for row in rows:
+        if table is CELL:
+            yield embedded_cell(row)
+        elif table is FACT:
+            yield str(row[_FACT_TEXT])
+        elif table is CANDIDATE:
+            said = statement_of(CANDIDATE, row)
+            yield said.text
+            yield said.routing_text
+
+
+def routing_parts(table: BundleTable, rows: Sequence[Row]) -> Parts:
+    """The parts of the routing texts among ``texts_of``. Raises InvalidInput."""
+    return parts_of(statement_of(CANDIDATE, row) for row in rows) if table is CANDIDATE else {}
+
+
+def hashes_of(table: BundleTable, row: Row) -> tuple[bytes, ...]:
+    """The hashes that the store has with a row."""
+    return tuple(text_hash(text) for text in texts_of(table, [row]))

@@ -7,21 +7,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NoReturn
 
-import numpy as np
-
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.errors import CallerError, InvalidInput, RetryableError
-from memforest_core.index.vector_index import VectorIndex
-from memforest_core.lifecycle.bundle.checking import damaged
-from memforest_core.lifecycle.bundle.embedded_texts import WITH_TEXTS, routing_parts, texts_of
+from memforest_core.lifecycle.bundle.checking import WITH_TEXTS, damaged, routing_parts, texts_of
 from memforest_core.lifecycle.bundle.inspecting import Seen, rename
-from memforest_core.lifecycle.bundle.prepared_rows import PreparedRows
+from memforest_core.lifecycle.bundle.new_ids import NewIds, PreparedRows
 from memforest_core.lifecycle.bundle.records import TABLES, BundleTable, Row
-from memforest_core.lifecycle.bundle.rows.importing import ImportRows
-from memforest_core.lifecycle.bundle.rows.tasks import REFUSED
+from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
 from memforest_core.lifecycle.bundle.soundness import Soundness
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
-from memforest_core.models.calls import Embedder, OwnText, Vectors
+from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.models.statement_vectors import Parts, StatementEmbedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
@@ -33,7 +28,7 @@ from memforest_core.work.wakeups import WakeUps
 BATCH = 1_000
 """Rows of one transaction."""
 EMBEDDED = 64
-"""Rows whose texts are embedded and kept together."""
+"""Rows whose texts are embedded and stored together."""
 
 
 class ImportTakenOver(RetryableError):
@@ -48,7 +43,6 @@ class BundleParts:
 
     engine: Engine
     verify: VerifyStore
-    index: VectorIndex
     embedder: Embedder
     wakeups: WakeUps
     settings: Settings
@@ -82,9 +76,9 @@ class Import:
             if rows.find_forest(self._owner) is not None:
                 raise has_memory(self._owner)
         new = rename(self._seen, self._forest)
-        self._progress["ids_kept"] = int(not new.renamed)
+        self._progress["same_ids"] = int(not new.renamed)
         phases: Mapping[str, Callable[[], str]] = {
-            "rows": lambda: self._rows(PreparedRows(self._seen, new, self._parts.embedder.dimension), watch),
+            "rows": lambda: self._rows(self._preparing(new), watch),
             "texts": self._texts,
             "scenes": self._scenes,
             "settle": lambda: self._settle(new.renamed),
@@ -92,8 +86,12 @@ class Import:
         }
         while (phase := str(self._progress["phase"])) != "show":
             following = phases[phase]()
-            self._keep({"phase": following, "table": "", "after": 0})
+            self._store({"phase": following, "table": "", "after": 0})
         return self._show()
+
+    def _preparing(self, new: NewIds) -> PreparedRows:
+        with_summaries = self._seen.reader.head.with_summaries
+        return PreparedRows(new, self._seen.with_vectors, with_summaries, self._parts.embedder.dimension)
 
     def refuse(self, error: CallerError) -> NoReturn:
         """Delete what was written, record why, and raise the error."""
@@ -119,8 +117,8 @@ class Import:
             prepared = preparing.prepared(table, page)
             with self._opened() as rows:
                 rows.lock_forest(self._forest)
-                # Before rows are written: it tells whether they are still this process's to write.
-                self._kept(rows, {"table": table.name, "after": place, "rows": done})
+                # Before rows are written: it shows whether the rows are still this process's to write.
+                self._store_progress(rows, {"table": table.name, "after": place, "rows": done})
                 rows.put(table, self._forest, self._parts.embedder.model, prepared)
             watch(done)
         return "texts"
@@ -147,24 +145,18 @@ class Import:
             if embedded is not None:
                 rows.vectors.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))
                 rows.record_calls([embedded.record])
-            self._kept(rows, {"table": table, "after": place})
+            self._store_progress(rows, {"table": table, "after": place})
 
     def _scenes(self) -> str:
         """What routing compares with a scene is the sum of its facts' vectors, which are another model's now."""
         after: TreeId | None = None
-        model, dimension = self._parts.embedder.model, self._parts.embedder.dimension
+        model = (self._parts.embedder.model, self._parts.embedder.dimension)
         while True:
             with self._opened() as rows:
                 rows.lock_forest(self._forest)
-                scenes = rows.scenes(self._forest, after, BATCH)
-                for scene in scenes:
-                    total: Vectors = np.zeros(dimension, np.float32)
-                    for vector in rows.routing_vectors(scene, model):
-                        total = total + vector
-                    rows.set_centroid(scene, total)
-            if not scenes:
+                after = rows.recenter(after, model, BATCH, self._forest)
+            if after is None:
                 return "settle"
-            after = scenes[-1]
 
     @repeated
     def _settle(self, renamed: bool) -> str:
@@ -202,14 +194,14 @@ class Import:
         return {"task": str(self._task.id), **done}
 
     @repeated
-    def _keep(self, changed: Numbers) -> None:
+    def _store(self, changed: Numbers) -> None:
         with self._opened() as rows:
-            self._kept(rows, changed)
+            self._store_progress(rows, changed)
 
-    def _kept(self, rows: ImportRows, changed: Numbers) -> None:
+    def _store_progress(self, rows: ImportRows, changed: Numbers) -> None:
         """Store progress with what it is about. Raises ImportTakenOver, which takes that back."""
         progress = {**self._progress, **changed}
-        if not rows.keep(self._task.id, progress):
+        if not rows.store_progress(self._task.id, progress):
             raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
         self._progress = progress
 

@@ -16,14 +16,14 @@ from memforest_core.lifecycle.bundle.checking import (
     check_zone,
     damaged,
     statement_of,
+    texts_of,
 )
-from memforest_core.lifecycle.bundle.embedded_texts import texts_of
-from memforest_core.lifecycle.bundle.ids import IdTable
+from memforest_core.lifecycle.bundle.file_format import Digests
+from memforest_core.lifecycle.bundle.id_table import IdTable
 from memforest_core.lifecycle.bundle.new_ids import NewIds
 from memforest_core.lifecycle.bundle.reader import BundleReader
 from memforest_core.lifecycle.bundle.records import FACT, NAMED, TABLES, VECTOR
-from memforest_core.lifecycle.bundle.rows.importing import ImportRows
-from memforest_core.lifecycle.bundle.schema import Digests
+from memforest_core.lifecycle.bundle.rows.imported import ImportRows
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
@@ -46,13 +46,13 @@ class Seen:
 
 
 def accepted_model(reader: BundleReader, embedder: Embedder, without_vectors: bool) -> bool:
-    """Whether the bundle's vectors are taken. Raises InvalidInput when they are another model's and asked for."""
+    """Whether the bundle's vectors are taken. Raises InvalidInput when they are another model's and requested."""
     head = reader.head
     same = (head.embedding_model, head.dimension) == (embedder.model, embedder.dimension)
     if head.with_vectors and not same and not without_vectors:
         raise InvalidInput(
             f"This bundle's vectors are of {head.embedding_model} ({head.dimension} dimensions), this memory uses"
-            f" {embedder.model} ({embedder.dimension}): import it without vectors to have its texts embedded anew.",
+            f" {embedder.model} ({embedder.dimension}): import it without vectors and its texts are embedded.",
             code="other_embedding_model",
         )
     return head.with_vectors and not without_vectors
@@ -82,7 +82,7 @@ def inspect(
         found = 0
         for page in reader.rows(table, 0, PAGE):
             checks.check(table, page)
-            digests.add(table, reader.as_written(table, page))
+            digests.add(table, page)
             if table is FACT:
                 for row in page:
                     statement_of(FACT, row)

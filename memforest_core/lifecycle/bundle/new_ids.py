@@ -1,4 +1,4 @@
-"""The ids that an imported forest gets: its own again, or new ones that follow from the new forest and the old ids."""
+"""Rows of a bundle as an import writes them: under their own ids, or under new ids made of the new forest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from uuid import UUID, uuid5
 from memforest_core.domain.ids import ForestId, SessionId, TreeId, cell_id, leaf_id, session_id, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.ingest.reduce.identity import identify
-from memforest_core.lifecycle.bundle.checking import damaged, statement_of
-from memforest_core.lifecycle.bundle.ids import IdTable
+from memforest_core.lifecycle.bundle.checking import damaged, hashes_of, statement_of
+from memforest_core.lifecycle.bundle.id_table import IdTable
 from memforest_core.lifecycle.bundle.reader import BundleReader
 from memforest_core.lifecycle.bundle.records import (
     CANDIDATE,
@@ -18,17 +18,27 @@ from memforest_core.lifecycle.bundle.records import (
     NODE,
     SCOPE,
     SESSION,
+    SUMMARY,
+    VECTOR,
     VISIT,
     BundleTable,
     IdKind,
     Row,
     Value,
 )
+from memforest_core.memtree import MIN_BRANCHING
 
 _SOFT = {(FACT.name, "superseded_by"), (VISIT.name, "item_id")}
 """Columns that may name a missing row: a successor that waits for the reducer, or a visited item that was deleted."""
 
 PAGE = 1_000
+
+_LEVEL, _VERSION, _CLEAN = NODE.at("level"), NODE.at("version"), NODE.at("clean_version")
+_VECTOR, _POOLED = SUMMARY.at("vector"), SUMMARY.at("pooled")
+_KIND, _CENTROID, _K = SCOPE.at("kind"), SCOPE.at("centroid"), SCOPE.at("k")
+
+MAX_BRANCHING = 64
+"""What the settings allow: each child's text is read for its parent's summary."""
 
 
 class NewIds:
@@ -58,18 +68,20 @@ class NewIds:
 
     def apply(self, table: BundleTable, rows: Sequence[Row]) -> list[Row]:
         """Rows under their new ids. Raises InvalidInput for a row that names what is not in the bundle."""
-        places = [
+        referring = [
             (place, column.refs or (table.identity,), (table.name, column.name) in _SOFT)
             for place, column in enumerate(table.columns)
             if column.refs or (table.identity is not None and place == 0)
         ]
-        if not places:
+        if not referring:
             return list(rows)
-        known = self._ids.find(UUID(str(row[place])) for row in rows for place, *_ in places if row[place] is not None)
+        known = self._ids.find(
+            UUID(str(row[place])) for row in rows for place, *_ in referring if row[place] is not None
+        )
         named: list[Row] = []
         for row in rows:
             values: list[Value] = list(row)
-            for place, kinds, soft in places:
+            for place, kinds, soft in referring:
                 old = row[place]
                 if old is None:
                     continue
@@ -129,9 +141,9 @@ class NewIds:
         return [self._node(old, row, known) for old, row in zip(olds, rows, strict=True)]
 
     def _named(self, table: BundleTable, rows: Sequence[Row]) -> Mapping[UUID, tuple[IdKind, UUID]]:
-        places = {CELL.name: ("session_id",), NODE.name: ("tree_id", "payload_id")}.get(table.name, ())
+        columns = {CELL.name: ("session_id",), NODE.name: ("tree_id", "payload_id")}.get(table.name, ())
         return self._ids.find(
-            UUID(str(row[table.at(place)])) for row in rows for place in places if row[table.at(place)] is not None
+            UUID(str(row[table.at(place)])) for row in rows for place in columns if row[table.at(place)] is not None
         )
 
     def _fact(self, old: UUID, row: Row) -> UUID:
@@ -161,3 +173,59 @@ def _known(known: Mapping[UUID, tuple[IdKind, UUID]], old: Value) -> UUID:
     if found is None:
         raise damaged("a row names a row that is not there")
     return found[1]
+
+
+class PreparedRows:
+    """Rows under their new ids and with their hashes, for the store.
+
+    Without vectors or summaries every inner node is dirty, so that refresh makes what is missing.
+    """
+
+    def __init__(self, new: NewIds, with_vectors: bool, with_summaries: bool, dimension: int) -> None:
+        """``dimension`` is that of this memory's embedding model."""
+        self._new = new
+        self._with_vectors = with_vectors
+        self._dirty = not (with_vectors and with_summaries)
+        self._nothing = bytes(4 * dimension)
+
+    def prepared(self, table: BundleTable, rows: Sequence[Row]) -> list[Row]:
+        """The rows to insert, hashes behind. Raises InvalidInput."""
+        if table is VECTOR and not self._with_vectors:
+            return []
+        named = self._new.apply(table, rows)
+        if table is NODE:
+            named = [self._node(list(row)) for row in named]
+        elif table is SUMMARY:
+            named = [self._summary(list(row)) for row in named]
+        elif table is SCOPE:
+            named = [self._scope(list(row)) for row in named]
+        if not table.derived:
+            return named
+        return [(*row, *hashes_of(table, row)) for row in named]
+
+    def _node(self, row: list[Value]) -> Row:
+        version, clean = int(row[_VERSION] or 0), int(row[_CLEAN] or 0)
+        if not 1 <= version < 2**62 or not 0 <= clean <= version:
+            raise damaged("node.version")
+        if int(row[_LEVEL] or 0) == 0:
+            row[_CLEAN] = version
+        elif self._dirty:
+            row[_CLEAN] = min(clean, version - 1)
+        return tuple(row)
+
+    def _summary(self, row: list[Value]) -> Row:
+        # The text stays, which saves the call; refresh pools the vectors before anybody compares with them.
+        if not self._with_vectors:
+            row[_VECTOR] = row[_POOLED] = self._nothing
+        elif row[_VECTOR] is None or row[_POOLED] is None:
+            raise damaged("summary.vector")
+        return tuple(row)
+
+    def _scope(self, row: list[Value]) -> Row:
+        if not MIN_BRANCHING <= int(row[_K] or 0) <= MAX_BRANCHING:
+            raise damaged("scope.k")
+        if row[_KIND] != "scene":
+            row[_CENTROID] = None
+        elif row[_CENTROID] is None:
+            raise damaged("scope.centroid")
+        return tuple(row)

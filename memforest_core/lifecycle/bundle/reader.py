@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +14,8 @@ from pydantic import TypeAdapter
 
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.checking import damaged
-from memforest_core.lifecycle.bundle.records import FORMAT, LATER, TABLES, BundleHead, BundleTable, Row, Value
-from memforest_core.lifecycle.bundle.schema import APPLICATION_ID, SCHEMA, create, digest_of
+from memforest_core.lifecycle.bundle.file_format import APPLICATION_ID, SCHEMA, digest_of
+from memforest_core.lifecycle.bundle.records import FORMAT, TABLES, BundleHead, BundleTable, Row
 
 MAGIC = b"SQLite format 3\x00"
 HEAD_BYTES = 72
@@ -52,21 +51,18 @@ class BundleReader:
         if self._db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise InvalidInput("This SQLite file is no bundle of MemForest.", code="not_a_bundle")
         format_ = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if not 1 <= format_ <= FORMAT:
+        if format_ != FORMAT:
+            other = "an older" if format_ < FORMAT else "a newer"
             raise InvalidInput(
-                f"This bundle has format {format_}, this program reads formats 1 to {FORMAT}: use the version that"
-                " wrote it.",
+                f"This bundle has format {format_} of {other} version, this version reads format {FORMAT}: import it"
+                " with the version that wrote it.",
                 code="unknown_format",
             )
         size = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
         if size > 2 * len(SCHEMA):
             raise damaged("its tables are not those of the format")
         found = self._db.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
-        self._lack = {table.name: _lacking(table, format_) for table in TABLES}
-        tables = {table.name: create(_without(table, self._lack[table.name])) for table in TABLES}
-        if {(name, sql) for _, name, sql in found} != {("meta", SCHEMA["meta"]), *tables.items()}:
-            raise damaged("its tables are not those of the format")
-        if {type_ for type_, *_ in found} != {"table"}:
+        if {(kind, name, sql) for kind, name, sql in found} != {("table", *each) for each in SCHEMA.items()}:
             raise damaged("its tables are not those of the format")
 
     def _meta(self) -> dict[str, str]:
@@ -82,13 +78,7 @@ class BundleReader:
 
     def rows(self, table: BundleTable, after: int, page: int) -> Iterator[Sequence[Row]]:
         """The rows behind the first ``after`` ones, ``page`` at a time; types of values are not checked."""
-        lacking = self._lack[table.name]
-        names = ", ".join(column.name for column in table.columns if column.name not in lacking)
-        later = [
-            (place, LATER[f"{table.name}.{each.name}"][1])
-            for place, each in enumerate(table.columns)
-            if each.name in lacking
-        ]
+        names = ", ".join(column.name for column in table.columns)
         with _faults():
             while True:
                 found = self._db.execute(
@@ -100,30 +90,7 @@ class BundleReader:
                 if found[-1][0] != after + len(found):
                     raise damaged(f"{table.name}: rows are missing")
                 after += len(found)
-                yield [_filled(row[1:], later) for row in found]
-
-    def as_written(self, table: BundleTable, rows: Sequence[Row]) -> Sequence[Row]:
-        """The same rows without the columns that the file lacks."""
-        kept = [place for place, each in enumerate(table.columns) if each.name not in self._lack[table.name]]
-        return rows if len(kept) == len(table.columns) else [tuple(row[place] for place in kept) for row in rows]
-
-
-def _lacking(table: BundleTable, format_: int) -> frozenset[str]:
-    """The columns that files of a format lack because it is older than they are."""
-    first = ((each.name, LATER.get(f"{table.name}.{each.name}", (1, None))[0]) for each in table.columns)
-    return frozenset(name for name, since in first if since > format_)
-
-
-def _without(table: BundleTable, names: frozenset[str]) -> BundleTable:
-    return replace(table, columns=tuple(each for each in table.columns if each.name not in names))
-
-
-def _filled(row: Sequence[Value], later: Sequence[tuple[int, Value]]) -> Row:
-    """A row with the values of columns that the file lacks, by their places."""
-    values = list(row)
-    for place, value in later:
-        values.insert(place, value)
-    return tuple(values)
+                yield [row[1:] for row in found]
 
 
 @contextmanager
@@ -156,7 +123,7 @@ def reading(path: Path) -> Iterator[BundleReader]:
         raise InvalidInput(f"{path.name} can't be read: {error.strerror}.", code="file_not_readable") from None
     if magic != MAGIC:
         raise InvalidInput(f"{path.name} is no bundle of MemForest.", code="not_a_bundle")
-    # Immutable: SQLite ignores a journal file beside it.
+    # Immutable: SQLite ignores a journal file with it.
     address = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
     with _faults():
         database = sqlite3.connect(address, uri=True)

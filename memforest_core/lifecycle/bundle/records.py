@@ -1,4 +1,4 @@
-"""What a bundle holds, and what export and import need from its file and from the store.
+"""The tables, columns and head of a bundle.
 
 A bundle is one forest in one file. Its tables carry the names of the concepts; its rows are plain values, the same
 whatever database they came from. Its columns are those of the store, with the differences listed here.
@@ -18,7 +18,7 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.store.copying import ValueKind, stored_columns
 
 FORMAT = 4
-"""The version of the format that this program writes; it reads older ones too."""
+"""The version of the format that this version writes and reads."""
 
 Value = str | int | bytes | None
 Row = tuple[Value, ...]
@@ -97,7 +97,7 @@ _ONE_OF = {
 _VECTORS = frozenset({"scope.centroid", "summary.vector", "summary.pooled", "vector.vector"})
 _LEFT_OUT = frozenset({"summary.vector", "summary.pooled"})
 """Vectors that a bundle may do without."""
-_FLAGS = {"retry_at": "again", "redo_at": "redo"}
+_FLAGS = {"retry_at": "retry", "redo_at": "redo"}
 """When work is due is not in a bundle, but whether there is any."""
 
 OF_PLACE = frozenset({"tenant_id", "forest_id", "lane", "attempts", "available_at", "trace"})
@@ -162,22 +162,6 @@ TABLES = (
     VISIT,
 )
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
-
-LATER: Mapping[str, tuple[int, Value]] = MappingProxyType(
-    {
-        "session.note": (2, 0),
-        "session.channel": (2, None),
-        "session.pinned": (3, 0),
-        "turn.pinned": (3, 0),
-        "turn.utc_offset": (4, None),
-        "speaker.since": (3, None),
-        "scope.title": (3, None),
-        "scope.title_size": (3, None),
-        "scope.title_source": (3, None),
-        "scope.tags": (3, None),
-    }
-)
-"""Columns that came with a later format than the first: with which one, and what rows of older files have there."""
 
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}
 """Where the ids of each kind are born."""

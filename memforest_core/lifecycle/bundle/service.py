@@ -1,8 +1,9 @@
-"""A forest out to one file and in again, driven by the process that has the file."""
+"""Export of a forest to a bundle and import of one, by the process that has the file."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,26 +11,31 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
-from memforest_core.lifecycle.bundle.export import Watch, counted, write_forest
-from memforest_core.lifecycle.bundle.ids import id_table
+from memforest_core.lifecycle.bundle.checking import embedded_cell
+from memforest_core.lifecycle.bundle.id_table import id_table
 from memforest_core.lifecycle.bundle.importing import BundleParts, Import, ImportTakenOver, has_memory
 from memforest_core.lifecycle.bundle.inspecting import Seen, accepted_model, choose_forest, inspect
 from memforest_core.lifecycle.bundle.reader import BundleReader, reading
+from memforest_core.lifecycle.bundle.records import CELL, SUMMARY, TABLES, VECTOR
 from memforest_core.lifecycle.bundle.rows.exporting import ExportRows
-from memforest_core.lifecycle.bundle.rows.importing import ImportRows
-from memforest_core.lifecycle.bundle.rows.tasks import REFUSED
-from memforest_core.lifecycle.bundle.writer import writing
+from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
+from memforest_core.lifecycle.bundle.writer import BundleWriter, writing
+from memforest_core.models.calls import Embedder
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.operations import refuse, subject_of
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
 
-__all__ = ["Bundles", "Watch"]
+PAGE = 1_000
+"""Rows in memory at once."""
+
+Watch = Callable[[int, int], None]
+"""Sees how many rows are done, of how many."""
 
 
 class Bundles:
-    """Both directions. Thread-safe."""
+    """Exports and imports. Thread-safe."""
 
     def __init__(self, parts: BundleParts) -> None:
         self._parts = parts
@@ -59,7 +65,7 @@ class Bundles:
             with ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
                 return {"phase": "planned", **counted(dict(rows.counts()), summaries), **options}
         with ExitStack() as opened:
-            # The file is this process's own before anything is asked for: an export that is refused leaves no record.
+            # The file is this process's own before anything is requested: an export that is refused leaves no record.
             writer = opened.enter_context(writing(path, overwrite))
             task = self._begin_export(tenant, owner, path, actor, options)
             file = opened.pop_all()
@@ -155,12 +161,12 @@ class Bundles:
 
     def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
         head = seen.reader.head
-        kept = choose_forest(tenant, seen, self._parts.engine) == head.forest.forest_id
+        same = choose_forest(tenant, seen, self._parts.engine) == head.forest.forest_id
         return {
             "phase": "planned",
             "rows": head.total,
             **head.rows,
-            "ids_kept": int(kept),
+            "same_ids": int(same),
             "with_vectors": int(seen.with_vectors),
             "with_summaries": int(head.with_summaries),
             "to_embed": seen.to_embed,
@@ -170,13 +176,13 @@ class Bundles:
     def _begin_import(self, tenant: TenantId, owner: str, subject: str, actor: str, seen: Seen) -> Import:
         head = seen.reader.head
         forest = choose_forest(tenant, seen, self._parts.engine)
-        asked: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
+        arguments: Numbers = {"rows": head.total, "with_vectors": int(seen.with_vectors), "forest": str(forest)}
         with ImportRows.opened(self._parts.engine, tenant) as rows:
-            held = rows.hold(OperationKind.IMPORT, subject, asked, forest, actor)
+            held = rows.hold(OperationKind.IMPORT, subject, arguments, forest, actor)
             task = rows.take(held)
             if task is None or task.forest_id is None:
-                raise ImportTakenOver("This import was cancelled or ended at this moment: look again.")
-            if task.arguments.get("with_vectors") != asked["with_vectors"]:
+                raise ImportTakenOver("This import was cancelled or ended at this moment: import it again.")
+            if task.arguments.get("with_vectors") != arguments["with_vectors"]:
                 raise InvalidInput(
                     "This import was begun with the other choice of vectors: go on with that one.",
                     code="import_options_differ",
@@ -187,13 +193,15 @@ class Bundles:
                 if done is not None:
                     raise _DoneMeanwhile(done)
                 rows.hide(task.forest_id, owner, head.forest)
-                rows.keep(task.id, {**task.progress, "phase": "rows"})
-                rows.tasks.note(AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, asked))
+                rows.store_progress(task.id, {**task.progress, "phase": "rows"})
+                rows.tasks.note(
+                    AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, arguments)
+                )
         return Import(self._parts, tenant, owner, task, task.forest_id, seen)
 
 
 class _DoneMeanwhile(Exception):
-    """Another process has finished the same import; ``result`` says what was done."""
+    """Another process has finished the same import, whose result this is; this one's record is rolled back."""
 
     def __init__(self, result: Numbers) -> None:
         super().__init__()
@@ -214,3 +222,41 @@ def _finished(rows: ImportRows, owner: str, subject: str) -> Numbers | None:
 def _subject(reader: BundleReader, owner: str) -> str:
     """What makes two imports the same: the bundle and its new owner."""
     return hashlib.sha256(f"{reader.digest}\x1f{owner}".encode()).hexdigest()
+
+
+def write_forest(
+    writer: BundleWriter, rows: ExportRows, embedder: Embedder, with_vectors: bool, with_summaries: bool, watch: Watch
+) -> Numbers:
+    """Write all rows of a forest; how many each table has."""
+    head, done = rows.head(), 0
+    total = sum(counted(dict(rows.counts()), with_summaries).values())
+    for table in TABLES:
+        if table is VECTOR or (table is SUMMARY and not with_summaries):
+            continue
+        for page in rows.pages(table, PAGE, with_vectors):
+            writer.add(table, page)
+            if table is CELL and with_vectors:
+                writer.want(text_hash(embedded_cell(row)) for row in page)
+            done += len(page)
+            watch(done, max(done, total))
+    if with_vectors:
+        for hashes in rows.hashes(PAGE):
+            writer.want(hashes)
+        for hashes in writer.wanted(PAGE):
+            found = rows.vectors(embedder.model, hashes)
+            writer.add(VECTOR, found)
+            done += len(found)
+            watch(done, max(done, total))
+    written = writer.finish(
+        head,
+        (embedder.model, embedder.dimension),
+        rows.summary_models() if with_summaries else (),
+        (with_vectors, with_summaries),
+    )
+    watch(done, done)
+    return {"rows": written.total, **counted(dict(written.rows), True)}
+
+
+def counted(counts: dict[str, int], with_summaries: bool) -> dict[str, int]:
+    """The counts of what is written."""
+    return {name: n for name, n in counts.items() if with_summaries or name != SUMMARY.name}

@@ -1,4 +1,4 @@
-"""Checks an imported forest before it is shown: whether every promise holds; what can be repaired is repaired."""
+"""Checks an imported forest before it is shown: every promise is verified, and broken summaries are repaired."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import islice
 from uuid import uuid4
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
-from memforest_core.lifecycle.bundle.rows.importing import ImportRows
+from memforest_core.lifecycle.bundle.rows.imported import ImportRows
 from memforest_core.lifecycle.verify.records import Check, Found
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.lifecycle.verify.summaries import stale

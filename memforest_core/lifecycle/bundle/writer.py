@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from memforest_core.errors import InvalidInput
+from memforest_core.lifecycle.bundle.file_format import APPLICATION_ID, SCHEMA, Digests, document
 from memforest_core.lifecycle.bundle.records import FORMAT, TABLES, BundleHead, BundleTable, ForestHead, Row
-from memforest_core.lifecycle.bundle.schema import APPLICATION_ID, SCHEMA, Digests, document
 
 PARTIAL = ".part"
 """Appended to the name of a bundle that is not whole yet; what a killed export leaves is written over by the next."""
@@ -77,7 +77,7 @@ class BundleWriter:
     ) -> BundleHead:
         """Write what the bundle says of itself, make it durable, and give it its name.
 
-        ``embedding`` is model and dimension, ``options`` whether vectors and summaries were asked for.
+        ``embedding`` is model and dimension, ``options`` whether vectors and summaries are in the bundle.
         """
         head = BundleHead(
             program=version("memforest"),
@@ -101,7 +101,7 @@ class BundleWriter:
 
 
 def meta_of(head: BundleHead) -> dict[str, str]:
-    """What a bundle says of itself, each value as JSON; ``complete`` comes last and apart."""
+    """What a bundle says of itself, each value as JSON; ``complete`` comes last, separately."""
     values = asdict(head)
     values |= {**values.pop("forest"), "sha256": values.pop("digests")}
     return {name: document(value) for name, value in values.items()}

@@ -1,1 +1,1 @@
-"""Correcting facts with their history kept, and pinning them against policies."""
+"""Corrections of facts, which retain their history, and pins against policies."""

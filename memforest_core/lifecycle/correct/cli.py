@@ -26,12 +26,10 @@ def correct(
     fact: FactArgument,
     owner: OwnerOption,
     text: Annotated[str | None, typer.Option("--text", help="What it should say.", show_default=False)] = None,
-    value: Annotated[
-        str | None, typer.Option("--value", help="The value of the state it tells of.", show_default=False)
-    ] = None,
+    value: Annotated[str | None, typer.Option("--value", help="The value of its state.", show_default=False)] = None,
     start: Annotated[str | None, typer.Option("--start", help="When it began or happened.", show_default=False)] = None,
     end: Annotated[str | None, typer.Option("--end", help="When it ended.", show_default=False)] = None,
-    erase: Annotated[bool, typer.Option("--erase", help="Delete the old fact instead of keeping its history.")] = False,
+    erase: Annotated[bool, typer.Option("--erase", help="Delete the old fact instead of superseding it.")] = False,
     dry_run: DryRunOption = False,
     no_wait: NoWaitOption = False,
     timeout: TimeoutOption = TIMEOUT_S,

@@ -22,7 +22,7 @@ from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.rows.operations import OperationRows
 
-# The cells are locked by whoever holds the forest; a reader needs no lock, and waits for none.
+# The cells are locked by the writer of the forest; a reader needs no lock, and waits for none.
 _SOURCES = """
     SELECT o.cell_id, o.turn_ordinals, k.quote, c.state FROM memforest.occurrence o
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
@@ -147,9 +147,9 @@ class CorrectionRows:
         record_calls(self._db, self._tenant, [call], forest, None)
 
     def supersede(self, fact: FactId, by: Successor, sources: Sequence[Source]) -> None:
-        """Put the successor beside each source for the reducer to place, and supersede the fact from now on.
+        """Add the successor to the cell of each source for the reducer to place, and supersede the fact from now on.
 
-        Summaries above it are to be made again, and what is kept word by word of these cells is not extracted again. A
+        Summaries above it are written again, and what is stored word by word of these cells is not extracted again. A
         successor that was itself superseded before is so no longer. The caller has locked the forest.
         """
         cells: dict[str, Any] = {"t": self._tenant, "cells": list(dict.fromkeys(source.cell_id for source in sources))}
@@ -197,7 +197,7 @@ class CorrectionRows:
         return None if row is None else Words(SessionId(row.session_id), row.ordinal)
 
     def set_words_pinned(self, words: Words, pinned: bool) -> None:
-        """Pin or unpin a session or a turn. The caller holds the forest."""
+        """Pin or unpin a session or a turn. The caller has locked the forest."""
         table: type[m.Session] | type[m.TurnRow] = m.Session if words.ordinal is None else m.TurnRow
         own = [table.tenant_id == self._tenant, table.session_id == words.session]
         if words.ordinal is not None:

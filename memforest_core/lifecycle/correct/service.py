@@ -15,9 +15,9 @@ from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.identity import identify
+from memforest_core.lifecycle.correct.corrected_statement import Wanted, corrected
 from memforest_core.lifecycle.correct.records import Pins, StoredFact, Successor
 from memforest_core.lifecycle.correct.rows import CorrectionRows, correcting
-from memforest_core.lifecycle.correct.wording import Wanted, corrected
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.store.engine import Engine
@@ -44,7 +44,7 @@ POLL_S = 0.05
 
 
 Eraser = Callable[[TenantId, str, FactId, str, TaskId], TaskId]
-"""Asks for the deletion of an owner's fact, for an actor, as a part of a correction; the task that deletes it.
+"""Requests the deletion of an owner's fact, for an actor, as a part of a correction; the task that deletes it.
 
 Raises NotFound when the fact is gone already.
 """
@@ -102,12 +102,12 @@ class Correction:
             forest, stored = _found(rows, owner, fact)
         statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
         new = _successor(forest, stored, statement)
-        asked: dict[str, str | int] = {FACT: str(stored.id), BY: str(new.id)}
-        asked |= {ERASE: 1} if erase else {}
+        arguments: dict[str, str | int] = {FACT: str(stored.id), BY: str(new.id)}
+        arguments |= {ERASE: 1} if erase else {}
         if dry_run:
             _check(stored, new.id)
             with correcting(self.engine, tenant) as rows:
-                return _ask(rows, forest, asked | {DRY_RUN: 1}, actor)
+                return _ask(rows, forest, arguments | {DRY_RUN: 1}, actor)
         texts = list(dict.fromkeys((statement.text, statement.routing_text)))
         embedded = StatementEmbedder(self.embedder).embed(texts, parts_of([statement]))
         with correcting(self.engine, tenant) as rows:
@@ -120,7 +120,7 @@ class Correction:
                 rows.vectors.put_vectors(self.embedder.model, dict(zip(own, embedded.vectors, strict=True)))
                 rows.supersede(stored.id, new, stored.sources)
             rows.record_call(embedded.record, forest.id)
-            task = _ask(rows, forest, asked, actor)
+            task = _ask(rows, forest, arguments, actor)
         self.wakeups.send(Queue.REDUCE, tenant, str(forest.id))
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
@@ -161,9 +161,9 @@ class Correction:
                 missing = "" if turn is None else f"turn {turn!r:.80} in "
                 raise NotFound(f"Owner {owner!r:.80} has no {missing}session {session!r:.80}.")
             rows.set_words_pinned(words, pinned)
-            asked: dict[str, str | int] = {SESSION: str(words.session), PIN: int(pinned)}
-            asked |= {} if words.ordinal is None else {TURN: words.ordinal}
-            task = _ask(rows, forest, asked, actor)
+            arguments: dict[str, str | int] = {SESSION: str(words.session), PIN: int(pinned)}
+            arguments |= {} if words.ordinal is None else {TURN: words.ordinal}
+            task = _ask(rows, forest, arguments, actor)
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
@@ -178,7 +178,7 @@ class Correction:
             return rows.pins(known(rows.find_forest(checked_name(owner, "owner")), owner).id, limit)
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
-        """The next step of a task: what was asked for is written already.
+        """The next step of a task: what was arguments for is written already.
 
         Raises NotPlacedYet, CorrectionStuck, StoreUnavailable.
         """
@@ -203,7 +203,7 @@ class Correction:
         old, new = _argument(task, FACT), _argument(task, BY)
         self.wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
 
-        def look() -> Numbers | None:
+        def check() -> Numbers | None:
             with correcting(self.engine, tenant) as rows:
                 waiting, dead = rows.waiting([old, new])
                 if not waiting:
@@ -213,7 +213,7 @@ class Correction:
                 raise CorrectionStuck("A cell of this correction was given up: see memforest dead, then try again.")
             return None
 
-        placed = waited(polled(look, PLACED_S, POLL_S, clock=self.clock), self.sleep)
+        placed = waited(polled(check, PLACED_S, POLL_S, clock=self.clock), self.sleep)
         if placed is None:
             raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
         return placed
@@ -249,9 +249,9 @@ def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRe
     return forest, stored
 
 
-def _ask(rows: CorrectionRows, forest: ForestRef, asked: Numbers, actor: str) -> TaskId:
+def _ask(rows: CorrectionRows, forest: ForestRef, arguments: Numbers, actor: str) -> TaskId:
     """Ask for the task, in the transaction of what it follows."""
-    return request(rows.tasks, OperationKind.CORRECT, forest.id, asked, actor=actor, owner=forest.owner)
+    return request(rows.tasks, OperationKind.CORRECT, forest.id, arguments, actor=actor, owner=forest.owner)
 
 
 def _lock(rows: CorrectionRows, forest: ForestRef) -> None:
@@ -272,7 +272,7 @@ def _check(stored: StoredFact, new: FactId) -> None:
 
 
 def _superseded(by: FactId) -> InvalidInput:
-    return InvalidInput(f"This fact was corrected already: take fact {by}, which stands for it.", code="superseded")
+    return InvalidInput(f"This fact was corrected already: take fact {by}, which took its place.", code="superseded")
 
 
 def _busy() -> InvalidInput:

@@ -1,1 +1,1 @@
-"""Deleting what was said, what was made of it and what was derived from that, with a receipt."""
+"""Deletion of turns, of the facts made of them and of what was derived from those, with a receipt."""

@@ -1,4 +1,4 @@
-"""Clearing a whole forest, and the erasing that other operations ask for inside their own steps."""
+"""Clearing whole forests, and the erasing that other operations do inside their own steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.errors import RetryableError
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey, VectorIndex
-from memforest_core.lifecycle.erase.removing import Removal
+from memforest_core.lifecycle.erase.batch_removal import Removal
 from memforest_core.lifecycle.erase.rows.deletion import STEPS
 from memforest_core.lifecycle.erase.rows.erasing import ErasureRows, erasing
 from memforest_core.settings import Settings
@@ -33,15 +33,15 @@ class WriterAtWork(RetryableError):
 
 
 def await_indexers(engine: Engine, tenant: TenantId, forest: ForestId, mark: int | None = None) -> None:
-    """Wait until no indexer is writing points of a forest, or (``mark``) points that may hold what was erased before.
+    """Wait until no indexer is writing points of a forest, or (``mark``) points that may have what was erased before.
 
-    An indexer that has lost its lease is not waited for. Raises WriterAtWork after a second: then the task is tried
-    again later.
+    An indexer that has lost its lease is not waited for. Raises WriterAtWork after a second: then the task is retried
+    later.
     """
 
     def idle() -> bool | None:
         with erasing(engine, tenant) as rows:
-            return None if rows.derived.has_points_in_work(forest, mark) else True
+            return None if rows.words.has_points_in_work(forest, mark) else True
 
     if waited(polled(idle, WAIT_S, POLL_S)) is None:
         raise WriterAtWork("An indexer is still writing points of this memory: it is waited for.")
@@ -60,19 +60,19 @@ class Clearing:
         """Delete the next rows of a forest, or its points, or at last its row; None when it does not exist.
 
         The progress after it is committed with the rows for a ``task``. Raises StoreUnavailable, IndexUnavailable, and
-        WriterAtWork while an indexer holds leases on the forest's points.
+        WriterAtWork while an indexer has leases on the forest's points.
         """
         with erasing(self._engine, tenant) as rows:
             if rows.lock_forest(forest) is None:
                 return None
-            gone = rows.clearing.clear(forest, BATCH_ROWS)
-            points = rows.clearing.points_of(forest, BATCH_ROWS) if gone is None else []
-            busy = gone is None and not points and rows.derived.has_points_in_work(forest)
+            gone = rows.deletion.clear(forest, BATCH_ROWS)
+            points = rows.deletion.points_of(forest, BATCH_ROWS) if gone is None else []
+            busy = gone is None and not points and rows.words.has_points_in_work(forest)
             if gone is None and not points and not busy:
-                gone = {"forests": rows.clearing.drop_forest(forest)}
+                gone = {"forests": rows.deletion.drop_forest(forest)}
                 rows.deletion.cancel_exports(forest)
             if gone is not None:
-                return _kept(rows, task, progress, gone)
+                return _progressed(rows, task, progress, gone)
             progress = rows.deletion.further(task, progress) if task is not None else progress
         if busy:
             await_indexers(self._engine, tenant, forest)
@@ -80,7 +80,7 @@ class Clearing:
         self._index.delete([PointKey(tenant, forest, point) for point in points])
         with erasing(self._engine, tenant) as rows:
             rows.lock_forest(forest)
-            return _kept(rows, task, progress, {"points": rows.clearing.drop_points(points)})
+            return _progressed(rows, task, progress, {"points": rows.deletion.drop_points(points)})
 
     def clear(self, tenant: TenantId, forest: ForestId) -> bool:
         """Give a forest up and delete one batch of it; whether it is gone, rows and points.
@@ -118,7 +118,7 @@ class ForestEraser:
         """Delete these facts; the turns that they came from stay. How many went. Raises StoreUnavailable."""
         with erasing(self._engine, tenant) as rows:
             # Something may have been pinned since it was chosen.
-            free = rows.pinned.free_facts(forest, facts) if rows.lock_forest(forest) is not None else []
+            free = rows.targets.free_facts(forest, facts) if rows.lock_forest(forest) is not None else []
             return Removal(rows, forest, self._model, self._settings).facts(free)["facts"] if free else 0
 
     def erase_cells(self, tenant: TenantId, forest: ForestId, cells: Sequence[CellId]) -> int:
@@ -127,16 +127,14 @@ class ForestEraser:
         Raises StoreUnavailable.
         """
         with erasing(self._engine, tenant) as rows:
-            free = rows.pinned.free_cells(forest, cells) if rows.lock_forest(forest) is not None else []
+            free = rows.targets.free_cells(forest, cells) if rows.lock_forest(forest) is not None else []
             turns = rows.targets.turns_of(free)
             return Removal(rows, forest, self._model, self._settings).words(turns)["cells"] if turns else 0
 
 
-def _kept(rows: ErasureRows, task: TaskId | None, progress: Numbers, gone: Numbers) -> Numbers:
+def _progressed(rows: ErasureRows, task: TaskId | None, progress: Numbers, gone: Numbers) -> Numbers:
     """The progress after rows went, committed with them for a task."""
     before = rows.deletion.further(task, progress) if task is not None else progress
     counts = {name: int(before.get(name, 0)) + int(count) for name, count in gone.items()}
     after = dict(before) | {"phase": "rows", STEPS: int(before.get(STEPS, 0)) + 1} | counts
-    if task is not None:
-        rows.deletion.keep(task, after)
-    return after
+    return rows.deletion.store_progress(task, after) if task is not None else after

@@ -55,8 +55,8 @@ def forget(
 ) -> None:
     """Delete turns, a fact, a session, a time range, a speaker's words, or everything. It can't be undone.
 
-    Recall knows nothing of it from the moment the rows are gone; summaries that quoted it are masked until they are
-    made anew. The exit code is 1 when a reference was left.
+    Recall knows nothing of it as soon as the rows are gone; summaries that quoted it are masked until they are
+    recomputed. The exit code is 1 when a reference was left.
     """
     if not dry_run:
         confirm(f"Delete this from the memory of {printable(owner)} for good?", yes=yes, as_json=as_json)
@@ -90,7 +90,7 @@ def _print_receipt(receipt: Receipt) -> None:
     from rich.table import Table
 
     out = console()
-    out.print(f"Receipt of operation {receipt.task}, asked for by {printable(receipt.actor)}.")
+    out.print(f"Receipt of operation {receipt.task}, requested by {printable(receipt.actor)}.")
     for title, counts in (("removed", receipt.removed), ("left", receipt.left)):
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column(title)
@@ -98,9 +98,9 @@ def _print_receipt(receipt: Receipt) -> None:
         for name, count in counts.items():
             table.add_row(printable(name.replace("_", " ")), str(count))
         out.print(table)
-    out.print("Nothing of it is left." if receipt.clean else "References are left: ask for it again.")
+    out.print("Nothing of it is left." if receipt.clean else "References are left: request it once more.")
     if receipt.finished_at is not None and not receipt.vacuumed:
-        out.print("The pages that it stood in are vacuumed within minutes; memforest db vacuum does it now.")
+        out.print("Its pages are vacuumed within minutes; memforest db vacuum does it now.")
 
 
 def vacuum(
@@ -114,7 +114,7 @@ def vacuum(
 
     Connects with MEMFOREST_DATABASE__MIGRATION_URL.
     """
-    from memforest_core.lifecycle.erase.rows.vacuuming import vacuum_now
+    from memforest_core.lifecycle.erase.rows.vacuum_rows import vacuum_now
     from memforest_core.settings import load_settings
 
     quiet_logs()

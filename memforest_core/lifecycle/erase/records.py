@@ -1,13 +1,18 @@
-"""What a deletion is about: its target, the rows that go with it, and the rows that lose something."""
+"""What a deletion is about: its target, and the rows that are removed with it or lose something."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
+from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
+from memforest_core.domain.times import from_micros, micros
+from memforest_core.errors import InvariantViolated
+from memforest_core.work.records import Numbers, OperationTask
 
 LEFT = "left."
 """The prefix of a count of references that were left, before the name of their column."""
@@ -26,7 +31,7 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A target with what names it, as a task row keeps it: ids, digests and microseconds, never text."""
+    """A target with what names it, as a task row stores it: ids, digests and microseconds, never text."""
 
     target: Target
     forest: ForestId
@@ -53,17 +58,8 @@ class ItemKey(NamedTuple):
     item: int
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCell:
-    """A cell that has turns to remove; ``kept`` are its other turns: ordinal, name and content, in order."""
-
-    id: CellId
-    kept: tuple[tuple[int, str, str], ...]
-
-    @property
-    def gone(self) -> bool:
-        """Whether all its words are removed."""
-        return not self.kept
+RemainingTurns = Sequence[tuple[int, str, str]]
+"""The turns of a cell that stay when others are removed: ordinal, name and content, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +77,70 @@ class TouchedFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
-    """What lies above touched leaves: nodes up to the roots, and their trees."""
-
-    nodes: tuple[NodeId, ...]
-    trees: tuple[TreeId, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Removed:
-    """The ids that one batch removed, for the scan that looks for references to them."""
+    """The ids that one batch removed, for the scan that searches for references to them."""
 
-    turns: tuple[TurnKey, ...]
-    cells: tuple[CellId, ...]
-    items: tuple[ItemKey, ...]
-    facts: tuple[FactId, ...]
-    nodes: tuple[NodeId, ...]
-    masked: tuple[NodeId, ...]
+    turns: Sequence[TurnKey]
+    cells: Sequence[CellId]
+    items: Sequence[ItemKey]
+    facts: Sequence[FactId]
+    nodes: Sequence[NodeId]
+    masked: Sequence[NodeId]
     """Nodes that stay, whose summaries had to go."""
-    rewritten: tuple[CellId, ...]
+    rewritten: Sequence[CellId]
     """Cells that stay, with fewer turns."""
-    trees: tuple[TreeId, ...]
-    hashes: tuple[bytes, ...]
-    moments: tuple[datetime, ...] = ()
+    trees: Sequence[TreeId]
+    hashes: Sequence[bytes]
+    times: Sequence[datetime]
     """When the turns were said, and those that the candidates rested on."""
+
+
+def arguments_of(scope: Scope) -> Numbers:
+    ids = {"session": scope.session, "fact": scope.fact}
+    times = {"since": scope.since, "until": scope.until}
+    texts = {"target": scope.target.value, "turns": spans_text(scope.ordinals), "speaker": scope.speaker}
+    return {
+        **{name: text for name, text in texts.items() if text},
+        **{name: str(id_) for name, id_ in ids.items() if id_ is not None},
+        **{name: micros(time) for name, time in times.items() if time is not None},
+    }
+
+
+def scope_of(task: OperationTask) -> Scope:
+    """The target of a task. Raises InvariantViolated for a row that no version of this wrote."""
+    if task.forest_id is None or "target" not in task.arguments:
+        raise InvariantViolated(f"The erase task {task.id} does not say what to erase.")
+    return scope_in(ForestId(task.forest_id), task.arguments)
+
+
+def scope_in(forest: ForestId, given: Numbers) -> Scope:
+    """The target in a forest that a task's arguments name."""
+    return Scope(
+        target=Target(str(given["target"])),
+        forest=forest,
+        session=SessionId(UUID(str(given["session"]))) if "session" in given else None,
+        ordinals=tuple(ordinals_in(str(given.get("turns", "")))),
+        fact=FactId(UUID(str(given["fact"]))) if "fact" in given else None,
+        speaker=str(given.get("speaker", "")),
+        since=from_micros(int(given["since"])) if "since" in given else None,
+        until=from_micros(int(given["until"])) if "until" in given else None,
+    )
+
+
+def spans_text(ordinals: Iterable[int]) -> str:
+    """Ordinals as text that stays short for runs of them: 0, 1, 2 and 7 are "0-2,7"."""
+    spans: list[list[int]] = []
+    for ordinal in sorted(set(ordinals)):
+        if spans and ordinal == spans[-1][1] + 1:
+            spans[-1][1] = ordinal
+        else:
+            spans.append([ordinal, ordinal])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def ordinals_in(text: str) -> list[int]:
+    ordinals: list[int] = []
+    for span in filter(None, text.split(",")):
+        first, _, last = span.partition("-")
+        ordinals += range(int(first), int(last or first) + 1)
+    return ordinals

@@ -1,4 +1,4 @@
-"""Asking for something to be deleted, and the receipt of what was."""
+"""Requests of deletions, and their receipts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.lifecycle.erase.arguments import arguments_of
-from memforest_core.lifecycle.erase.asked import AskedErasure, repeat, speaker_digest
 from memforest_core.lifecycle.erase.receipt import Receipt, receipt_of
-from memforest_core.lifecycle.erase.records import Scope, Target
+from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of
+from memforest_core.lifecycle.erase.requested import RequestedErasure, repeat, speaker_digest
 from memforest_core.lifecycle.erase.rows.erasing import erasing
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
-from memforest_core.lifecycle.erase.rows.vacuuming import vacuumed_since
+from memforest_core.lifecycle.erase.rows.vacuum_rows import vacuumed_since
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
@@ -28,7 +27,7 @@ _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a tim
 
 
 class Erasure:
-    """Resolves what is to be deleted and asks for it. Thread-safe."""
+    """Resolves what is to be deleted and requests it. Thread-safe."""
 
     def __init__(self, engine: Engine, operations: Operations) -> None:
         self._engine = engine
@@ -53,8 +52,8 @@ class Erasure:
         """Ask for exactly one target to be deleted: turns of a session by the caller's ids, a whole session, a fact,
         what was said in [since, until), a speaker's words, or everything.
 
-        Times are aware, or read in the forest's zone; either end may be open. An owner has no memory from the
-        moment this returns, unless it is being merged: then once that is done. What is being built or imported for the
+        Times are aware, or read in the forest's zone; either end may be open. An owner has no memory as
+        soon as this returns, unless it is being merged: then once that is done. What is being built or imported for the
         owner goes with it. ``part_of`` is the operation that this deletion is a part of. Raises InvalidInput, NotFound,
         ForestFrozen, StoreUnavailable.
         """
@@ -129,9 +128,9 @@ class Erasure:
                 rows.deletion.cancel_imports(forests, actor)
         return task
 
-    def repeat(self, asked: AskedErasure) -> list[TaskId]:
-        """Request here what another database was asked for, as ``asked.repeat``."""
-        return repeat(self._engine, asked)
+    def repeat(self, deletion: RequestedErasure) -> list[TaskId]:
+        """Request here what was requested of another database, as ``requested.repeat``."""
+        return repeat(self._engine, deletion)
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""

@@ -10,10 +10,9 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.index.vector_index import PointKey, VectorIndex
-from memforest_core.lifecycle.erase.arguments import scope_of
+from memforest_core.lifecycle.erase.batch_removal import COUNTED, Removal
 from memforest_core.lifecycle.erase.clearing import Clearing, await_indexers
-from memforest_core.lifecycle.erase.records import LEFT, Scope, Target
-from memforest_core.lifecycle.erase.removing import COUNTED, Removal
+from memforest_core.lifecycle.erase.records import LEFT, Scope, Target, scope_of
 from memforest_core.lifecycle.erase.rows.deletion import STEPS
 from memforest_core.lifecycle.erase.rows.erasing import ErasureRows, erasing
 from memforest_core.settings import Settings
@@ -21,10 +20,10 @@ from memforest_core.store.engine import Engine
 from memforest_core.work.records import Numbers, OperationTask
 
 BATCH_CELLS = 20
-"""Cells of one transaction: the forest is held for some tens of milliseconds."""
+"""Cells of one transaction: the forest is locked for some tens of milliseconds."""
 BATCH_POINTS = 500
 BUSY_S = 5.0
-"""When to look again at a forest that is being merged."""
+"""When to re-check a forest that is being merged."""
 PHASE = "phase"
 MARK = "mark"
 """The versions of all points erased so far are below it; points erased later by others are not waited for."""
@@ -85,13 +84,11 @@ class Erasing:
             if progress.get(PHASE, _ROWS) != _ROWS:
                 return progress
             # The deletion of the whole memory may have been requested since: then this works on what is left.
-            everything = state in (None, "gone") and rows.deletion.whole_forest_asked_for(scope.forest)
+            everything = state in (None, "gone") and rows.deletion.whole_forest_requested(scope.forest)
             if not everything:
                 _check(state)
             after, phase = self._batch(rows, scope, progress) if state is not None else (progress, _INDEX)
-            kept = _stepped(after, phase)
-            rows.deletion.keep(task.id, kept)
-        return kept
+            return rows.deletion.store_progress(task.id, _stepped(after, phase))
 
     def _batch(self, rows: ErasureRows, scope: Scope, progress: Numbers) -> tuple[Numbers, str]:
         """One batch of a target that is not the whole forest, and the phase after it."""
@@ -147,43 +144,41 @@ class Erasing:
         if gone is not None:
             return gone
         with erasing(self._engine, tenant) as rows:
-            kept = _stepped(rows.deletion.further(task.id, progress), _INDEX)
-            rows.deletion.keep(task.id, kept)
-        return kept
+            return rows.deletion.store_progress(task.id, _stepped(rows.deletion.further(task.id, progress), _INDEX))
 
     def _points(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        """Delete the points that hold what was erased, with nothing held; then wait for whoever was writing one.
+        """Delete the points that have what was erased, without a lock; then wait for indexers that were writing one.
 
-        Tombstones are forgotten. The point of what lives on is deleted too, and written again by the indexer.
+        Tombstones are forgotten. The point of what lives on is deleted too, and rewritten by the indexer.
         """
         if scope.target is Target.OWNER:
             return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
         if MARK not in progress:
             with erasing(self._engine, tenant) as rows:
-                return dict(progress) | {MARK: rows.derived.next_version()}
+                return dict(progress) | {MARK: rows.words.next_version()}
         mark = int(progress[MARK])
         after = UUID(str(progress["after"])) if progress.get("after") else None
         with erasing(self._engine, tenant) as rows:
-            points = rows.derived.erased_points(scope.forest, mark, after, BATCH_POINTS)
+            points = rows.words.erased_points(scope.forest, mark, after, BATCH_POINTS)
         if not points:
             await_indexers(self._engine, tenant, scope.forest, mark)
             with erasing(self._engine, tenant) as rows:
-                if rows.derived.has_erased_points(scope.forest, mark):
+                if rows.words.has_erased_points(scope.forest, mark):
                     return dict(progress) | {PHASE: _INDEX, "after": ""}
             found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
         self._index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
         with erasing(self._engine, tenant) as rows:
             rows.lock_forest(scope.forest)
-            alive = rows.derived.confirm(points, mark)
+            alive = rows.words.confirm(points, mark)
         gone = [PointKey(tenant, scope.forest, id_) for id_ in points if id_ not in alive]
         found = int(progress.get(INDEX_LEFT, 0)) + len(self._index.versions(gone))
         return dict(progress) | {"after": str(max(points)), INDEX_LEFT: found}
 
-    def _swept(self, tenant: TenantId, task: OperationTask, kept: ForestId | None) -> int:
+    def _swept(self, tenant: TenantId, task: OperationTask, but: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""
         with erasing(self._engine, tenant) as rows:
-            went = [forest for forest in rows.deletion.touched(task.id) if forest != kept]
+            went = [forest for forest in rows.deletion.touched(task.id) if forest != but]
         return sum(self._clearing.sweep(tenant, forest) for forest in went)
 
     def _scan(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
@@ -209,7 +204,7 @@ class Erasing:
             rows.lock_forest(scope.forest)
             progress: Numbers = dict.fromkeys(COUNTED, 0)
             if scope.target is Target.OWNER:
-                progress = {**progress, **rows.clearing.counts_of(scope.forest)}
+                progress = {**progress, **rows.deletion.counts_of(scope.forest)}
             else:
                 phase = _ROWS
                 while phase == _ROWS:

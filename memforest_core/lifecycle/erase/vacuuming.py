@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import RetryableError
-from memforest_core.lifecycle.erase.rows.vacuuming import Vacuumed, ask_for_vacuum, held_back, tables_of_tenants, vacuum
+from memforest_core.lifecycle.erase.rows.vacuum_rows import (
+    Vacuumed,
+    held_back,
+    request_vacuum,
+    tables_of_tenants,
+    vacuum,
+)
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import Numbers, OperationTask
 from memforest_core.work.runner import Handler
@@ -25,12 +31,12 @@ class Vacuuming:
         self._every_s = every_s
 
     def following(self, handler: Handler) -> Handler:
-        """The handler of an operation that deletes rows; at its end it asks for a vacuum."""
+        """The handler of an operation that deletes rows; at its end it requests a vacuum."""
 
         def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
             after = handler(tenant, task, progress)
             if after is None and not task.dry_run:
-                ask_for_vacuum(self._engine, tenant, self._every_s)
+                request_vacuum(self._engine, tenant, self._every_s)
             return after
 
         return step

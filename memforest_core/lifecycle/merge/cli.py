@@ -63,7 +63,10 @@ def _print_report(report: ConflictReport) -> None:
     out = console()
     print_numbers(report.counts)
     for title, lines in (
-        ("sessions of one id", [f"{one.session_id} of {one.owner} stays as {one.kept_as}" for one in report.sessions]),
+        (
+            "sessions of one id",
+            [f"{one.session_id} of {one.owner} stays as {one.stored_as}" for one in report.sessions],
+        ),
         ("values that contradict", [_described(one) for one in plain(report.values)]),
         ("the same on both sides", list(report.exact)),
         ("nearly the same", [f"{one.source} = {one.target}" for one in report.near]),

@@ -12,21 +12,21 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.ingest.reduce.identity import mergeable
 from memforest_core.ingest.reduce.nearness import NEAR_LIMIT
-from memforest_core.lifecycle.merge.rows.merging import MergeRows
+from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.models.calls import Vectors
 
 PAGE = 2_000
 """Facts of a source compared at once."""
 COMPARED_FACTS = 20_000
 """A target of up to this many facts is compared in this process, vector by vector: what was just merged is not in the
-index yet. A larger one is searched through the index, and its newest facts are compared beside it."""
+index yet. A larger one is searched through the index, and its newest facts are compared in addition."""
 UNSEEN_LIMIT = 2_000
 SEARCHED_AT_ONCE = 100
 
 
 @dataclass(slots=True)
 class Near:
-    """The target's near duplicate of facts of the source; ``degraded`` when the index was away."""
+    """The target's near duplicate of facts of the source; ``degraded`` when the index was unavailable."""
 
     twins: dict[FactId, FactId] = field(default_factory=dict)
     degraded: bool = False
@@ -37,7 +37,7 @@ _Facts = tuple[Sequence[FactId], Vectors]
 
 
 class Comparison:
-    """Looks for near duplicates. Reads only."""
+    """Finds near duplicates. Reads only."""
 
     def __init__(self, index: VectorIndex, model: str) -> None:
         self._index = index

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
+from memforest_core.domain.ids import CellId, FactId, SessionId, TreeId
 from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.ingest.reduce.records import Rules
-from memforest_core.memtree import Key, TreeHead
+from memforest_core.lifecycle.merge.transplanting import Successor, Transplant
+from memforest_core.memtree import Key, Leaf, TreeHead
 from memforest_core.models.calls import Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class MergeForest:
-    """A forest that takes part: its owner, its state, its own rules, and how many facts it has."""
-
-    id: ForestId
-    owner: str
-    state: str
-    rules: Rules = field(default_factory=dict)
-    facts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +97,6 @@ class CellCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class CutText:
-    """What is left of a cell that was cut; times in microseconds."""
-
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class StoredItem:
     """A candidate and the fact it is attached to; what it says, when it is a correction that has no fact yet."""
 
@@ -179,38 +159,34 @@ class StoredScope:
     end: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScopeCopy:
-    """A scope that the target lacks: made after the source's; without a head it is a candidate."""
+    """A scope of the source: its id and key in the target, the target's scope of that id, and the members it brings.
 
-    source: TreeId
-    tree_id: TreeId
-    scope_key: str
-    label: str | None
-    """None: the source's."""
-    session_id: SessionId | None
-    head: TreeHead | None
-    dirty: bool
+    ``copy`` is the source's tree, where that becomes the target's.
+    """
 
+    source: StoredScope
+    id: TreeId
+    key: str
+    there: StoredScope | None
+    plan: SessionPlan | None
+    members: list[tuple[Successor, SessionId]]
+    copy: Transplant | None = None
 
-@dataclass(frozen=True, slots=True)
-class SceneSum:
-    """A united scene's vector sum and the time it spans (microseconds)."""
+    @property
+    def leaves(self) -> list[Leaf]:
+        """The members as leaves of the target's tree."""
+        return [successor.leaf(self.id) for successor, _ in self.members]
 
-    tree_id: TreeId
-    total: Vectors
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemberCopy:
-    """A payload that a scope of the target gets; its leaf, where that is known."""
-
-    tree_id: TreeId
-    payload_id: PayloadId
-    session_id: SessionId
-    leaf_id: NodeId | None
+    @property
+    def transplanted(self) -> bool:
+        """Whether the source's structure becomes the target's: it is the only one, or the larger one."""
+        if self.source.head is None or (self.plan is not None and self.plan.meeting is not Meeting.NEW):
+            return False
+        if self.there is None or self.there.head is None:
+            return True
+        return self.source.kind is not TreeKind.SESSION and self.source.head.leaf_count > self.there.head.leaf_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,11 +49,11 @@ def numbers(tally: Mapping[str, str | int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class RenamedSession:
-    """A session whose id another one with other turns has in the target: it is kept under another id."""
+    """A session whose id another one with other turns has in the target: it is stored under another id."""
 
     owner: str
     session_id: str
-    kept_as: str
+    stored_as: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.reduce.rules import ruled
+from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.comparing import Comparison, Near
-from memforest_core.lifecycle.merge.records import MergeForest, ValueConflict
+from memforest_core.lifecycle.merge.records import ValueConflict
 from memforest_core.lifecycle.merge.report import (
     NAMED,
     ConflictReport,
@@ -24,7 +25,7 @@ from memforest_core.lifecycle.merge.report import (
     Tally,
     numbers,
 )
-from memforest_core.lifecycle.merge.rows.merging import MergeRows
+from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.lifecycle.merge.switching import Switched, Switching
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
@@ -44,12 +45,12 @@ Clear = Callable[[TenantId, ForestId], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The forests of a task; a target of None would be a new one, in a dry run."""
+class _Merge:
+    """The forests of a task; in a dry run a target of None is a new forest."""
 
     sources: tuple[ForestId, ...]
     target: ForestId | None
-    keep: bool
+    keep_sources: bool
 
 
 class Merging:
@@ -91,55 +92,44 @@ class Merging:
         """
         actor = checked_actor(actor)
         with MergeRows.opened(self._engine, tenant) as rows:
-            asked = self._resolved(rows, sources, into, keep_sources)
-            arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(asked.sources)}
+            merge = self._resolved(rows, sources, into, keep_sources)
+            arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(merge.sources)}
             arguments["keep_sources"] = int(keep_sources)
-            target = asked.target
+            target = merge.target
             if not dry_run:
                 begun = self._begun(rows, arguments, into)
                 if begun is not None:
                     return begun
-            self._check_live(rows, asked)
-            touches = dict.fromkeys(asked.sources, Role.MERGE_FROM)
+            self._check_live(rows, merge)
+            touches = dict.fromkeys(merge.sources, Role.MERGE_FROM)
             if target is not None:
                 touches[target] = Role.MERGE_INTO
             deleted = target is not None and rows.to_be_deleted(target)
             if (target is None or deleted) and not dry_run:
                 # After a deletion of the whole target, which this waits for, the sources go to a new forest.
-                target = rows.new_forest(into, asked.sources[0])
+                target = rows.new_forest(into, merge.sources[0])
                 touches[target] = Role.MERGE_INTO
             kind = OperationKind.MERGE
             task = request(
                 rows.tasks, kind, target, arguments, actor=actor, owner=into, dry_run=dry_run, touches=touches
             )
-            if asked.target is not None and not deleted and rows.to_be_deleted(asked.target):
-                raise ForestChanged("The deletion of this owner was asked for at this moment: ask again.")
+            if merge.target is not None and not deleted and rows.to_be_deleted(merge.target):
+                raise ForestChanged("The deletion of this owner was requested at this moment: try again.")
         self._operations.wake(tenant, task)
         return task
 
     @repeated
     def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
-        """What merging these owners' forests would do and what contradicts; nothing is kept of it.
+        """What merging these owners' forests would do and what contradicts; nothing of it is stored.
 
-        Holds the forests' writers back for as long as the copying takes. Raises as ``ask``.
+        The forests' writers wait until the copying is done. Raises as ``ask``.
         """
         with MergeRows.opened(self._engine, tenant) as rows:
-            asked = self._resolved(rows, sources, into, True)
-            self._check_live(rows, asked)
-            return self._tried(rows, tenant, asked, into)
+            merge = self._resolved(rows, sources, into, True)
+            self._check_live(rows, merge)
+            return self._tried(rows, tenant, merge, into)
 
-    @repeated
-    def report(self, tenant: TenantId, task: TaskId) -> ConflictReport:
-        """The same for a merge that was asked for and has not begun, or for a dry run. Raises NotFound otherwise."""
-        found = self._operations.get(tenant, task)
-        if found.kind != OperationKind.MERGE:
-            raise NotFound(f"Operation {task} is no merge.")
-        if found.progress and not found.dry_run:
-            raise NotFound(f"Merge {task} has begun: its numbers are its progress.")
-        with MergeRows.opened(self._engine, tenant) as rows:
-            return self._tried(rows, tenant, _asked(found), "")
-
-    def _resolved(self, rows: MergeRows, sources: Sequence[str], into: str, keep: bool) -> _Asked:
+    def _resolved(self, rows: MergeRows, sources: Sequence[str], into: str, keep_sources: bool) -> _Merge:
         if isinstance(sources, str) or not sources:
             raise InvalidInput("Name at least one owner to merge from, as a list.", code="no_sources")
         if len(sources) > MAX_SOURCES:
@@ -154,11 +144,11 @@ class Merging:
         for owner in owners:
             ids.append(known(rows.find_forest(owner), owner, _NOTHING).id)
         target = rows.find_forest(into)
-        return _Asked(tuple(sorted(ids)), None if target is None else target.id, keep)
+        return _Merge(tuple(sorted(ids)), None if target is None else target.id, keep_sources)
 
     @staticmethod
     def _begun(rows: MergeRows, arguments: Numbers, into: str) -> TaskId | None:
-        """The same merge, when it was asked for before and is not done: its sources may be frozen by itself."""
+        """The same merge, if it is requested already and not done: it may have frozen its own sources."""
         for task in rows.tasks.list((OperationKind.MERGE,), LOOKED_AT):
             if not task.finished and task.arguments == arguments:
                 targets = rows.forests([task.forest_id] if task.forest_id is not None else [])
@@ -167,27 +157,27 @@ class Merging:
         return None
 
     @staticmethod
-    def _check_live(rows: MergeRows, asked: _Asked) -> None:
-        for forest in rows.forests([*asked.sources, *([asked.target] if asked.target is not None else [])]):
+    def _check_live(rows: MergeRows, merge: _Merge) -> None:
+        for forest in rows.forests([*merge.sources, *([merge.target] if merge.target is not None else [])]):
             if forest.state != "live":
                 raise ForestFrozen(f"The memory of {forest.owner!r:.80} is being merged: ask again when that is done.")
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One step; None when all is done. Raises NotFound, RetryableError, StoreUnavailable."""
-        asked = _asked(task)
+        merge = _merge_of(task)
         match progress.get("phase"):
             case None if task.dry_run:
                 with MergeRows.opened(self._engine, tenant) as rows:
-                    counts = self._tried(rows, tenant, asked, "").counts
+                    counts = self._tried(rows, tenant, merge, "").counts
                 return {"phase": "planned", **counts}
             case None:
-                return self._freeze(tenant, task, asked)
+                return self._freeze(tenant, task, merge)
             case "merge":
-                return self._merge(tenant, task, asked, progress)
+                return self._merge(tenant, task, merge, progress)
             case "end":
-                return self._end(tenant, task, asked, progress)
+                return self._end(tenant, task, merge, progress)
             case "fold":
-                return self._fold(tenant, task, asked, progress)
+                return self._fold(tenant, task, merge, progress)
             case "clear":
                 return self._cleared(tenant, progress)
             case _:
@@ -198,14 +188,14 @@ class Merging:
 
         Once a source was merged, the merge continues to its end. Raises as ``step``.
         """
-        asked = _asked(task)
-        target = asked.target
+        merge = _merge_of(task)
+        target = merge.target
         if task.dry_run or target is None or progress.get("phase") == CANCELLED:
             return undone(progress)
         if progress.get("phase") == "undo":
             return undone(progress) if self._clear(tenant, target) else progress
         with MergeRows.opened(self._engine, tenant) as rows:
-            forests = rows.lock_forests([*asked.sources, target], changing=True)
+            forests = rows.lock_forests([*merge.sources, target], changing=True)
             progress = rows.progress(task.id) or progress
             states = {id_: forest.state for id_, forest in forests.items()}
             late = merge_moved(replace(task, progress=progress), states) is not None
@@ -213,57 +203,57 @@ class Merging:
                 if states.get(target) == "hidden":
                     rows.set_forest_state(target, "gone")
                 if progress:
-                    for id_ in _frozen(asked, forests):
+                    for id_ in _frozen(merge, forests):
                         rows.set_forest_state(id_, "live")
                 hidden = states.get(target) in ("hidden", "gone")
                 progress = dict(progress) | {"phase": "undo" if hidden else CANCELLED}
                 rows.advance(task.id, progress)
         return self.step(tenant, task, progress) if late else progress
 
-    def _freeze(self, tenant: TenantId, task: OperationTask, asked: _Asked) -> Numbers:
+    def _freeze(self, tenant: TenantId, task: OperationTask, merge: _Merge) -> Numbers:
         """From here on the sources take no sessions; the largest goes first, so that its trees are the ones that stay.
 
         Its state and the progress are one commit, so that no other merge can take the same forests.
         """
         with MergeRows.opened(self._engine, tenant) as rows:
-            forests = self._present(rows, asked, changing=True)
+            forests = self._present(rows, merge, changing=True)
             begun = rows.progress(task.id)
             if begun:
                 return begun
-            if rows.contended(task.id, asked.sources, _target(asked)):
+            if rows.contended(task.id, merge.sources, _target(merge)):
                 raise RetryableError("Another merge moves one of these forests.", retry_after=FROZEN_S)
-            for id_ in asked.sources:
+            for id_ in merge.sources:
                 if forests[id_].state not in ("live", "frozen"):
                     raise NotFound("A forest to merge is gone.")
                 rows.set_forest_state(id_, "frozen")
-            sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}
-            largest = sorted(range(len(asked.sources)), key=lambda at: (-sizes[asked.sources[at]], at))
+            sizes = rows.fact_counts(merge.sources)
+            largest = sorted(range(len(merge.sources)), key=lambda at: (-sizes[merge.sources[at]], at))
             order = ",".join(str(at) for at in largest)
-            started: Numbers = {"phase": "merge", "order": order, "next": 0, "sources": len(asked.sources)}
+            started: Numbers = {"phase": "merge", "order": order, "next": 0, "sources": len(merge.sources)}
             rows.advance(task.id, started)
         return started
 
-    def _merge(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers:
+    def _merge(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers:
         """One source: compare with nothing locked, then switch."""
         at = int(progress["next"])
-        source = asked.sources[int(str(progress["order"]).split(",")[at])]
-        near = self._compared(tenant, source, _target(asked))
+        source = merge.sources[int(str(progress["order"]).split(",")[at])]
+        near = self._compared(tenant, source, _target(merge))
         with MergeRows.opened(self._engine, tenant) as rows:
             rows.unhurried()
-            forests = rows.lock_forests([*asked.sources, _target(asked)])
+            forests = rows.lock_forests([*merge.sources, _target(merge)])
             stored = rows.progress(task.id)
             if stored and (stored.get("phase"), stored.get("next")) != ("merge", at):
                 return stored
-            target = forests.get(_target(asked))
+            target = forests.get(_target(merge))
             if target is None or target.state == "gone":
-                return self._abandon(rows, task, asked, forests, progress)
+                return self._abandon(rows, task, merge, forests, progress)
             if target.state == "frozen":
                 raise RetryableError("The forest to merge into is being merged itself.", retry_after=FROZEN_S)
             tally = Counter(numbers(progress))
             # A source that was deleted meanwhile is skipped.
             if source in forests and forests[source].state != "gone":
                 tally = self._switched(rows, forests[source], target, near, tally).tally
-            last = at + 1 == len(asked.sources)
+            last = at + 1 == len(merge.sources)
             after = {**progress, **numbers(tally), "phase": "end" if last else "merge", "next": at + 1}
             rows.advance(task.id, after)
         return after
@@ -277,12 +267,12 @@ class Merging:
             threshold = self._ruled(found[0]).reduce.near_duplicate
             return self._comparison.near(rows, tenant, source, target, threshold, index=True)
 
-    def _ruled(self, forest: MergeForest) -> Settings:
+    def _ruled(self, forest: StoredForest) -> Settings:
         """The settings as a forest has them."""
         return ruled(self._settings, forest.rules)
 
     def _switched(
-        self, rows: MergeRows, source: MergeForest, target: MergeForest, near: Near, before: Tally
+        self, rows: MergeRows, source: StoredForest, target: StoredForest, near: Near, before: Tally
     ) -> Switched:
         """The switch, with its counts added to those from before."""
         conflicting, _ = rows.value_conflicts(source.id, target.id, 0)
@@ -292,59 +282,59 @@ class Merging:
         done.tally.update(before)
         return done
 
-    def _end(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
+    def _end(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers | None:
         """Show a new target and release the sources, in one commit."""
         with MergeRows.opened(self._engine, tenant) as rows:
-            forests = rows.lock_forests([*asked.sources, _target(asked)], changing=True)
+            forests = rows.lock_forests([*merge.sources, _target(merge)], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "end":
                 return stored
-            target = forests.get(_target(asked))
+            target = forests.get(_target(merge))
             if target is None or target.state == "gone":
-                return self._abandon(rows, task, asked, forests, progress)
+                return self._abandon(rows, task, merge, forests, progress)
             if target.state == "hidden":
-                standing = rows.find_forest(target.owner)
-                if standing is not None:
+                existing = rows.find_forest(target.owner)
+                if existing is not None:
                     # The owner got a forest meanwhile: the merged forest is merged into that one.
-                    if not rows.tasks.join(task.id, standing.id, Role.MERGE_INTO):
+                    if not rows.tasks.join(task.id, existing.id, Role.MERGE_INTO):
                         raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
-                    folding: Numbers = {**progress, "phase": "fold", "into": str(standing.id)}
+                    folding: Numbers = {**progress, "phase": "fold", "into": str(existing.id)}
                     rows.advance(task.id, folding)
                     return folding
                 rows.set_forest_state(target.id, "live")
-            return self._release(rows, task, asked, forests, progress)
+            return self._release(rows, task, merge, forests, progress)
 
-    def _fold(self, tenant: TenantId, task: OperationTask, asked: _Asked, progress: Numbers) -> Numbers | None:
-        standing, hidden = ForestId(UUID(str(progress["into"]))), _target(asked)
-        near = self._compared(tenant, hidden, standing)
+    def _fold(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers | None:
+        existing, hidden = ForestId(UUID(str(progress["into"]))), _target(merge)
+        near = self._compared(tenant, hidden, existing)
         with MergeRows.opened(self._engine, tenant) as rows:
             rows.unhurried()
-            forests = rows.lock_forests([*asked.sources, hidden, standing], changing=True)
+            forests = rows.lock_forests([*merge.sources, hidden, existing], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "fold":
                 return stored
-            if standing not in forests or forests[standing].state not in ("live", "frozen"):
+            if existing not in forests or forests[existing].state not in ("live", "frozen"):
                 back: Numbers = {**progress, "phase": "end"}
                 rows.advance(task.id, back)
                 return back
-            self._switched(rows, forests[hidden], forests[standing], near, Counter())
+            self._switched(rows, forests[hidden], forests[existing], near, Counter())
             rows.set_forest_state(hidden, "gone")
-            return self._release(rows, task, asked, forests, progress, hidden)
+            return self._release(rows, task, merge, forests, progress, hidden)
 
     def _release(
         self,
         rows: MergeRows,
         task: OperationTask,
-        asked: _Asked,
-        forests: Mapping[ForestId, MergeForest],
+        merge: _Merge,
+        forests: Mapping[ForestId, StoredForest],
         progress: Numbers,
         *more: ForestId,
     ) -> Numbers:
-        present = _frozen(asked, forests)
+        present = _frozen(merge, forests)
         for id_ in present:
-            rows.set_forest_state(id_, "live" if asked.keep else "gone")
-        leaving = [*(() if asked.keep else present), *more]
-        rows.take_deliveries(leaving, ForestId(UUID(str(progress.get("into", _target(asked))))))
+            rows.set_forest_state(id_, "live" if merge.keep_sources else "gone")
+        leaving = [*(() if merge.keep_sources else present), *more]
+        rows.move_deliveries(leaving, ForestId(UUID(str(progress.get("into", _target(merge))))))
         gone = {f"gone_{at}": str(id_) for at, id_ in enumerate(leaving)}
         after: Numbers = {**progress, **gone, "phase": "clear" if leaving else "merged", "next": 0}
         rows.advance(task.id, after)
@@ -354,12 +344,12 @@ class Merging:
     def _abandon(
         rows: MergeRows,
         task: OperationTask,
-        asked: _Asked,
-        forests: Mapping[ForestId, MergeForest],
+        merge: _Merge,
+        forests: Mapping[ForestId, StoredForest],
         progress: Numbers,
     ) -> Numbers:
         """The target was deleted: the sources stay as they were."""
-        frozen = _frozen(asked, forests)
+        frozen = _frozen(merge, forests)
         rows.lock_forests(frozen, changing=True)
         for id_ in frozen:
             rows.set_forest_state(id_, "live")
@@ -375,27 +365,27 @@ class Merging:
         done = self._clear(tenant, ForestId(UUID(str(leaving))))
         return {**progress, "next": at + 1 if done else at}
 
-    def _present(self, rows: MergeRows, asked: _Asked, *, changing: bool = False) -> dict[ForestId, MergeForest]:
+    def _present(self, rows: MergeRows, merge: _Merge, *, changing: bool = False) -> dict[ForestId, StoredForest]:
         """All forests of a merge, locked."""
-        wanted = [*asked.sources, _target(asked)]
+        wanted = [*merge.sources, _target(merge)]
         forests = dict(rows.lock_forests(wanted, changing=changing))
         if len(forests) < len(wanted):
             raise NotFound("A forest of this merge is gone.")
         return forests
 
-    def _tried(self, rows: MergeRows, tenant: TenantId, asked: _Asked, into: str) -> ConflictReport:
+    def _tried(self, rows: MergeRows, tenant: TenantId, merge: _Merge, into: str) -> ConflictReport:
         """Merge, report, and roll back: the numbers are those of a real merge."""
         rows.unhurried()
-        # A task holds no owner's name; the counts do not depend on it.
-        target = asked.target or rows.new_forest(into or str(uuid4()), asked.sources[0])
-        forests = self._present(rows, replace(asked, target=target))
+        # A task has no owner's name; the counts do not depend on it.
+        target = merge.target or rows.new_forest(into or str(uuid4()), merge.sources[0])
+        forests = self._present(rows, replace(merge, target=target))
         tally: Tally = Counter()
         values: list[ValueConflict] = []
         sessions: list[RenamedSession] = []
         exact: list[str] = []
         near: list[NearDuplicate] = []
-        sizes = {forest.id: forest.facts for forest in rows.forests(asked.sources)}
-        for source in sorted(asked.sources, key=lambda id_: (-sizes[id_], str(id_))):
+        sizes = rows.fact_counts(merge.sources)
+        for source in sorted(merge.sources, key=lambda id_: (-sizes[id_], str(id_))):
             values += rows.value_conflicts(source, target, NAMED)[1]
             threshold = self._ruled(forests[target]).reduce.near_duplicate
             twins = self._comparison.near(rows, tenant, source, target, threshold, index=False)
@@ -416,19 +406,19 @@ def _sentences(rows: MergeRows, done: Switched) -> list[NearDuplicate]:
     return [NearDuplicate(said[mine].text, said[theirs].text) for mine, theirs in pairs]
 
 
-def _asked(task: OperationTask) -> _Asked:
+def _merge_of(task: OperationTask) -> _Merge:
     sources: list[ForestId] = []
     while (id_ := task.arguments.get(f"source_{len(sources)}")) is not None:
         sources.append(ForestId(UUID(str(id_))))
-    return _Asked(tuple(sources), task.forest_id, bool(task.arguments.get("keep_sources")))
+    return _Merge(tuple(sources), task.forest_id, bool(task.arguments.get("keep_sources")))
 
 
-def _frozen(asked: _Asked, forests: Mapping[ForestId, MergeForest]) -> list[ForestId]:
+def _frozen(merge: _Merge, forests: Mapping[ForestId, StoredForest]) -> list[ForestId]:
     """The sources that are frozen."""
-    return [id_ for id_ in asked.sources if id_ in forests and forests[id_].state == "frozen"]
+    return [id_ for id_ in merge.sources if id_ in forests and forests[id_].state == "frozen"]
 
 
-def _target(asked: _Asked) -> ForestId:
-    if asked.target is None:
+def _target(merge: _Merge) -> ForestId:
+    if merge.target is None:
         raise NotFound("This merge has no forest to merge into.")
-    return asked.target
+    return merge.target

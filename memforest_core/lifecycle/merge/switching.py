@@ -10,29 +10,28 @@ from uuid import UUID
 from memforest_core.domain.ids import CellId, FactId, PayloadId, SessionId
 from memforest_core.errors import RetryableError
 from memforest_core.ingest.reduce.identity import identify
-from memforest_core.lifecycle.merge.facts import Reconciled, own_ids, reconcile
+from memforest_core.lifecycle.hidden_forest_rows import StoredForest
+from memforest_core.lifecycle.merge.reconciliation import Reconciled, own_ids, reconcile
 from memforest_core.lifecycle.merge.records import (
     CellCopy,
-    CutText,
     FactCopy,
     ItemCopy,
     Meeting,
-    MergeForest,
     SessionPlan,
     StoredCell,
     StoredFact,
     StoredItem,
 )
 from memforest_core.lifecycle.merge.report import NAMED, Counted, Tally
-from memforest_core.lifecycle.merge.rows.merging import MergeRows
-from memforest_core.lifecycle.merge.sessions import meet, named, names, place_cells, place_items
+from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
+from memforest_core.lifecycle.merge.session_plans import meet, named, names, place_cells, place_items
 from memforest_core.lifecycle.merge.transplanting import Successor
-from memforest_core.lifecycle.merge.uniting import Uniting
+from memforest_core.lifecycle.merge.tree_union import Uniting
 from memforest_core.memtree import Key
 from memforest_core.settings import Settings
 
 CORRECTED_S = 1.0
-"""When to look again for a correction that waits for the reducer."""
+"""Seconds until the next check for a correction that waits for the reducer."""
 
 
 @dataclass(slots=True)
@@ -51,8 +50,8 @@ class Switching:
     def __init__(
         self,
         rows: MergeRows,
-        source: MergeForest,
-        target: MergeForest,
+        source: StoredForest,
+        target: StoredForest,
         near: Mapping[FactId, FactId],
         settings: Settings,
     ) -> None:
@@ -68,7 +67,8 @@ class Switching:
         rows = self._rows.content
         rows.lock_cells(self._source.id)
         plans = self._sessions()
-        rows.add_speakers(self._source.id, self._target.id)
+        self._rows.copy_speakers(self._source.id, self._target.id)
+        rows.take_name(self._source.id, self._target.id)
         cells = rows.cells(self._source.id)
         copies = {copy.source.id: copy for copy in place_cells(plans, cells)}
         cut = self._turns_and_cells(plans, list(copies.values()))
@@ -76,17 +76,17 @@ class Switching:
         reconciled, there = self._reconcile(stored)
         waiting = rows.items(self._source.id)
         items = self._items(waiting, plans, cells, copies, reconciled)
-        kept = {item.fact_id for item in items if item.fact_id is not None}
-        corrected = self._facts(stored, reconciled, waiting, kept)
+        attached = {item.fact_id for item in items if item.fact_id is not None}
+        corrected = self._facts(stored, reconciled, waiting, attached)
         rows.add_items(items)
-        successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, kept)
+        successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, attached)
         uniting = Uniting(self._rows, self._source, self._target, self._settings, self.done.tally)
         nodes = uniting.run({plan.source.id: plan for plan in plans}, successors)
         renamed: dict[UUID, UUID] = {id_: copy.cell_id for id_, copy in copies.items()}
-        renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in kept or fact in there}
+        renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in attached or fact in there}
         rows.take_corrections(corrected)
         rows.copy_vectors(self._source.id, self._target.id)
-        rows.copy_visits(self._source.id, self._target.id, renamed | dict(nodes))
+        self._rows.copy_visits(self._source.id, self._target.id, (renamed | dict(nodes)).items())
         return self.done
 
     def _sessions(self) -> list[SessionPlan]:
@@ -98,7 +98,7 @@ class Switching:
         plans: list[SessionPlan] = []
         while waiting:
             tried = [named(self._target.id, session, next(ways)) for session, ways in waiting.values()]
-            made = self._rows.content.add_sessions(self._source, self._target.id, tried)
+            made = self._rows.content.add_sessions(self._source.owner, self._target.id, tried)
             overlaps = self._rows.content.overlaps([plan for plan in tried if plan.target not in made])
             met = [plan for each in tried if (plan := meet(each, overlaps.get(each.source.id))) is not None]
             plans += met
@@ -111,7 +111,9 @@ class Switching:
         self.done.tally[Counted.SESSIONS_CONFLICTING] += len(self.done.renamed)
         return sorted(plans, key=lambda plan: str(plan.target))
 
-    def _turns_and_cells(self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]) -> Mapping[CellId, CutText]:
+    def _turns_and_cells(
+        self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]
+    ) -> Mapping[CellId, tuple[int, int]]:
         """Copy what was said; what is left of cells that were cut."""
         rows = self._rows.content
         growing = [plan for plan in plans if plan.meeting is not Meeting.SAME]
@@ -151,16 +153,16 @@ class Switching:
         if any(item.pending is not None and item.cell_id in homes for item in waiting):
             # Once it is placed, it is a fact like others.
             raise RetryableError("A correction of the source is not placed yet.", retry_after=CORRECTED_S)
-        return place_items(waiting, copies, homes, reconciled.facts, frozenset(reconciled.lacking))
+        return place_items(waiting, copies, homes, reconciled.facts, frozenset(reconciled.missing))
 
     def _facts(
         self,
         stored: Sequence[StoredFact],
         reconciled: Reconciled,
         waiting: Sequence[StoredItem],
-        kept: set[FactId],
+        attached: set[FactId],
     ) -> list[FactCopy]:
-        """Copy what the target lacks; a fact without a candidate in the target is not copied.
+        """Copy the missing facts; a fact without a candidate in the target is not copied.
 
         Returns what the target has and the source has corrected.
         """
@@ -174,7 +176,7 @@ class Switching:
             by = fact.superseded_by
             return FactCopy(fact.id, reconciled.facts[fact.id], None if by is None else became.get(by, by))
 
-        copies = [copied(fact) for id_, fact in reconciled.lacking.items() if id_ in kept]
+        copies = [copied(fact) for id_, fact in reconciled.missing.items() if id_ in attached]
         self._rows.content.copy_facts(self._target.id, copies)
         self.done.tally[Counted.FACTS] += len(copies)
         return [copied(fact) for fact in stored if fact.id in reconciled.exact and fact.superseded]
@@ -184,7 +186,7 @@ class Switching:
         stored: Sequence[StoredFact],
         reconciled: Reconciled,
         there: Mapping[FactId, StoredFact],
-        kept: set[FactId],
+        attached: set[FactId],
     ) -> dict[PayloadId, Successor]:
         pinned = [
             reconciled.facts[fact.id]
@@ -195,7 +197,7 @@ class Switching:
         successors: dict[PayloadId, Successor] = {}
         for fact in stored:
             id_ = reconciled.facts[fact.id]
-            holder = there.get(id_) or (reconciled.lacking[id_] if id_ in kept else None)
+            holder = there.get(id_) or (reconciled.missing[id_] if id_ in attached else None)
             if holder is not None:
                 successors[PayloadId(fact.id)] = _successor(fact, holder, id_)
         return successors
@@ -212,15 +214,11 @@ def _successor(fact: StoredFact, holder: StoredFact, id_: FactId) -> Successor:
     return Successor(PayloadId(id_), key, holder.start, holder.end, same)
 
 
-def _cell_successors(copies: Collection[CellCopy], cut: Mapping[CellId, CutText]) -> dict[PayloadId, Successor]:
+def _cell_successors(copies: Collection[CellCopy], cut: Mapping[CellId, tuple[int, int]]) -> dict[PayloadId, Successor]:
     successors: dict[PayloadId, Successor] = {}
     for copy in copies:
-        shorter = cut.get(copy.cell_id)
-        successors[PayloadId(copy.source.id)] = Successor(
-            PayloadId(copy.cell_id),
-            Key(0, copy.first_turn, copy.source.char_start, copy.cell_id.hex),
-            shorter.start if shorter else copy.source.start,
-            shorter.end if shorter else copy.source.end,
-            not copy.cut,
-        )
+        start, end = cut.get(copy.cell_id, (copy.source.start, copy.source.end))
+        key = Key(0, copy.first_turn, copy.source.char_start, copy.cell_id.hex)
+        successor = Successor(PayloadId(copy.cell_id), key, start, end, not copy.cut)
+        successors[PayloadId(copy.source.id)] = successor
     return successors

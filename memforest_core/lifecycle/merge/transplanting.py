@@ -34,7 +34,7 @@ class Transplant:
     nodes: tuple[Node, ...]
     renamed: Mapping[NodeId, NodeId]
     inserted: int
-    """Leaves that were put in, instead of others or beside them."""
+    """Leaves that were put in, instead of others or in addition."""
     dirtied: int
     """Internal nodes that have to be summarized because of it."""
 

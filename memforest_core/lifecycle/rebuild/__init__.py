@@ -1,1 +1,1 @@
-"""Rebuilds a forest from its sessions beside the live one, with other rules, prompts or models."""
+"""Rebuilds a forest from its sessions as a hidden forest, with other rules, prompts or models."""

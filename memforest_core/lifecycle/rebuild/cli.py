@@ -1,4 +1,4 @@
-"""``memforest rematerialize``: rebuilds facts, trees and summaries from the sessions, beside the live ones."""
+"""``memforest rematerialize``: rebuilds facts, trees and summaries from the sessions, in a hidden forest."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rematerialize(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what it will cost, then rebuild an owner's forest beside the live one, and switch at the end.
+    """Print what it will cost, then rebuild an owner's forest as a hidden one, and switch at the end.
 
     No session is replayed: without --extract the facts are placed again from what was extracted before. --embedding is
     for all owners, with the workers stopped: texts are embedded, and a new collection takes the place of the old one.
@@ -81,7 +81,7 @@ def rematerialize(
 def _reembed(data: Path | None, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     if data is not None:
         raise InvalidInput(
-            "An embedded node keeps its embedding model: export its forests, and import them with --no-vectors.",
+            "An embedded node can't change its embedding model: export its forests, and import them with --no-vectors.",
             code="embedded_model",
         )
     with opened_reembedding() as reembedding:

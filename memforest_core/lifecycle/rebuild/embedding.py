@@ -13,7 +13,7 @@ from memforest_core.domain.ids import TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
-from memforest_core.lifecycle.rebuild.records import NewVectors, StoredSummary, TextKind
+from memforest_core.lifecycle.rebuild.records import StoredSummary, TextKind
 from memforest_core.lifecycle.rebuild.rows.reembedding import DatabaseRows, ReembedRows
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
@@ -27,7 +27,7 @@ CHARS_PER_TOKEN = 4
 Indexing = Callable[[TenantId, WorkerId, Sequence[PointKind]], int]
 """Writes one batch of what is behind to the new collection; how many points."""
 Watch = Callable[[str, int], None]
-"""Told what is being done and how much of it is."""
+"""Gets the kind of what is written and how much of it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,8 @@ class EmbeddingPlan:
     """None when the price of the model is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """So many texts, those of them that have no vector, and what the routing texts among them are made of."""
-
-    size: int
-    missing: list[OwnText]
-    parts: Parts
-
-
 class Reembedding:
-    """Changes the embedding model of a database. Holds the new embedder and the new collection; for one thread."""
+    """Changes the embedding model of a database. It has the new embedder and the new collection; for one thread."""
 
     def __init__(
         self,
@@ -92,8 +83,9 @@ class Reembedding:
         for tenant in tenants:
             looked: set[OwnText] = set()
             labels: set[str] = set()
-            pages = (page for kind in TextKind for page in self._pages(tenant, kind) if page.missing)
-            for missing, parts in ((page.missing, page.parts) for page in pages):
+            for _, missing, parts in (page for kind in TextKind for page in self._pages(tenant, kind)):
+                if not missing:
+                    continue
                 distinct = set(embedded_for((each.text for each in missing if each not in looked), parts)) - labels
                 looked.update(missing)
                 labels.update(label for _, label in parts.values())
@@ -120,7 +112,7 @@ class Reembedding:
         )
 
     def run(self, watch: Watch = lambda what, done: None) -> None:
-        """Embed all texts, write the new collection beside the live one, and switch; resumable: what is there is kept.
+        """Embed all texts, write the new collection, and switch from the live one; resumable: stored vectors are used.
 
         Workers must be stopped: they would use the old model. Recall uses the old collection until the
         switch. Raises InvalidSettings while workers run or when the model is in use already, ModelUnavailable,
@@ -145,8 +137,8 @@ class Reembedding:
             self._fill(tenant, watch)
         self._database.switch(self._index.name, self._embedder.model, self._embedder.dimension)
 
-    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[_Page]:
-        """Pages of texts in the order of embedding."""
+    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[tuple[int, list[OwnText], Parts]]:
+        """Pages in the order of embedding: how many texts, those without a vector, and the parts of routing texts."""
         after: UUID | None = None
         while True:
             with ReembedRows.opened(self._engine, tenant) as rows:
@@ -154,13 +146,13 @@ class Reembedding:
                 known = rows.known_vectors(self._embedder.model, texts)
             if after is None:
                 return
-            yield _Page(len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts)
+            yield len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts
 
     def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
         done = 0
-        for page in self._pages(tenant, kind):
-            self._vectors(tenant, page.missing, page.parts)
-            done += page.size
+        for size, missing, parts in self._pages(tenant, kind):
+            self._vectors(tenant, missing, parts)
+            done += size
             watch(kind.value, done)
 
     def _vectors(self, tenant: TenantId, missing: Sequence[OwnText], parts: Parts) -> None:
@@ -191,26 +183,26 @@ class Reembedding:
                     embedded = self._embedder.embed([node.text for node in written])
                     vectors = {node.node_id: each for node, each in zip(written, embedded.vectors, strict=True)}
                 with ReembedRows.opened(self._engine, tenant) as rows:
-                    rows.put_summaries(self._embedder.model, [self._new(node, vectors) for node in nodes])
+                    rows.put_summaries(self._embedder.model, nodes, [self._new(node, vectors) for node in nodes])
                     if written:
                         rows.record_call(embedded.record)
                 done += len(nodes)
                 watch("summary", done)
 
-    def _new(self, node: StoredSummary, vectors: dict[UUID, Vectors]) -> NewVectors:
+    def _new(self, node: StoredSummary, vectors: dict[UUID, Vectors]) -> tuple[Vectors, Vectors]:
         total = np.zeros(self._embedder.dimension, np.float32)
         for child in node.children:
             if child.pooled is not None:
                 total += child.pooled * np.float32(child.leaves)
         length = float(np.linalg.norm(total))
         pooled = total / np.float32(length) if length else total
-        return NewVectors(node.node_id, node.version, vectors.get(node.node_id, pooled), pooled)
+        return vectors.get(node.node_id, pooled), pooled
 
     def _scenes(self, tenant: TenantId) -> None:
         after: TreeId | None = None
         while True:
             with ReembedRows.opened(self._engine, tenant) as rows:
-                after = rows.recenter(after, self._embedder.model, BATCH)
+                after = rows.recenter(after, (self._embedder.model, self._embedder.dimension), BATCH)
             if after is None:
                 return
 

@@ -108,7 +108,7 @@ def _parent(
     known: dict[bytes, str],
     work: SummaryWork,
 ) -> Text:
-    """A node above these children, by the rules in whose order refresh looks for its text."""
+    """A node above these children, by the rules of refresh, in its order."""
     work.written += 1
     if len(children) <= 1:
         return children[0] if children else Text("", 0)

@@ -9,17 +9,6 @@ from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.ingest.reduce.records import Rules
 from memforest_core.ingest.refresh.records import ChildText
-from memforest_core.models.calls import Vectors
-
-
-@dataclass(frozen=True, slots=True)
-class SourceForest:
-    """The forest that is rebuilt, as stored."""
-
-    id: ForestId
-    owner: str
-    state: str
-    rules: Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +66,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much a forest holds."""
+    """The sizes of a forest."""
 
     sessions: int
     turns: int
@@ -120,13 +109,3 @@ class StoredSummary:
     text: str
     from_model: bool
     children: tuple[ChildText, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NewVectors:
-    """A summary's vectors under the new model."""
-
-    node_id: NodeId
-    version: int
-    vector: Vectors
-    pooled: Vectors

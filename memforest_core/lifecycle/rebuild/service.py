@@ -1,4 +1,4 @@
-"""Rebuilds a forest beside the live one, by the ordinary pipeline, and switches when both hold the same sessions."""
+"""Rebuilds a forest as a hidden one, by the ordinary pipeline, and switches when both have the same sessions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.removing import retire
-from memforest_core.lifecycle.rebuild.options import arguments_of, copy_of, options_of, rules_of
-from memforest_core.lifecycle.rebuild.plan import Plan
-from memforest_core.lifecycle.rebuild.planning import Planner, planned
-from memforest_core.lifecycle.rebuild.records import Options, Pair, Remaining, SourceForest
+from memforest_core.lifecycle.hidden_forest_rows import StoredForest
+from memforest_core.lifecycle.rebuild.cost_plan import Plan
+from memforest_core.lifecycle.rebuild.planner import Planner, planned
+from memforest_core.lifecycle.rebuild.rebuild_options import arguments_of, copy_of, options_of, rules_of
+from memforest_core.lifecycle.rebuild.records import Options, Pair, Remaining
 from memforest_core.lifecycle.rebuild.rows.rebuilding import CopyRows
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
@@ -37,7 +38,7 @@ ROWS_PER_S = 10_000
 """Candidates that are compared in a second at worst (measured: 60,000): a large forest is checked less often."""
 
 Clear = Callable[[TenantId, ForestId], bool]
-"""Deletes a batch of what a gone forest holds; True when nothing is left of it."""
+"""Deletes a batch of the rows of a forest that is gone; True when nothing is left."""
 
 
 class StillMaterializing(RetryableError):
@@ -86,9 +87,9 @@ class Rematerializing:
         source = self._find(tenant, owner)
         rules_of(self._settings, source.rules, options.rules)
         arguments = arguments_of(options)
-        asked = arguments | ({DRY_RUN: 1} if dry_run else {})
+        wanted = arguments | ({DRY_RUN: 1} if dry_run else {})
         for task in self._under_way(tenant, source.id):
-            if dict(task.arguments) != asked and not dry_run:
+            if dict(task.arguments) != wanted and not dry_run:
                 raise InvalidInput(
                     f"Owner {owner!r:.80} is being re-materialized by operation {task.id}: wait until it is done.",
                     code="already_rematerializing",
@@ -126,10 +127,10 @@ class Rematerializing:
                 pass
         return len(hidden)
 
-    def _find(self, tenant: TenantId, owner: str) -> SourceForest:
+    def _find(self, tenant: TenantId, owner: str) -> StoredForest:
         owner = checked_name(owner, "owner")
         with CopyRows.opened(self._engine, tenant) as rows:
-            return known(rows.source_of(owner), owner)
+            return known(rows.forest_of(owner), owner)
 
     def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[OperationTask]:
         return [
@@ -173,7 +174,7 @@ class Rematerializing:
             case "switch":
                 return self._switch(tenant, pair, progress)
             case _:
-                counted: dict[str, str | int] = dict.fromkeys(("sessions", "cells", "candidates", "again"), 0)
+                counted: dict[str, str | int] = dict.fromkeys(("sessions", "cells", "candidates", "recopied"), 0)
                 return {"phase": "copy", "copy": str(pair.copy), "after": ""} | counted
 
     def undo(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
@@ -198,7 +199,7 @@ class Rematerializing:
         return planned(self._planner.plan(tenant, source, options))
 
     def _begin(
-        self, tenant: TenantId, pair: Pair, source: SourceForest, options: Options, *, cleared: bool
+        self, tenant: TenantId, pair: Pair, source: StoredForest, options: Options, *, cleared: bool
     ) -> Numbers | None:
         """Make the hidden forest; what an abandoned try left goes first."""
         if not cleared and not self._clear(tenant, pair.copy):
@@ -214,7 +215,7 @@ class Rematerializing:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
         with CopyRows.opened(self._engine, tenant) as rows:
             rows.lock_forest(pair.copy)
-            if not rows.kept(pair.copy):
+            if not rows.stays_hidden(pair.copy):
                 raise _taken()
             sessions = rows.sessions.after(pair.source, after, BATCH_TURNS)
             copied = [rows.sessions.copy(pair, session) for session in sessions]
@@ -228,8 +229,8 @@ class Rematerializing:
         with CopyRows.opened(self._engine, tenant) as rows:
             differing = rows.sessions.differing(pair, BATCH_SESSIONS)
         if differing:
-            copied = [self._again(tenant, pair, source, copy) for source, copy in differing]
-            return _added(progress, copied) | {"again": int(progress["again"]) + len(differing)}
+            copied = [self._recopy(tenant, pair, source, copy) for source, copy in differing]
+            return _added(progress, copied) | {"recopied": int(progress["recopied"]) + len(differing)}
         with CopyRows.opened(self._engine, tenant) as rows:
             left, live = rows.sessions.remaining(pair.copy), rows.sessions.remaining(pair.source)
         if not left.placed:
@@ -252,11 +253,11 @@ class Rematerializing:
             raise self._still(tenant, left, progress)
         return dict(progress) | {"phase": "switch"}
 
-    def _again(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Counter[str]:
+    def _recopy(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Counter[str]:
         """Copy what was added to one session, or all of it again when something was deleted or changed."""
         with CopyRows.opened(self._engine, tenant) as rows:
             rows.lock_forest(pair.copy)
-            if not rows.kept(pair.copy):
+            if not rows.stays_hidden(pair.copy):
                 raise _taken()
             copied = rows.sessions.copy(pair, source) if source is not None else Counter()
             if copy is not None and (source is None or rows.sessions.differing(pair, 1, source)):

@@ -59,11 +59,9 @@ class RetentionRows(ForestRows):
 
     @property
     def tasks(self) -> OperationRows:
-        """Task rows of the same transaction."""
         return OperationRows(self._db, self._tenant)
 
     def now(self) -> datetime:
-        """The database's clock."""
         moment: datetime = self._db.scalar(sa.text("SELECT clock_timestamp()"))
         return moment.astimezone(UTC)
 
@@ -147,7 +145,6 @@ class RetentionRows(ForestRows):
         return Totals(**{name: int(count) for name, count in row._mapping.items()})
 
     def drop_stray_visits(self, forest: ForestId, limit: int) -> int:
-        """Delete visits of rows that are gone; how many."""
         return self._run(_DROP_STRAY, f=forest, n=limit).rowcount
 
     def request_sweep(self, subject: str, every_s: float) -> bool:
@@ -169,7 +166,6 @@ def _column(age: str) -> str:
 
 
 def _stated(row: sa.Row[Any]) -> dict[str, Any]:
-    """The fields of limits."""
     seconds = {field: row._mapping[_column(age)] for age, field in AGES.items()}
     return {
         **{field: None if age is None else age / _DAY_S for field, age in seconds.items()},

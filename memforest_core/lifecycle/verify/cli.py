@@ -31,7 +31,7 @@ def verify(
     """Check every promise about stored memory and print what was checked and what was found.
 
     Safe while workers run: each forest is checked in one snapshot. Exit code 1 when a promise is broken, 75 when
-    none is but the vector index was away and could not be compared.
+    none is but the vector index was unavailable and could not be compared.
     """
     from memforest_core.lifecycle.verify.service import open_verification
 
@@ -50,7 +50,7 @@ def verify(
 
 
 def exit_code(report: Report) -> Exit:
-    """How the command ends: violations that are left weigh more than what could not be looked at."""
+    """How the command ends: violations that are left weigh more than what could not be checked."""
     if report.violations:
         return Exit.FAILED
     return Exit.DONE if report.complete else Exit.LATER
@@ -107,12 +107,12 @@ def _print_examples(result: CheckResult) -> None:
 
 
 def _verdict(report: Report, *, repair: bool) -> str:
-    mended = f" {report.repaired} rows and points were repaired." if report.repaired else ""
+    repaired = f" {report.repaired} rows and points were repaired." if report.repaired else ""
     if report.violations:
-        advice = " What is left is persistent state." if repair else " Derived artifacts can be mended: --repair."
-        return f"{report.violations} violations in {report.forests} forests.{mended}{advice}"
+        advice = " What is left is persistent state." if repair else " Derived artifacts can be repaired: --repair."
+        return f"{report.violations} violations in {report.forests} forests.{repaired}{advice}"
     rest = "" if report.complete else " Not everything could be compared."
-    return f"No violation in {report.forests} forests.{mended}{rest}"
+    return f"No violation in {report.forests} forests.{repaired}{rest}"
 
 
 def register(app: typer.Typer) -> None:

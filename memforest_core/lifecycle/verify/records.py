@@ -50,8 +50,8 @@ class Check(StrEnum):
     LEAVES = "leaves", "every leaf has its placement and its payload, under the payload's key and interval"
     PLACED_CELLS = "placed_cells", "every placed cell has its leaf in its session's tree"
     CHANGES = "changes", "a deleted turn has no words left, and a corrected fact has its successor"
-    SESSION_WINDOWS = "session_windows", "a session's window tells of turns that are there, and of none deleted", True
-    CALENDAR = "calendar", "a day's digest tells of turns that are there", True
+    SESSION_WINDOWS = "session_windows", "a session's window is of turns that are there, and of none deleted", True
+    CALENDAR = "calendar", "a day's digest is of turns that are there", True
     LEASES = "leases", "work is running exactly when somebody holds a lease on it", True
     TASKS = "tasks", "maintenance is running exactly when somebody holds a lease on it", True
     FORESTS = "forests", "no forest is frozen, hidden or going without an operation that is at it"
@@ -103,7 +103,7 @@ def can_be_repaired(check: Check, found: Found) -> bool:
 
 @dataclass(slots=True)
 class CheckResult:
-    """One check. ``kinds`` counts the violations that are left; ``not_checked`` says why nothing could be looked at."""
+    """One check. ``kinds`` counts the violations that are left; ``not_checked`` says why nothing could be checked."""
 
     check: Check
     checked: int = 0
@@ -113,7 +113,7 @@ class CheckResult:
     not_checked: str | None = None
 
     def add_violations(self, kinds: Mapping[str, int], some: Sequence[Found]) -> None:
-        """Add violations that are left, by kind; of ``some`` of them a few are kept as examples."""
+        """Add violations that are left, by kind; of ``some`` of them a few become examples."""
         self.kinds.update(kinds)
         self.examples += some[: EXAMPLES - len(self.examples)]
 
@@ -130,7 +130,7 @@ class CheckResult:
 
 @dataclass(slots=True)
 class Report:
-    """All checks over the forests that were looked at. ``dead`` counts work that was given up: no violation."""
+    """All checks over the forests that were checked. ``dead`` counts work that was given up: no violation."""
 
     forests: int = 0
     results: dict[Check, CheckResult] = field(default_factory=lambda: {check: CheckResult(check) for check in Check})
@@ -153,5 +153,5 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether everything could be looked at."""
+        """Whether everything could be checked."""
         return all(result.not_checked is None for result in self.checks)

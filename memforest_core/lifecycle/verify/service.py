@@ -11,7 +11,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.lifecycle.verify.points import PointsCheck, Stray
+from memforest_core.lifecycle.verify.point_checks import PointsCheck, Stray
 from memforest_core.lifecycle.verify.records import Check, Found, Report, can_be_repaired
 from memforest_core.lifecycle.verify.rows.snapshots import SnapshotRows, VerifyStore
 from memforest_core.lifecycle.verify.summaries import stale
@@ -21,11 +21,11 @@ from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 
 FORESTS_AT_ONCE = 20
-"""Forests that share a snapshot: small ones are many, and a long snapshot keeps Postgres from cleaning up."""
+"""Forests that share a snapshot: small ones are many, and a long snapshot stops Postgres from cleaning up."""
 
 SUMMARIES_AT_ONCE = 500
-KEPT = 2_000
-"""Violations of a check that are kept for repair in one round; the rest is found again in the next."""
+PER_ROUND = 2_000
+"""Violations of a check that are repaired in one round; the rest is found in the next."""
 
 REPAIR_BATCH = 500
 FRUITLESS_ROUNDS = 3
@@ -34,7 +34,7 @@ FRUITLESS_ROUNDS = 3
 DELETIONS_S = 20.0
 POLL_S = 0.2
 
-AWAY = "the index is away"
+UNAVAILABLE = "the index is unavailable"
 _NO_MEMORY = "There is no memory of {!r:.80}: nothing was ever enqueued for this owner."
 
 _OF_INDEX = (Check.INDEX_POINTS, Check.ORPHAN_POINTS)
@@ -44,21 +44,23 @@ _OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, *_OF_T
 
 @dataclass(slots=True)
 class _Pass:
-    """One look at some forests: what was checked and what was found, at most ``KEPT`` kept of each check."""
+    """One check of some forests: what was checked and found, at most ``PER_ROUND`` examples of each check."""
 
     checked: dict[Check, int] = field(default_factory=dict)
     kinds: dict[Check, Counter[str]] = field(default_factory=dict)
-    kept: dict[Check, list[Found]] = field(default_factory=dict)
+    examples: dict[Check, list[Found]] = field(default_factory=dict)
 
     def take(self, check: Check, found: Iterable[Found]) -> None:
-        kept, kinds = self.kept.setdefault(check, []), self.kinds.setdefault(check, Counter())
+        examples, kinds = self.examples.setdefault(check, []), self.kinds.setdefault(check, Counter())
         for each in found:
             kinds[each.what] += 1
-            if len(kept) < KEPT:
-                kept.append(each)
+            if len(examples) < PER_ROUND:
+                examples.append(each)
 
     def repairable(self) -> dict[Check, list[Found]]:
-        chosen = {check: [each for each in found if can_be_repaired(check, each)] for check, found in self.kept.items()}
+        chosen = {
+            check: [each for each in found if can_be_repaired(check, each)] for check, found in self.examples.items()
+        }
         return {check: found for check, found in chosen.items() if found}
 
     @property
@@ -90,8 +92,8 @@ class Verification:
     def run(self, tenant: TenantId | None = None, owner: str | None = None, repair: bool = False) -> Report:
         """Check all forests of a tenant, or one owner's. Raises NotFound, StoreUnavailable.
 
-        With ``repair`` the violations reported are those that are left. An index that is away is no error: its checks
-        say so.
+        With ``repair`` the violations reported are those that are left. An index that is unavailable is no error: its
+        checks say so.
         """
         report = Report()
         self._run(report, tenant or self._tenant, owner, repair)
@@ -120,7 +122,7 @@ class Verification:
             try:
                 self._index(report, tenant, only, check, repair)
             except IndexUnavailable:
-                report.results[check].not_checked = AWAY
+                report.results[check].not_checked = UNAVAILABLE
 
     def _groups(self, tenant: TenantId) -> Iterator[Sequence[ForestId]]:
         after: ForestId | None = None
@@ -131,7 +133,7 @@ class Verification:
     def _checks(
         self, report: Report, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check], repair: bool
     ) -> None:
-        seen = self._look(tenant, forests, checks)
+        seen = self._check_once(tenant, forests, checks)
         fruitless = 0
         while repair and fruitless < FRUITLESS_ROUNDS and (todo := seen.repairable()):
             before = seen.violations
@@ -139,13 +141,13 @@ class Verification:
                 report.results[check].repaired += self._repair(tenant, check, found)
             if Check.TURNS in todo:
                 self._await_deletions(tenant)
-            seen = self._look(tenant, forests, checks)
+            seen = self._check_once(tenant, forests, checks)
             fruitless = 0 if seen.violations < before else fruitless + 1
         for check in checks:
             report.results[check].checked += seen.checked[check]
-            report.results[check].add_violations(seen.kinds[check], seen.kept[check])
+            report.results[check].add_violations(seen.kinds[check], seen.examples[check])
 
-    def _look(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
+    def _check_once(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
         seen = _Pass()
         with self._store.snapshot(tenant, forests) as rows:
             for check in checks:
@@ -161,13 +163,11 @@ class Verification:
                     yield found
 
     def _repair(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
-        repaired = 0
-        for at in range(0, len(found), REPAIR_BATCH):
-            repaired += self._repair_batch(tenant, check, found[at : at + REPAIR_BATCH])
-        return repaired
+        starts = range(0, len(found), REPAIR_BATCH)
+        return sum(self._repair_batch(tenant, check, found[start : start + REPAIR_BATCH]) for start in starts)
 
     def _await_deletions(self, tenant: TenantId) -> None:
-        """Give workers time to complete the deletions that were asked for; without workers they stay violations."""
+        """Give workers time to complete the deletions that were requested; without workers they stay violations."""
         until = time.monotonic() + DELETIONS_S
         while self._store.completing(tenant) and time.monotonic() < until:
             time.sleep(POLL_S)
@@ -178,13 +178,14 @@ class Verification:
             return rows.repair(check, found)
 
     def _index(self, report: Report, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
-        """Repair while checking: what was repaired is not counted as a violation, and is not checked again."""
+        """Repair while checking: what was repaired is not counted as a violation, and is not re-checked."""
         result = report.results[check]
-        for looked, found in self._pages(tenant, forest, check):
-            result.checked += looked
+        for checked, found in self._pages(tenant, forest, check):
+            result.checked += checked
             if repair and found:
-                mend = self._points.mark_missing if check is Check.INDEX_POINTS else self._points.remove_strays
-                result.repaired += mend(tenant, found)
+                missing = check is Check.INDEX_POINTS
+                repair_points = self._points.mark_missing if missing else self._points.remove_strays
+                result.repaired += repair_points(tenant, found)
             else:
                 result.add_violations(Counter(each.what for each in found), found)
 

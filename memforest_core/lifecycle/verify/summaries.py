@@ -7,7 +7,7 @@ from memforest_core.ingest.refresh.summarizer import input_hash
 from memforest_core.lifecycle.verify.records import Found, SummaryState
 
 DEGRADED_PREFIX = b"degraded:"
-"""Refresh keeps a stand-in under another key, so that the model's own summary is not taken for made."""
+"""Refresh stores a stand-in under another key, so that the model's own summary is not taken for made."""
 
 
 def stale(node: SummaryState, budget: int) -> Found | None:

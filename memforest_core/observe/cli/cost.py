@@ -1,4 +1,4 @@
-"""``memforest cost``: what model calls cost, by session, owner, step, day or model."""
+"""``memforest cost``: what model calls cost, by session, owner, step, day or model; ``memforest calls``: their log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.opening import opened_store
-from memforest_core.cli.toolkit.options import DataOption, JsonOption
-from memforest_core.cli.toolkit.output import console, plain, print_json, printable
+from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption
+from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, print_page, printable
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.cli.top import AMOUNTS, amounts
 from memforest_core.observe.records import CallFilter, CostBy
@@ -17,24 +17,28 @@ from memforest_core.observe.records import CallFilter, CostBy
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from memforest_core.observe.records import Costs
+    from memforest_core.domain.pages import Page
+    from memforest_core.observe.records import Costs, LoggedCall
 
 DAY_CHARS = len("2024-05-06")
+_NUMBERS = ("prompt", "cached", "completion", "dollars", "seconds")
+
+OwnerFilter = Annotated[str | None, typer.Option("--owner", "-o", help="Only this owner's calls.", show_default=False)]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="From this day or ISO 8601 time on; UTC without a zone.", show_default=False),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="To the end of this day, or until before this time.", show_default=False),
+]
 
 
 def cost(
     by: Annotated[CostBy, typer.Option("--by", help="What to sum by.")] = CostBy.STEP,
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="From this day or ISO 8601 time on; UTC without a zone.", show_default=False),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="DATE", help="To the end of this day, or until before this time.", show_default=False),
-    ] = None,
-    owner: Annotated[
-        str | None, typer.Option("--owner", "-o", help="Only this owner's calls.", show_default=False)
-    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    owner: OwnerFilter = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,8 +85,64 @@ def table_of(costs: Costs) -> Table:
     return table
 
 
+def calls(
+    owner: OwnerFilter = None,
+    session: Annotated[
+        str | None, typer.Option("--session", "-s", help="Only those of this session of the owner.", show_default=False)
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option(help="Only those of one step, such as extract or answer.", show_default=False)
+    ] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Only those that ended so: ok, or an error's code.", show_default=False)
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = 100,
+    cursor: CursorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List single model calls, the newest first, with tokens, dollars and latency; never with words."""
+    with opened_store(data) as store:
+        page = store.inspection.calls(
+            store.tenant,
+            owner,
+            session_id=session,
+            step=step,
+            outcome=outcome,
+            since=moment("--since", since),
+            until=moment("--until", until, end=True),
+            limit=limit,
+            cursor=cursor,
+        )
+    print_page(page, calls_table(page), owner, as_json=as_json)
+
+
+def calls_table(page: Page[LoggedCall]) -> Table:
+    """The table that people read; times are UTC."""
+    table = plain_table(
+        "at", "step", "model", "owner", "session", *_NUMBERS, "outcome", right=_NUMBERS, whole=("at", "step")
+    )
+    for call in page.items:
+        table.add_row(
+            f"{call.at:%Y-%m-%d %H:%M:%S}",
+            call.step,
+            printable(call.model),
+            printable(call.owner),
+            printable(call.session_id),
+            f"{call.prompt_tokens:,}",
+            f"{call.cached_tokens:,}",
+            f"{call.completion_tokens:,}",
+            f"{call.cost_usd:.4f}",
+            f"{call.latency_ms / 1_000:.2f}",
+            printable(call.outcome),
+        )
+    return table
+
+
 def moment(option: str, text: str | None, *, end: bool = False) -> datetime | None:
-    """The aware instant that an option names; a day stands for its start, or with ``end`` for the next one's.
+    """The aware instant that an option names; a day means its start, or with ``end`` for the next one's.
 
     Raises InvalidInput.
     """

@@ -1,4 +1,4 @@
-"""``memforest metrics``: what Prometheus would be told of the rows, printed once."""
+"""``memforest metrics``: the gauges of the backlog as Prometheus reads them, printed once."""
 
 from __future__ import annotations
 

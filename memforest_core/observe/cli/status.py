@@ -1,4 +1,4 @@
-"""``memforest status``: how the system is, or how far one session has come."""
+"""``memforest status``: the state of the system, or the progress of one session."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _print_system(state: SystemState, now: Overview) -> None:
         "cells": _counts(totals.cells),
         "index rows": _counts(totals.index_rows),
         "trees": f"{totals.trees}, {totals.dirty_trees} dirty ({totals.dirty_nodes} nodes), {totals.due_trees} due",
-        "verbatim": f"{totals.verbatim_cells} cells kept word by word",
+        "verbatim": f"{totals.verbatim_cells} cells stored word by word",
         "behind": f"summaries {age(now.summaries_stale_s)}, index {age(now.index_stale_s)}",
         "dead": f"{now.dead} items" + (": memforest dead list" if now.dead else ""),
         "today": f"{now.today.calls} model calls ({now.today.failed} failed), {dollars(now.today.cost_usd)}",

@@ -47,7 +47,7 @@ def top(
 
 
 def watch(inspection: InspectionService, tenant: TenantId, interval: float) -> None:
-    """Draw until interrupted. A database that goes away later is waited for; at the start that is an error."""
+    """Draw until interrupted. A database that fails later is waited for; at the start that is an error."""
     from rich.live import Live
 
     seen: Overview | None = None
@@ -56,7 +56,7 @@ def watch(inspection: InspectionService, tenant: TenantId, interval: float) -> N
     live = Live(console=out, auto_refresh=False, screen=True) if out.is_terminal else None
     with live or nullcontext():
         while True:
-            picture, seen = look(inspection, tenant, seen)
+            picture, seen = next_frame(inspection, tenant, seen)
             if live is not None:
                 live.update(picture, refresh=True)
             else:
@@ -64,7 +64,7 @@ def watch(inspection: InspectionService, tenant: TenantId, interval: float) -> N
             time.sleep(interval)
 
 
-def look(
+def next_frame(
     inspection: InspectionService, tenant: TenantId, seen: Overview | None
 ) -> tuple[RenderableType, Overview | None]:
     """The next picture, and what its successor is compared with. Raises StoreUnavailable before the first."""

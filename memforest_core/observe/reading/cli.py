@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption
-from memforest_core.cli.toolkit.output import console, named, no_memory, plain_table, print_json, printable, shortened
+from memforest_core.cli.toolkit.output import console, named, plain_table, print_json, print_page, printable, shortened
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from memforest_core.domain.ids import TenantId
-    from memforest_core.domain.pages import Page
     from memforest_core.observe.reading.records import TreeNode
     from memforest_core.observe.reading.service import ReadingService
 
@@ -54,7 +51,7 @@ def sessions(
     for item in page.items:
         channel = "" if item.channel is None else printable(item.channel)
         table.add_row(named(item.id), channel, f"{item.started_at:%Y-%m-%d %H:%M}", str(item.turns), str(item.cells))
-    _print(page, table, owner, as_json=as_json)
+    print_page(page, table, owner, as_json=as_json)
 
 
 def turns(
@@ -75,7 +72,7 @@ def turns(
         text = "(deleted)" if item.erased else shortened(item.content, TEXT_CHARS)
         speaker = printable(item.name or item.role.value)
         table.add_row(printable(item.id), f"{item.occurred_at:%Y-%m-%d %H:%M}", speaker, text)
-    _print(page, table, owner, as_json=as_json)
+    print_page(page, table, owner, as_json=as_json)
 
 
 def facts(
@@ -116,7 +113,7 @@ def facts(
             printable(f"{source.session_id}/{turn}") for source in item.sources for turn in source.turn_ids
         )
         table.add_row(str(item.id), shortened(item.text, TEXT_CHARS), mark, shortened(said, TEXT_CHARS))
-    _print(page, table, owner, as_json=as_json)
+    print_page(page, table, owner, as_json=as_json)
 
 
 def trees(
@@ -135,7 +132,7 @@ def trees(
         summary = shortened(item.summary, TEXT_CHARS)
         name = named(item.title or item.label)
         table.add_row(item.kind.value, name, str(item.leaves), str(item.root_id), summary)
-    _print(page, table, owner, as_json=as_json)
+    print_page(page, table, owner, as_json=as_json)
 
 
 def node(
@@ -156,27 +153,10 @@ def node(
     for name, shown in [*around.items(), *(("child", child) for child in found.children.items)]:
         if shown is not None:
             table.add_row(name, *_cells(shown))
-    out = console()
-    out.print(f"{found.kind.value} {named(found.label)}", style="bold")
-    out.print(table)
-    _print_more(found.children)
+    console().print(f"{found.kind.value} {named(found.label)}", style="bold")
+    print_page(found.children, table)
 
 
 def _cells(shown: TreeNode) -> tuple[str, ...]:
     start = "" if shown.start is None else f"{shown.start:%Y-%m-%d}"
     return str(shown.level), str(shown.leaves), start, str(shown.id), shortened(shown.text, TEXT_CHARS)
-
-
-def _print(page: Page[Any], table: Table, owner: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(page)
-    elif not page.owner_known:
-        console().print(no_memory(owner))
-    else:
-        console().print(table)
-        _print_more(page)
-
-
-def _print_more(page: Page[Any]) -> None:
-    if page.cursor is not None:
-        console().print(f"More follow: --cursor {page.cursor}", style="yellow")

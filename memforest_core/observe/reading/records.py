@@ -96,7 +96,7 @@ class StoredTree:
     """Of a scene; empty when it has none yet."""
     title_source: str = ""
     """How the title was made: "model", "terms" (its most telling terms), or "degraded" (as terms, since the model was
-    away)."""
+    unavailable)."""
 
 
 @dataclass(frozen=True, slots=True)

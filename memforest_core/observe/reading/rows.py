@@ -40,7 +40,6 @@ class ReadingRows(TenantRows):
     """Reads of one transaction of a tenant."""
 
     def forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest."""
         return find_forest(self._db, self._tenant, owner)
 
     def owners(self, prefix: str, after: str | None, limit: int) -> Sequence[StoredOwner]:
@@ -77,12 +76,10 @@ class ReadingRows(TenantRows):
         ]
 
     def fact(self, forest: ForestId, fact: UUID) -> Row | None:
-        """The row of one fact."""
         own = (m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact)
         return self._db.execute(sa.select(*m.FactRow.__table__.c).where(*own)).first()
 
     def session(self, forest: ForestId, external_id: str) -> SessionId | None:
-        """A session's id by the caller's."""
         found = self._db.scalar(
             sa.select(m.Session.session_id).where(
                 m.Session.tenant_id == self._tenant,
@@ -120,7 +117,6 @@ class ReadingRows(TenantRows):
         return turns[::-1] if newest else turns
 
     def ordinal(self, session: SessionId, turn: str) -> int | None:
-        """The position of a turn by the caller's id."""
         found: int | None = self._db.scalar(
             sa.select(m.TurnRow.ordinal).where(
                 m.TurnRow.tenant_id == self._tenant, m.TurnRow.session_id == session, m.TurnRow.external_id == turn
@@ -172,7 +168,6 @@ class ReadingRows(TenantRows):
         return self._db.execute(sa.select(*fact.__table__.c).where(*where).order_by(fact.seq.desc()).limit(limit)).all()
 
     def sources(self, facts: Sequence[UUID]) -> Mapping[UUID, tuple[FactSource, ...]]:
-        """Where each of these facts was said."""
         o, t, s = m.OccurrenceRow, m.TurnRow, m.Session
         found = self._db.execute(
             sa.select(o.fact_id, s.external_id.label("session"), t.external_id.label("turn"), t.ordinal)
@@ -226,7 +221,6 @@ class ReadingRows(TenantRows):
         ).first()
 
     def node(self, node: NodeId) -> Row:
-        """One node."""
         return self._db.execute(self._nodes().where(m.NodeRow.node_id == node)).one()
 
     def neighbour(self, node: Row, *, later: bool) -> Row | None:
@@ -262,7 +256,6 @@ class ReadingRows(TenantRows):
 
 
 def session_of(row: Row) -> StoredSession:
-    """A session from its row."""
     return StoredSession(
         id=row.external_id,
         started_at=row.started_at,
@@ -277,7 +270,6 @@ def session_of(row: Row) -> StoredSession:
 
 
 def fact_of(row: Row, sources: Mapping[UUID, tuple[FactSource, ...]]) -> StoredFact:
-    """A fact from its row."""
     return StoredFact(
         id=FactId(row.fact_id),
         statement=from_document(row.statement),
@@ -307,7 +299,6 @@ def tree_of(row: Row) -> StoredTree:
 
 
 def node_of(row: Row) -> TreeNode:
-    """A node from its row and its text's."""
     return TreeNode(
         id=NodeId(row.node_id),
         level=row.level,

@@ -103,7 +103,7 @@ class ReadingService:
     ) -> Page[StoredFact]:
         """An owner's facts with the turns that say them, the one that was learned last first.
 
-        ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
+        ``session_id`` selects what one session says, ``about`` (a name or a speaker's id) what is about somebody,
         ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
         from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
         (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the

@@ -1,1 +1,1 @@
-"""Webhooks: other programs are told of events over HTTP, signed as Standard Webhooks has it."""
+"""Webhooks: events posted to other programs over HTTP, signed."""

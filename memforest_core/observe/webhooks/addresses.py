@@ -17,7 +17,7 @@ _NOT_PUBLIC = (IPv4Network("192.0.0.0/24"), IPv6Network("fec0::/10"), IPv6Networ
 def is_public(address: str) -> bool:
     """Whether an IP address is one of the internet: not private, loopback, link-local, multicast or reserved.
 
-    An IPv6 address that stands for an IPv4 one is judged by that.
+    An IPv6 address with an IPv4 one in it is judged by that.
     """
     parsed = ip_address(address)
     if isinstance(parsed, IPv6Address):

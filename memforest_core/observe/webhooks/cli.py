@@ -1,4 +1,4 @@
-"""``memforest webhooks``: which programs are told of events, and what was delivered."""
+"""``memforest webhooks``: the endpoints to which events are posted, and the deliveries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
-from memforest_core.cli.toolkit.output import console, minute, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import console, minute, plain_table, print_json, print_page, printable
 
 if TYPE_CHECKING:
     from memforest_core.observe.webhooks.records import NewEndpoint
     from memforest_core.observe.webhooks.service import Webhooks
 
-app = typer.Typer(help="Have other programs told of events over HTTP, signed.", no_args_is_help=True)
+app = typer.Typer(help="Post events to other programs over HTTP, signed.", no_args_is_help=True)
 
 EndpointArgument = Annotated[str, typer.Argument(help="The endpoint's id, as memforest webhooks list shows it.")]
 
@@ -85,7 +85,7 @@ def enable(
 
 @app.command()
 def rotate(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Give an endpoint another secret and print it; the one before signs beside it for a day."""
+    """Give an endpoint another secret and print it; the former one signs in addition to it for a day."""
     with _webhooks(data) as webhooks:
         _print_secret(webhooks.rotate(endpoint), as_json=as_json)
 
@@ -115,9 +115,7 @@ def deliveries(
         moments = (minute(each.created_at), minute(each.next_at))
         row = (str(each.id), each.event, printable(about), each.state, str(each.attempts), *moments, printable(error))
         table.add_row(*row)
-    console().print(table)
-    if page.cursor is not None:
-        console().print(f"More: --cursor {page.cursor}", style="dim", soft_wrap=True)
+    print_page(page, table)
 
 
 @app.command()

@@ -12,15 +12,15 @@ import httpcore
 
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.webhooks.addresses import checked_url, is_public
-from memforest_core.observe.webhooks.records import Outcome
+from memforest_core.observe.webhooks.records import GONE, Outcome
 from memforest_core.settings import WebhookSettings
 
 MOST_READ = 16_384
 """Bytes of an answer that are read; what it says does not matter."""
-GONE = 410
+STATUS_GONE = 410
 BUSY = (429, 503)
 """Answers whose Retry-After counts."""
-LONGEST_ASKED_S = 86_400.0
+LONGEST_WAIT_S = 86_400.0
 
 Resolve = Callable[[str, int], Sequence[str]]
 """The IP addresses of a host."""
@@ -88,17 +88,17 @@ def _outcome(answer: httpcore.Response) -> Outcome:
     if 200 <= status < 300:
         return Outcome(status)
     text = f"It answered {status}."
-    if status == GONE:
-        return Outcome(status, "endpoint_gone", f"{text} The endpoint is disabled.", final=True, gone=True)
+    if status == STATUS_GONE:
+        return Outcome(status, GONE, f"{text} The endpoint is disabled.")
     if 300 <= status < 400:
         text += " Redirects are not followed: give the endpoint its new address."
-    return Outcome(status, "refused", text, retry_after_s=_asked(answer) if status in BUSY else 0.0)
+    return Outcome(status, "refused", text, retry_after_s=_retry_after(answer) if status in BUSY else 0.0)
 
 
-def _asked(answer: httpcore.Response) -> float:
+def _retry_after(answer: httpcore.Response) -> float:
     """The seconds of Retry-After; dates and nonsense count as none."""
     given = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"")
-    return min(float(given), LONGEST_ASKED_S) if given.isdigit() else 0.0
+    return min(float(given), LONGEST_WAIT_S) if given.isdigit() else 0.0
 
 
 class _CheckedNetwork(httpcore.NetworkBackend):

@@ -13,21 +13,21 @@ from memforest_core.work.states import WorkState
 
 
 class Event(StrEnum):
-    """What an endpoint can be told of."""
+    """What is posted to an endpoint."""
 
     FACTS_READY = "session.facts_ready"
     """Each cell of a session is in the trees, or was given up; again after more turns."""
     READY = "session.ready"
     """The summaries of the session's trees are up to date, too."""
     OPERATION_FINISHED = "operation.finished"
-    """An operation that somebody asked for is done, was cancelled or was given up."""
+    """An operation that somebody requested is done, was cancelled or was given up."""
     WORK_DEAD = "work.dead"
     """A cell, a node or a task was given up: a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address that is told of events."""
+    """An address to which events are posted."""
 
     id: UUID
     url: str
@@ -49,7 +49,7 @@ class NewEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event for one endpoint, and how far its delivery has come."""
+    """An event for one endpoint, and the state of its delivery."""
 
     id: UUID
     """The message's ``webhook-id``: the same at each try, and when it is replayed."""
@@ -87,17 +87,16 @@ class Message:
     enabled: bool
 
 
+DISABLED, GONE = "endpoint_disabled", "endpoint_gone"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a try came to."""
 
     status: int | None = None
     code: str | None = None
-    """Why it failed; None when it was delivered."""
+    """Why it failed; None when it was delivered. No other try is made after ``DISABLED`` and ``GONE``."""
     text: str | None = None
     retry_after_s: float = 0.0
-    """What the answer asked for."""
-    final: bool = False
-    """Whether no other try is made."""
-    gone: bool = False
-    """Whether the endpoint asked for no more messages at all."""
+    """The answer's Retry-After."""

@@ -19,11 +19,11 @@ _TENANT = sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES (:t) ON CONFL
 
 _ROTATE = sa.text("""
     UPDATE memforest.webhook_endpoint
-       SET former_secret = secret, former_until = clock_timestamp() + make_interval(secs => :beside), secret = :secret
+       SET former_secret = secret, former_until = clock_timestamp() + make_interval(secs => :overlap), secret = :secret
      WHERE tenant_id = :t AND endpoint_id = :id RETURNING *
     """)
 
-# Of a session that is gone there is nothing to tell.
+# Nothing is delivered of a session that is gone.
 _DROP_ORPHANS = sa.text("""
     DELETE FROM memforest.webhook_delivery d
      WHERE d.tenant_id = :t AND d.delivery_id = ANY(CAST(:ids AS uuid[]))
@@ -39,14 +39,14 @@ _HELD = sa.text("""
     """)
 
 # As ``SessionProgress.ready``: each cell is in the trees or dead, and no tree with something of the session is due. The
-# longer it takes, the rarer it is looked at.
-_LOOK = sa.text("""
+# longer it takes, the rarer it is checked.
+_CHECK = sa.text("""
     UPDATE memforest.webhook_delivery d
        SET state = CASE WHEN now.ready THEN 'ready' ELSE 'held' END,
            delivery_id = CASE WHEN now.ready THEN gen_random_uuid() ELSE d.delivery_id END,
            created_at = CASE WHEN now.ready THEN clock_timestamp() ELSE d.created_at END,
            available_at = CASE WHEN now.ready THEN clock_timestamp()
-                               ELSE clock_timestamp() + make_interval(secs => :again)
+                               ELSE clock_timestamp() + make_interval(secs => :recheck)
                                     + (clock_timestamp() - d.created_at) / :slower END
       FROM memforest.session s
      CROSS JOIN LATERAL (
@@ -98,10 +98,7 @@ _DROP_PAST = sa.text("""
 
 
 class WebhookRows(TenantRows):
-    """Rows of one transaction of a tenant."""
-
     def add(self, url: str, events: Sequence[Event], description: str, secret: str) -> Endpoint:
-        """Store a new endpoint."""
         self._run(_TENANT)
         values = {
             "tenant_id": self._tenant,
@@ -115,7 +112,6 @@ class WebhookRows(TenantRows):
         return _endpoint(self._db.execute(made).one())
 
     def endpoints(self) -> Sequence[Endpoint]:
-        """All endpoints, the newest first."""
         e = m.WebhookEndpoint
         wanted = sa.select(e.__table__).where(e.tenant_id == self._tenant).order_by(e.created_at.desc(), e.endpoint_id)
         return [_endpoint(row) for row in self._db.execute(wanted)]
@@ -126,9 +122,9 @@ class WebhookRows(TenantRows):
         row = self._db.execute(own.returning(m.WebhookEndpoint.__table__)).first()
         return None if row is None else _endpoint(row)
 
-    def rotate(self, id_: UUID, secret: str, beside_s: float) -> Endpoint | None:
-        """Give an endpoint another secret; the one before signs beside it for so many seconds."""
-        row = self._run(_ROTATE, id=id_, secret=secret, beside=beside_s).first()
+    def rotate(self, id_: UUID, secret: str, overlap_s: float) -> Endpoint | None:
+        """Give an endpoint another secret; the former one signs in addition to it for so many seconds."""
+        row = self._run(_ROTATE, id=id_, secret=secret, overlap=overlap_s).first()
         return None if row is None else _endpoint(row)
 
     def drop(self, id_: UUID) -> bool:
@@ -151,24 +147,23 @@ class WebhookRows(TenantRows):
         return [_delivery(row) for row in self._db.execute(wanted)]
 
     def delivery(self, id_: UUID) -> Delivery | None:
-        """One delivery."""
         row = self._db.execute(sa.select(m.WebhookDelivery.__table__).where(*_delivery_is(self._tenant, id_))).first()
         return None if row is None else _delivery(row)
 
     def replay(self, id_: UUID) -> None:
-        """Deliver again what is over; what is not stays as it is."""
+        """Have what is over delivered once more; what is not stays as it is."""
         self._run(_REPLAY, id=id_)
 
-    def look_at_held(self, limit: int, again_s: float, slower: float) -> int:
+    def check_held(self, limit: int, recheck_s: float, slower: float) -> int:
         """Release deliveries whose session is ready now, and drop those of sessions that are gone; how many changed.
 
-        Those that wait on are looked at after ``again_s`` seconds and a ``slower``th of their age.
+        Those that wait on are re-checked after ``recheck_s`` seconds and a ``slower``th of their age.
         """
         held = self._run(_HELD, n=limit).scalars().all()
         if not held:
             return 0
         dropped = int(self._run(_DROP_ORPHANS, ids=held).rowcount)
-        states = self._run(_LOOK, ids=held, again=again_s, slower=slower).scalars().all()
+        states = self._run(_CHECK, ids=held, recheck=recheck_s, slower=slower).scalars().all()
         return dropped + states.count(WorkState.READY)
 
     def claim(self, worker: WorkerId, most: int, lease_s: float) -> tuple[LeaseToken, Sequence[Message]]:
@@ -212,7 +207,7 @@ class WebhookRows(TenantRows):
         return self._db.execute(sa.update(d).where(*held).values(values)).rowcount == 1
 
     def drop_past(self, limit: int) -> int:
-        """Delete deliveries that are kept no longer, at most ``limit``; how many."""
+        """Delete deliveries that are over for long enough, at most ``limit``; how many."""
         return self._run(_DROP_PAST, n=limit).rowcount
 
 

@@ -1,4 +1,4 @@
-"""Endpoints and their deliveries, for those who are told: make, list, switch off, replay."""
+"""Endpoints of webhooks and their deliveries: make, list, disable, replay."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from memforest_core.work.states import WorkState
 MAX_ENDPOINTS = 100
 """Of a tenant: each event is stored once for each that wants it."""
 MAX_DESCRIPTION = 512
-BESIDE_S = 86_400.0
-"""How long a former secret signs beside the new one."""
+OVERLAP_S = 86_400.0
+"""How long a former secret signs in addition to the new one."""
 
 
 class Webhooks:
@@ -35,7 +35,7 @@ class Webhooks:
 
     @repeated
     def create(self, url: str, events: Sequence[str] | None = None, *, description: str = "") -> NewEndpoint:
-        """Have ``url`` told of ``events`` (all unless given) from now on; the secret is shown this once.
+        """Have ``events`` (all unless given) posted to ``url`` from now on; the secret is shown this once.
 
         Raises InvalidInput.
         """
@@ -67,7 +67,7 @@ class Webhooks:
 
     @repeated
     def enable(self, endpoint: UUID | str, enabled: bool = True) -> Endpoint:
-        """Enable an endpoint, or with ``enabled`` False disable it: it is told of nothing that happens meanwhile.
+        """Enable an endpoint, or with ``enabled`` False disable it: nothing that happens meanwhile is posted to it.
 
         Raises InvalidInput, NotFound.
         """
@@ -80,10 +80,10 @@ class Webhooks:
 
     @repeated
     def rotate(self, endpoint: UUID | str) -> NewEndpoint:
-        """Give an endpoint another secret; the one before signs beside it for a day. Raises InvalidInput, NotFound."""
+        """Give an endpoint another secret; the former one signs too for a day. Raises InvalidInput, NotFound."""
         wanted, secret = checked_id(str(endpoint), "endpoint"), new_secret()
         with WebhookRows.opened(self._engine, self._tenant) as rows:
-            found = rows.rotate(wanted, secret, BESIDE_S)
+            found = rows.rotate(wanted, secret, OVERLAP_S)
         if found is None:
             raise _no_endpoint(wanted)
         return NewEndpoint(found, secret)

@@ -15,22 +15,22 @@ from memforest_core.observe.webhooks.records import Message
 PREFIX = "whsec_"
 """Begins each secret of a symmetric signature."""
 SECRET_BYTES = 32
-"""Random bytes of a secret: the specification asks for 24 to 64."""
+"""Random bytes of a secret: the specification requires 24 to 64."""
 
 
 def new_secret() -> str:
-    """A secret as it is shown and kept: base64 after the prefix."""
+    """A secret as it is shown and stored: base64 after the prefix."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
 def body_of(tenant: TenantId, message: Message) -> bytes:
     """What is posted; the same at each try."""
-    told = {
+    message_body = {
         "type": message.event,
         "timestamp": message.created_at.isoformat(),
         "data": {"tenant": tenant, **dict(sorted(message.data.items()))},
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return json.dumps(message_body, separators=(",", ":")).encode()
 
 
 def headers_of(message: Message, body: bytes, now_s: int) -> dict[str, str]:

@@ -24,7 +24,7 @@ from memforest_core.errors import (
 )
 from memforest_core.models.answers import parsed, repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.models.prompts import told
+from memforest_core.models.prompts import instructions_with
 from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
 from memforest_core.recall.answering.prompt import FRAME, SYSTEM, piece_lines, question_line, render
 from memforest_core.recall.rows.reading import AnswerCalls
@@ -161,7 +161,7 @@ class AnswerService:
 
     def _asked(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
         """A reply that holds. Raises ContentFault after the last try, and the model errors."""
-        messages = (Message("system", told(SYSTEM, self.own, FRAME)), Message("user", shown))
+        messages = (Message("system", instructions_with(SYSTEM, self.own, FRAME)), Message("user", shown))
         request = ChatRequest(Step.ANSWER, messages, schema(), "answer")
         return repaired(self.chat, request, lambda text: parse_reply(text, known), calls)[0]
 

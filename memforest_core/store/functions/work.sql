@@ -68,7 +68,7 @@ BEGIN
                 (SELECT min(s.tenant_id) FROM node_summary s WHERE s.redo_at IS NOT NULL AND s.tenant_id > reached)
             WHEN 'held' THEN
                 (SELECT min(c.tenant_id) FROM cell c WHERE c.state = 'held' AND c.tenant_id > reached)
-            WHEN 'again' THEN
+            WHEN 'reopen' THEN
                 (SELECT min(c.tenant_id) FROM cell c WHERE c.retry_at IS NOT NULL AND c.tenant_id > reached)
             WHEN 'past' THEN
                 (SELECT min(d.tenant_id) FROM webhook_delivery d
@@ -140,7 +140,7 @@ BEGIN
           LIMIT 1)
         UNION ALL
         (SELECT 0::smallint FROM cell c
-          WHERE wanted = 'again' AND c.tenant_id = t.tenant_id AND c.retry_at <= clock_timestamp()
+          WHERE wanted = 'reopen' AND c.tenant_id = t.tenant_id AND c.retry_at <= clock_timestamp()
           LIMIT 1)
     ) w
     GROUP BY t.tenant_id, w.lane

@@ -1,4 +1,4 @@
-"""``memforest operations`` and ``memforest audit``: what was asked of stored memory, by whom, and how it ended."""
+"""``memforest operations`` and ``memforest audit``: what was requested of stored memory, by whom, and how it ended."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def audit(
     action: Annotated[
         str | None, typer.Option("--action", help="Only this: erase, correct, merge...", show_default=False)
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", help="Only from this moment on.", show_default=False)] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Only from this time on.", show_default=False)] = None,
     limit: LimitOption = 100,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print who asked for what, when, and on which rows. Rows of the audit can be added, never changed."""
+    """Print who requested what, when, and on which rows. Rows of the audit can be added, never changed."""
     with opened_memory(data) as memory:
         found = memory.lifecycle.audit(owner, action=action, since=since, limit=limit)
     if as_json:
@@ -97,9 +97,9 @@ def audit(
 def _print_operations(found: Sequence[OperationTask]) -> None:
     out = console()
     if not found:
-        out.print("Nothing was asked for yet.")
+        out.print("Nothing was requested yet.")
         return
-    whole = ("asked", "operation")
+    whole = ("requested", "operation")
     table = plain_table(*whole, "what", "by", "state", "done so far", whole=whole)
     for task in found:
         trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""

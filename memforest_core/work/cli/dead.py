@@ -89,18 +89,18 @@ def retry(
     with opened_store(data) as store:
         dead = store.client.dead
         acted = dead.retry(*ids) if ids else dead.retry_all(owner, code=code, kinds=_kinds(kind))
-    _print_acted("tried again", acted, asked=len(set(ids or ())), as_json=as_json)
+    _print_acted("tried again", acted, named=len(set(ids or ())), as_json=as_json)
 
 
 @app.command()
 def discard(ids: Ids, yes: YesOption = False, data: DataOption = None, as_json: JsonOption = False) -> None:
-    """Go on without it: a cell's turns stay recallable without facts of their own, a node keeps the summary it has."""
+    """Go on without it: a cell's turns stay recallable without facts of their own, a node's summary stays."""
     count = len(set(ids))
     question = f"Go on without {count} given-up piece{'s' if count > 1 else ''} of work?"
     confirm(question, yes=yes, as_json=as_json)
     with opened_store(data) as store:
         acted = store.client.dead.discard(*ids)
-    _print_acted("discarded", acted, asked=count, as_json=as_json)
+    _print_acted("discarded", acted, named=count, as_json=as_json)
 
 
 def _kinds(kind: Kind | None) -> tuple[DeadKind, ...]:
@@ -152,8 +152,8 @@ def _print_detail(found: DeadDetail) -> None:
             out.print(f"  {printable(line)}")
 
 
-def _print_acted(verb: str, acted: Acted, *, asked: int, as_json: bool) -> None:
-    unchanged = max(0, asked - len(acted.changed))
+def _print_acted(verb: str, acted: Acted, *, named: int, as_json: bool) -> None:
+    unchanged = max(0, named - len(acted.changed))
     if as_json:
         print_json({"changed": acted.changed, "unchanged": unchanged})
         return

@@ -22,7 +22,7 @@ from memforest_core.work.rows.operations import take_turn
 from memforest_core.work.states import WorkState
 
 _TRIES = 3
-"""How often to try when an equal operation is asked for at the same moment."""
+"""How often to try when an equal operation is requested at the same time."""
 
 # What the reducer gave up was extracted and is not in the trees.
 _REDUCED = "(c.extracted_at IS NOT NULL AND NOT c.placed)"
@@ -146,8 +146,8 @@ _RETRY_CELLS = sa.text(f"""{_CHOSEN}
     RETURNING c.cell_id, c.forest_id, c.state, c.ordinal = c.window_ordinal AS head
     """)  # noqa: S608 - constants of this module
 
-# A correction that is not in the trees is discarded: the fact that it superseded holds again.
-_HOLD_AGAIN = sa.text("""
+# A correction that is not in the trees is discarded: the fact that it superseded is valid again.
+_RESTORE_SUPERSEDED = sa.text("""
     UPDATE memforest.fact x SET superseded_by = NULL, superseded_at = NULL
      WHERE x.tenant_id = :t AND x.superseded_by IS NOT NULL
        AND x.fact_id IN (SELECT o.fact_id FROM memforest.occurrence o
@@ -173,11 +173,11 @@ _MOVE_BACK = sa.text("""
 
 _END_CELLS = sa.text("""
     UPDATE memforest.cell c
-       SET state = 'done', placed = facts.kept, outcome = CASE WHEN facts.kept THEN 'verbatim' ELSE 'dead' END,
+       SET state = 'done', placed = facts.placed, outcome = CASE WHEN facts.placed THEN 'verbatim' ELSE 'dead' END,
            extracted_at = coalesce(c.extracted_at, clock_timestamp()), retry_at = NULL
       FROM unnest(CAST(:ids AS uuid[])) AS d(cell_id)
      CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM memforest.occurrence o
-                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS kept) facts
+                                         WHERE o.tenant_id = :t AND o.cell_id = d.cell_id) AS placed) facts
      WHERE c.tenant_id = :t AND c.cell_id = d.cell_id
     RETURNING c.cell_id, c.forest_id, c.placed
     """)
@@ -218,7 +218,7 @@ _RETRY_TASKS = sa.text("""
     RETURNING task_id
     """)
 
-_ASK_AGAIN = sa.text("""
+_TO_THE_END = sa.text("""
     UPDATE memforest.maintenance SET sequence = DEFAULT
      WHERE tenant_id = :t AND task_id = ANY(CAST(:ids AS uuid[])) AND kind NOT IN ('erase', 'correct')
     """)
@@ -297,14 +297,14 @@ class DeadRows(TenantRows):
         """Go on without it.
 
         A cell gives up the facts that are not in the trees yet, and its turns go into its session's tree. A node
-        keeps the summary it has until something below changes. An operation is over, or undone by workers.
+        has its summary until something below changes. An operation is over, or undone by workers.
         """
         by_kind = self._locked(refs)
         cells = self._discard_cells(by_kind[DeadKind.CELL])
         reduced = {row.forest_id for row in cells if not row.placed}
         self._reduce_now(reduced)
-        kept = {"clean_version": m.NodeRow.version, "attempts": 0, "lost_leases": 0}
-        nodes = self._still_dead_nodes(by_kind[DeadKind.NODE], **kept, error_code=None, error_text=None)
+        values = {"clean_version": m.NodeRow.version, "attempts": 0, "lost_leases": 0}
+        nodes = self._still_dead_nodes(by_kind[DeadKind.NODE], **values, error_code=None, error_text=None)
         tasks = by_kind[DeadKind.TASK]
         ended = [*self._changed(_DISCARD_TASKS, tasks), *self._changed(_UNDO_TASKS, tasks)]
         return Acted(changed=_refs(cells, nodes, ended), forests=len(reduced))
@@ -324,7 +324,7 @@ class DeadRows(TenantRows):
         ids = [row.cell_id for row in self._changed(_STILL_DEAD, chosen)]
         if not ids:
             return []
-        self._run(_HOLD_AGAIN, ids=ids)
+        self._run(_RESTORE_SUPERSEDED, ids=ids)
         dropped = self._changed(_DROP_CANDIDATES, ids)
         self._run(_MOVE_BACK, ids=ids)
         cells = self._changed(_END_CELLS, ids)
@@ -373,11 +373,11 @@ class DeadRows(TenantRows):
                 with self._db.begin_nested():
                     take_turn(self._db, self._tenant)
                     tasks = self._changed(_RETRY_TASKS, ids)
-                    self._run(_ASK_AGAIN, ids=[row.task_id for row in tasks])
+                    self._run(_TO_THE_END, ids=[row.task_id for row in tasks])
                     return tasks
             except exc.IntegrityError:
-                continue  # an equal operation was asked for at this moment
-        raise StoreUnavailable("Tasks like these are asked for faster than they can be tried again.")
+                continue  # an equal operation was requested at this time
+        raise StoreUnavailable("Tasks like these are requested faster than they can be tried again.")
 
     def _changed(self, statement: sa.TextClause, ids: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """Run a statement over ids, if there are any; its rows."""

@@ -32,7 +32,7 @@ _ALIVE = """SELECT worker_id FROM memforest.worker
 
 _LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
 
-# Work that keeps losing its workers may be what kills them: past the limit it waits for a person. A window is freed
+# Work that loses its workers often may be what kills them: past the limit it waits for a person. A window is freed
 # as a whole: without its first cell the rest could not be claimed.
 _FREE_CELLS = sa.text(f"""
     WITH free AS MATERIALIZED (
@@ -130,7 +130,7 @@ class JobRows(TenantRows):
         return OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
-        """Windows kept word by word, whose time has come, become ready for extraction again; how many cells.
+        """Windows stored word by word, whose time has come, become ready for extraction again; how many cells.
 
         At most ``limit`` windows, and only those that are in the trees as a whole.
         """
@@ -168,7 +168,7 @@ class JobStore:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._named: dict[WorkKind, TenantId] = {}
-        """The tenant after which the next look goes on."""
+        """The tenant after which the next query goes on."""
         self.upkeep = partial(JobRows.opened, engine)
         """One transaction of a tenant."""
 
@@ -179,7 +179,7 @@ class JobStore:
     def next_waiting(self, kind: WorkKind, most: int, *, turn: bool = True) -> list[TenantId]:
         """At most so many tenants of ``waiting``: the live lane first, else at random.
 
-        For extraction and refresh a look costs the same however many tenants have work; each goes on after the tenants
+        For extraction and refresh a query costs the same however many tenants have work; each goes on after the tenants
         of the one before it, so that every tenant has its turn; without ``turn`` nobody's is used up. A process begins
         at a random tenant.
         """
@@ -190,8 +190,8 @@ class JobStore:
             if found and turn:
                 self._named[kind] = found[-1]
             return found
-        asked = {"kind": kind.value, "after": self._named[kind], "most": most}
-        named = Reader(self._engine, NO_TENANT).one(Read(_NEXT_WAITING, asked, list))
+        values = {"kind": kind.value, "after": self._named[kind], "most": most}
+        named = Reader(self._engine, NO_TENANT).one(Read(_NEXT_WAITING, values, list))
         if named and turn:
             self._named[kind] = TenantId(named[-1][0])
         random.shuffle(named)
@@ -204,7 +204,7 @@ class JobStore:
             return [TenantId(row) for row in connection.scalars(lost, {"s": limits.dead_after_s})]
 
     @repeated
-    def enlist(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
+    def register(self, worker: WorkerId, name: str, queues: Sequence[str], connections: int = 0) -> None:
         """Note a new worker process, and how many connections it may open."""
         with transaction(self._engine) as connection:
             statement = insert(m.Worker).values(
@@ -214,7 +214,7 @@ class JobStore:
             connection.execute(statement.on_conflict_do_update(index_elements=["worker_id"], set_=fresh))
 
     @repeated
-    def strike_off_name(self, name: str) -> int:
+    def delete_name(self, name: str) -> int:
         """Delete the rows of workers with this name, which the caller replaces; how many."""
         with transaction(self._engine) as connection:
             return connection.execute(sa.delete(m.Worker).where(m.Worker.name == name)).rowcount
@@ -235,7 +235,7 @@ class JobStore:
             connection.execute(sa.delete(m.Worker).where(m.Worker.worker_id == worker))
 
     @repeated
-    def strike_off_dead(self, dead_after_s: float) -> int:
+    def delete_dead(self, dead_after_s: float) -> int:
         """Delete the rows of workers without a heartbeat for this long; how many."""
         with transaction(self._engine) as connection:
             long_ago = m.Worker.heartbeat_at < seconds_from_now(-dead_after_s)

@@ -35,9 +35,9 @@ _TRIES = 3
 
 # Within a tenant only one transaction at a time inserts or claims tasks, so each sees all tasks before it. Forests are
 # locked before this lock, task rows after it.
-_TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.asking ' || :t, 0))")
+_TAKE_TURN = sa.text("SELECT pg_advisory_xact_lock(hashtextextended('memforest.requests ' || :t, 0))")
 
-_KEEP_FORESTS = sa.text("""
+_LOCK_FORESTS = sa.text("""
     SELECT forest_id FROM memforest.forest
      WHERE tenant_id = :t AND forest_id = ANY(CAST(:forests AS uuid[])) AND state <> 'gone'
      ORDER BY forest_id FOR KEY SHARE
@@ -122,7 +122,7 @@ _RELEASE = [
     )
 ]
 
-# The subject changes, so that an equal task can be asked for at once.
+# The subject changes, so that an equal task can be requested at once.
 _CANCEL = sa.text("""
     UPDATE memforest.maintenance
        SET cancelled_by = :actor, subject = subject || ':cancelled:' || task_id, available_at = clock_timestamp(),
@@ -170,7 +170,7 @@ def lost_lease(doing: str) -> str:
 def free_tasks(lost: str) -> sa.TextClause:
     """The statement that frees tasks whose lease is ``lost`` (SQL over lease_until and worker_id).
 
-    Takes :t, :max_lost and what ``lost`` names. Work that keeps losing its workers may be what kills them: past the
+    Takes :t, :max_lost and what ``lost`` names. Work that loses its workers often may be what kills them: past the
     limit it waits for a person.
     """
     return sa.text(f"""
@@ -210,31 +210,31 @@ class OperationRows(TenantRows):
         Workers don't claim a ``held`` task: the caller works on it, and may create its forest later.
         """
         if touches:
-            self._keep(touches, there=not held)
-        asked: dict[str, Any] = {"kind": kind, "subject": subject}
+            self._lock(touches, there=not held)
+        wanted: dict[str, Any] = {"kind": kind, "subject": subject}
         state = WorkState.HELD if held else WorkState.READY
         new = {"arguments": dict(arguments), "lane": lane, "forest": forest, "actor": actor, "state": state}
         for _ in range(_TRIES):
-            made = self._run(_ENQUEUE, id=uuid4(), **asked, **new).scalar()
+            made = self._run(_ENQUEUE, id=uuid4(), **wanted, **new).scalar()
             if made is not None and touches:
                 roles = [role.value for role in touches.values()]
                 self._run(_TOUCH, id=made, forests=list(touches), roles=roles)
             if made is not None and part_of is not None:
                 self._run(_PART_OF, id=made, parent=part_of)
-            found = made or self._run(_UNFINISHED, **asked).scalar()
+            found = made or self._run(_UNFINISHED, **wanted).scalar()
             if found is not None:
                 return TaskId(found)
-        raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be asked for.")
+        raise StoreUnavailable(f"Tasks of kind {kind} end faster than they can be requested.")
 
-    def _keep(self, touches: Mapping[ForestId, Role], *, there: bool) -> None:
+    def _lock(self, touches: Mapping[ForestId, Role], *, there: bool) -> None:
         """Keep the forests from being deleted until this transaction ends, and take its turn; see ``take_turn``."""
-        kept = self._run(_KEEP_FORESTS, forests=list(touches)).all()
-        if there and len(kept) < len(touches):
-            raise ForestChanged("The memory of this owner was deleted or replaced at this moment: ask again.")
+        locked = self._run(_LOCK_FORESTS, forests=list(touches)).all()
+        if there and len(locked) < len(touches):
+            raise ForestChanged("The memory of this owner was deleted or replaced at this time: ask again.")
         take_turn(self._db, self._tenant)
 
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
-        """The earlier tasks that a task does not run beside, the earliest first."""
+        """The earlier tasks that a task does not run concurrently with, the earliest first."""
         return [
             Neighbour(TaskId(row.task_id), row.kind, WorkState(row.state), Role(row.role), Answer(row.answer))
             for row in self._run(_NEIGHBOURS, id=task)
@@ -242,7 +242,7 @@ class OperationRows(TenantRows):
 
     def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
         """Add a forest to a running task; False while another task that excludes this one works on the forest."""
-        self._keep({forest: role}, there=False)
+        self._lock({forest: role}, there=False)
         self._run(_JOIN, id=task, forest=forest, role=role.value)
         joined = sa.select(m.OperationForestRow.task_id).where(*_touched(self._tenant, task, forest))
         return self._db.scalar(joined) is not None
@@ -263,7 +263,7 @@ class OperationRows(TenantRows):
         return {ForestId(row.forest_id): row.state for row in self._run(_STATES, id=task)}
 
     def cancel(self, task: TaskId, actor: str) -> None:
-        """Mark an unfinished task as cancelled; an equal one can be asked for again."""
+        """Mark an unfinished task as cancelled; an equal one can be requested then."""
         self._run(_CANCEL, id=task, actor=actor)
 
     def release_sources(self) -> int:
@@ -326,7 +326,7 @@ class OperationRows(TenantRows):
         task = self.get(TaskId(claimed)) if claimed is not None else None
         return ClaimedTask(token, task) if task is not None else None
 
-    def keep(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
+    def store_progress(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
         """Store progress and renew the lease; False when the lease was lost."""
         return self._update(token, {"progress": dict(progress), "lease_until": seconds_from_now(lease_s)})
 
@@ -383,7 +383,7 @@ def _touched(tenant: TenantId, task: TaskId, forest: ForestId) -> tuple[sa.Colum
 
 
 def owner_hash(tenant: TenantId, owner: str) -> bytes:
-    """What the audit keeps of an owner's name: it can be asked about, and not be read back."""
+    """What the audit has of an owner's name: it can be searched for, and not be read back."""
     return hashlib.sha256(f"{tenant}\x1f{owner}".encode()).digest()
 
 

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from qdrant_client import QdrantClient
 
-from memforest_core.index.qdrant import tended as beside
-from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.qdrant.server import QdrantServerIndex
-from memforest_core.index.served.client import ServedIndex
-from memforest_core.index.served.server import IndexServer
+from memforest_core.index.memory import forest_index, in_memory_indexes
+from memforest_core.index.qdrant.edge_index import EdgeIndex
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
+from memforest_core.index.socket_client import SocketIndex
+from memforest_core.index.socket_server import SocketServer
 from memforest_core.index.vector_index import Hits, IndexQuery, VectorIndex
 from tests.contract.index.builders import DIMENSION, MODEL
+from tests.harness.given_qdrant import URL, drop_collection
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.stack import copy_index
 from tests.harness.timing import until
@@ -57,56 +57,53 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[ServedIndex]:
+def served(tmp_path: Path) -> Iterator[SocketIndex]:
     """A client of the engine over a socket; the owner's side runs in this process."""
     owner = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
     owner.prepare()
     with tempfile.TemporaryDirectory(prefix="mf-") as short:
-        server = IndexServer(owner, Path(short) / "index" / "socket")
-        client = ServedIndex(Path(short) / "index" / "socket", MODEL, DIMENSION, timeout_s=10)
+        server = SocketServer(owner, Path(short) / "index" / "socket")
+        client = SocketIndex(Path(short) / "index" / "socket", MODEL, DIMENSION, timeout_s=10)
         yield client
         client.close()
         server.close()
         owner.close()
 
 
-class WithAllBeside(EdgeIndex):
-    """Answers when graphs and inverted indexes are there and hold everything."""
+class AnsweringInMemory(EdgeIndex):
+    """Answers when in-memory indexes are there and have all points."""
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         super().search(queries)
-        until(lambda: not self.tending)
+        until(lambda: not self.refreshing)
         return super().search(queries)
 
 
 @pytest.fixture(
-    params=[
-        "edge",
-        "edge with graphs and words",
-        "edge of another process's node",
-        "server over http",
-        "server on local mode",
-    ]
+    params=["given server"] if URL else ["edge", "edge in memory", "edge of another node", "server over http"]
 )
 def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Iterator[VectorIndex]:
     """An empty, prepared index; closed at the end."""
     made: VectorIndex
-    if request.param == "edge":
-        copy_index(prepared / "edge", tmp_path / "edge")
-        made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
-    elif request.param == "edge with graphs and words":
-        request.getfixturevalue("monkeypatch").setattr(beside, "ASKED_BEFORE", 1)
-        copy_index(prepared / "edge", tmp_path / "edge")
-        made = WithAllBeside(tmp_path / "edge", MODEL, DIMENSION, graph_from=1)
-    elif request.param == "edge of another process's node":
-        copy_index(prepared / "edge", tmp_path / "edge")
-        made = request.getfixturevalue("served")
+    if request.param == "given server":
+        drop_collection(MODEL, DIMENSION)
+        made = QdrantServerIndex.at(URL, None, MODEL, DIMENSION, timeout_s=30)
     elif request.param == "server over http":
         copy_index(prepared / "server", tmp_path / "server")
         server: QdrantHttp = request.getfixturevalue("qdrant_http")
         made = QdrantServerIndex.at(server.url, None, MODEL, DIMENSION, timeout_s=10)
     else:
-        made = QdrantServerIndex(lambda: QdrantClient(":memory:"), MODEL, DIMENSION, lock=threading.RLock())
+        copy_index(prepared / "edge", tmp_path / "edge")
+        if request.param == "edge":
+            made = EdgeIndex(tmp_path / "edge", MODEL, DIMENSION)
+        elif request.param == "edge in memory":
+            patch = request.getfixturevalue("monkeypatch")
+            patch.setattr(in_memory_indexes, "SEARCHES_BEFORE", 1)
+            patch.setattr(in_memory_indexes, "LEAST_POINTS", 1)
+            patch.setattr(forest_index, "GRAPH_FROM", 1)
+            made = AnsweringInMemory(tmp_path / "edge", MODEL, DIMENSION)
+        else:
+            made = request.getfixturevalue("served")
     made.prepare()
     yield made
     made.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, Point, SparseVector
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, named, point, terms
 

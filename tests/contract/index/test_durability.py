@@ -16,8 +16,8 @@ import pytest
 
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import edge, schema
-from memforest_core.index.qdrant.edge import EdgeIndex
-from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
 from tests.harness.qdrant_http import QdrantHttp
 
@@ -25,7 +25,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from memforest_core.index.qdrant import edge
-from memforest_core.index.qdrant.edge import EdgeIndex
+from memforest_core.index.qdrant.edge_index import EdgeIndex
 from tests.contract.index.builders import DIMENSION, MODEL, named, point
 edge.LOGGED = int(sys.argv[2])
 index = EdgeIndex(Path(sys.argv[1]), MODEL, DIMENSION)

@@ -10,8 +10,8 @@ import pytest
 from qdrant_client import QdrantClient
 
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
-from memforest_core.index.qdrant import schema
-from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.qdrant import collection_schema as schema
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, keys, named, point
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.index.qdrant import schema
+from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.vector_index import PointKind, ScannedPoint, VectorIndex
 from tests.contract.index.builders import ACME, ALICE, asking, point, terms
 

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from qdrant_client import QdrantClient
 
-from memforest_core.index.qdrant import schema
-from memforest_core.index.qdrant.ids import space
-from memforest_core.index.qdrant.server import QdrantServerIndex
+from memforest_core.index.qdrant import collection_schema as schema
+from memforest_core.index.qdrant.collection_schema import space
+from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import PointKind
 from tests.contract.index.builders import (
     ACME,

@@ -14,7 +14,7 @@ from memforest_core.domain.cells import (
     Cutting,
     assign_windows,
     cut_cells,
-    pieces,
+    parts_of,
 )
 from memforest_core.domain.rendering import speech
 from memforest_core.domain.turns import Role, Turn
@@ -138,7 +138,7 @@ def test_turns_that_come_one_by_one_make_the_same_cells(
 
 @given(st.text("ab .!?\né", max_size=400), st.integers(1, 40))
 def test_pieces_are_the_text(text: str, limit: int) -> None:
-    found = list(pieces(text, limit))
+    found = list(parts_of(text, limit))
 
     assert "".join(text[start:end] for start, end in found) == text
     assert all(0 < end - start <= limit for start, end in found) or not text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
 from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.lifecycle.merge.records import StoredScope
-from memforest_core.lifecycle.merge.scopes import match_scenes
+from memforest_core.lifecycle.merge.scene_pairs import match_scenes
 from memforest_core.lifecycle.merge.transplanting import Successor, Transplant, transplant
 from memforest_core.memtree import Key, Leaf, Node, TreeHead, build, violations
 from memforest_core.memtree.paths import order
@@ -68,10 +68,10 @@ def payloads(nodes: Sequence[Node]) -> list[PayloadId]:
 
 
 @given(KS, TIMES, st.data())
-def test_a_tree_is_sound_in_the_other_forest_and_what_is_clean_still_tells_the_truth(
+def test_a_tree_is_sound_in_the_other_forest_and_what_is_clean_is_still_true(
     k: int, times: list[int], data: st.DataObject
 ) -> None:
-    """Leaves are replaced, left behind and added; new ids order those of the same time anew."""
+    """Leaves are replaced, left behind and added; new ids change the order of those of the same time."""
     head, nodes = clean(k, [leaf(OLD, at, time) for at, time in enumerate(times)])
     names = data.draw(st.permutations(range(100, 100 + len(times))))
     kinds = data.draw(st.lists(st.sampled_from("ssssdmg"), min_size=len(times), max_size=len(times)))

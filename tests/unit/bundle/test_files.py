@@ -1,4 +1,4 @@
-"""Bundle files: written beside their name, read without trust."""
+"""Bundle files: written under a temporary name, read without trust."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.bundle.ids import id_table
+from memforest_core.lifecycle.bundle.file_format import Digests
+from memforest_core.lifecycle.bundle.id_table import id_table
 from memforest_core.lifecycle.bundle.reader import reading
 from memforest_core.lifecycle.bundle.records import SPEAKER, TABLES, VECTOR, ForestHead, IdKind
-from memforest_core.lifecycle.bundle.schema import Digests
 from memforest_core.lifecycle.bundle.writer import writing
 
 HEAD = ForestHead(ForestId(UUID(int=7)), "bob", "UTC", 3, {"scene_assign": 0.7})
@@ -93,7 +93,7 @@ def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     [
         ("PRAGMA application_id = 1", "not_a_bundle"),
         ("PRAGMA user_version = 5", "unknown_format"),
-        ("PRAGMA user_version = 1", "damaged_bundle"),
+        ("PRAGMA user_version = 3", "unknown_format"),
         ("DELETE FROM meta WHERE name = 'complete'", "incomplete_bundle"),
         ("UPDATE meta SET value = '-1' WHERE name = 'dimension'", "damaged_bundle"),
         ("UPDATE meta SET value = '\"7\"' WHERE name = 'forest_id'", "damaged_bundle"),

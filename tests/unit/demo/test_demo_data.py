@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memforest_core.cli.demo_data import DemoQuestion, load_conversation, load_expected, load_questions
-from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
+from memforest_core.domain.turns import SessionFrame, TurnLimits, checked_messages, parse_turns
 
 TURN_FIELDS = {"id", "role", "content", "timestamp", "speaker_id", "name"}
 SPEAKERS = {
@@ -89,7 +89,7 @@ def test_the_door_accepts_every_session_unchanged() -> None:
     for session in load_conversation():
         frame = SessionFrame(session.owner, zone, moments(session.turns)[0])
 
-        accepted = parse_turns(session.turns, frame, TurnLimits())
+        accepted = parse_turns(checked_messages(session.turns), frame, TurnLimits())
 
         assert [turn.content for turn in accepted] == [turn["content"] for turn in session.turns]
         assert all(turn.dated for turn in accepted)

@@ -1,4 +1,4 @@
-"""How turns are cut into cells, long turns into pieces, and cells grouped into windows."""
+"""How turns are cut into cells, long turns into parts, and cells grouped into windows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memforest_core.domain.cells import (
     Cutting,
     assign_windows,
     cut_cells,
-    pieces,
+    parts_of,
     turn_starts,
 )
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
@@ -151,7 +151,7 @@ def test_a_turn_of_exactly_the_cap_stays_whole() -> None:
     ],
 )
 def test_a_long_text_is_cut_into_like_parts_at_the_best_border(text: str, found: list[str]) -> None:
-    assert [text[start:end] for start, end in pieces(text, 10)] == found
+    assert [text[start:end] for start, end in parts_of(text, 10)] == found
 
 
 def test_a_tools_turn_shares_no_cell_and_is_cut_into_parts_of_its_own_length() -> None:

@@ -14,7 +14,7 @@ from openai.types.chat.chat_completion_message_function_tool_call import (
 from pydantic import BaseModel
 
 from memforest_core.domain.chat_messages import MAX_ARGUMENT_CHARS, MAX_CALLS
-from memforest_core.domain.turns import Role, SessionFrame, Turn, TurnLimits, parse_turns
+from memforest_core.domain.turns import Role, SessionFrame, Turn, TurnLimits, checked_messages, parse_turns
 from memforest_core.errors import InvalidInput
 from tests.harness.builders import NOON
 
@@ -22,7 +22,7 @@ FRAME = SessionFrame("alice", ZoneInfo("UTC"), NOON)
 
 
 def parsed(*raw: object) -> list[Turn]:
-    return parse_turns(raw, FRAME, TurnLimits())
+    return parse_turns(checked_messages(raw), FRAME, TurnLimits())
 
 
 def call(name: str = "weather", arguments: str = '{"city":"Oslo"}') -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_a_known_id_can_not_be_changed() -> None:
 
 
 def test_no_more_ids_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_ids, "KEPT_IDS", 10)
+    monkeypatch.setattr(known_ids, "CACHED_IDS", 10)
     known = KnownIds()
     for number in range(35):
         assert isinstance(known[str(UUID(int=number))], KnownId)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.mentions import found_in, told, without_ids
+from memforest_core.domain.mentions import found_in, with_names, without_ids
 from memforest_core.domain.people import People, called
 
 SPEAKERS = [
@@ -100,7 +100,7 @@ def test_whom_a_name_means(name: str, speaker: str | None) -> None:
     ],
 )
 def test_mentions_and_nicknames_of_a_text_become_names(text: str, shown: str) -> None:
-    assert told(text, PEOPLE) == shown
+    assert with_names(text, PEOPLE) == shown
 
 
 def test_a_reader_gets_names_for_ids_alone() -> None:

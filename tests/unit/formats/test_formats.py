@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from memforest_core.domain.turns import SessionFrame, TurnLimits, parse_turns
+from memforest_core.domain.turns import SessionFrame, TurnLimits, checked_messages, parse_turns
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.formats import Format, converted, recognized
 from memforest_core.ingest.formats.items import Converted, Item, Wordless
@@ -67,7 +67,7 @@ def test_a_format_is_told_and_its_file_is_read(format_: Format, content: object,
     assert recognized(raw) is format_
     for item in read(format_, raw):
         assert isinstance(item, Converted)
-        assert parse_turns(item.turns, SessionFrame(item.owner, NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
+        assert parse_turns(checked_messages(item.turns), SessionFrame(item.owner, NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
 
 
 def test_a_long_beginning_is_cut_anywhere() -> None:
@@ -102,14 +102,14 @@ def test_a_long_text_becomes_several_turns_that_are_accepted() -> None:
         Format.SHAREGPT, json.dumps([{"id": "t", "conversations": [{"from": "human", "value": words}]}]).encode()
     )
     assert isinstance(item, Converted)
-    turns = parse_turns(item.turns, SessionFrame("zoe", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
+    turns = parse_turns(checked_messages(item.turns), SessionFrame("zoe", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
     assert len(turns) > 1
     assert " ".join(turn.content for turn in turns) == words
 
     unbroken = dict(MEMORY, memory="漢" * 200_000)
     (item,) = read(Format.MEM0, json.dumps(unbroken, ensure_ascii=False).encode())
     assert isinstance(item, Converted)
-    turns = parse_turns(item.turns, SessionFrame("ann", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
+    turns = parse_turns(checked_messages(item.turns), SessionFrame("ann", NOON.tzinfo, NOON), TurnLimits())  # type: ignore[arg-type]
     assert [turn.id for turn in turns][:2] == ["m1", "m1#2"]
     assert "".join(turn.content for turn in turns) == "漢" * 200_000
 

@@ -11,7 +11,7 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.columns import Columns, parse_columns
-from memforest_core.ingest.formats.formats import Format, Reading, converted, recognized
+from memforest_core.ingest.formats.formats import Format, converted, recognized
 from memforest_core.ingest.formats.items import Converted, Item, Refused, Wordless
 
 ANN = {"role": "user", "content": "I row.", "created_at": "2024-05-06T07:00:00Z", "id": 1}
@@ -26,7 +26,7 @@ def read(content: object, *mapped: str, owner: str | None = "ann", session: str 
     raw = json.dumps(content).encode()
     format_ = recognized(raw)
     assert format_ in (Format.HISTORY, Format.LANGCHAIN)
-    return list(converted(format_, [raw], owner, Reading(session, parse_columns(mapped))))
+    return list(converted(format_, [raw], owner, session=session, columns=parse_columns(mapped)))
 
 
 def one(items: Iterable[Item]) -> Converted:
@@ -145,7 +145,7 @@ def database(path: Path, script: str) -> Path:
 def tables(path: Path, *mapped: str, owner: str | None = "ann") -> list[Item]:
     head = path.read_bytes()[:100]
     assert recognized(head) is Format.SQLITE
-    return list(converted(Format.SQLITE, [head], owner, Reading(columns=parse_columns(mapped), place=path)))
+    return list(converted(Format.SQLITE, [head], owner, columns=parse_columns(mapped), path=path))
 
 
 def test_tables_of_sessions_and_messages_are_read_in_the_order_of_insertion(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_broken_file_and_a_pipe_are_refused(tmp_path: Path) -> None:
         tables(path)
     assert refused.value.code == "unreadable_file"
     with pytest.raises(InvalidInput, match="pipe"):
-        list(converted(Format.SQLITE, [], "ann", Reading(columns=Columns())))
+        list(converted(Format.SQLITE, [], "ann", columns=Columns()))
 
 
 def test_reading_writes_nothing_and_sees_what_a_running_program_wrote(tmp_path: Path) -> None:

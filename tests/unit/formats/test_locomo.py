@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.ingest.formats.locomo import convert
+from memforest_core.ingest.formats.datasets import locomo
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
 
 
 def sample(**conversation: object) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def test_each_dated_session_is_one_with_the_sample_as_owner() -> None:
         session_2_date_time=NOON,
         session_3_date_time=NOON,
     )
-    assert list(convert([Value(1, raw)], None)) == [
+    assert list(each([Value(1, raw)], locomo, None)) == [
         Converted(
             1,
             "pair-1",
@@ -53,7 +53,7 @@ def test_each_dated_session_is_one_with_the_sample_as_owner() -> None:
 def test_samples_of_one_owner_keep_their_sessions_apart() -> None:
     raw = sample(session_1=[turn("Ida", "Hello.")], session_1_date_time=NOON)
     other = raw | {"sample_id": "pair-2"}
-    found = [one for one in convert([Value(1, raw), Value(2, other)], "club") if isinstance(one, Converted)]
+    found = [one for one in each([Value(1, raw), Value(2, other)], locomo, "club") if isinstance(one, Converted)]
     assert [(one.owner, one.session_id) for one in found] == [
         ("club", "pair-1/session_1"),
         ("club", "pair-2/session_1"),
@@ -64,7 +64,7 @@ def test_a_shared_picture_is_told_by_its_caption() -> None:
     """Given turns with a picture, with and without words, then what it shows is said and its address is kept."""
     shared: dict[str, Any] = {"img_url": ["https://pictures.example/1"], "blip_caption": "a photo of a hive"}
     raw = sample(session_1=[turn("Ida", "Look!", **shared), turn("Bo", "", **shared)], session_1_date_time=NOON)
-    (found,) = convert([Value(1, raw)], None)
+    (found,) = each([Value(1, raw)], locomo, None)
     assert isinstance(found, Converted)
     assert found.turns == [
         {
@@ -80,7 +80,7 @@ def test_a_shared_picture_is_told_by_its_caption() -> None:
 
 def test_a_session_without_words_is_none() -> None:
     raw = sample(session_1=[], session_1_date_time=NOON, session_2=[turn("Bo", " ")])
-    assert list(convert([Value(4, raw)], None)) == [Wordless(4, "session_1"), Wordless(4, "session_2")]
+    assert list(each([Value(4, raw)], locomo, None)) == [Wordless(4, "session_1"), Wordless(4, "session_2")]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_session_without_words_is_none() -> None:
 )
 def test_a_bad_session_is_refused_and_the_others_go_on(session: dict[str, object], hint: str) -> None:
     raw = sample(session_1=[turn("Ida", "Hi.")], session_1_date_time=NOON, **session)
-    good, bad = convert([Value(1, raw)], None)
+    good, bad = each([Value(1, raw)], locomo, None)
     assert isinstance(good, Converted) and good.session_id == "session_1"
     assert isinstance(bad, Refused) and bad.session_id == "session_2"
     assert hint in bad.error.message
@@ -111,6 +111,6 @@ def test_a_bad_session_is_refused_and_the_others_go_on(session: dict[str, object
     ],
 )
 def test_what_is_no_sample_is_refused(raw: object, hint: str) -> None:
-    (bad,) = convert([Value(7, raw)], None)
+    (bad,) = each([Value(7, raw)], locomo, None)
     assert isinstance(bad, Refused) and bad.position == 7
     assert hint in bad.error.message

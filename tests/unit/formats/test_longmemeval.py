@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.ingest.formats.longmemeval import convert
+from memforest_core.ingest.formats.datasets import longmemeval
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
 
 BREAD = [
     {"role": "user", "content": "I bake rye bread on Mondays.", "has_answer": True},
@@ -27,7 +27,7 @@ def question(**changes: object) -> dict[str, Any]:
 
 
 def test_a_history_is_the_memory_of_its_question() -> None:
-    assert list(convert([Value(1, question())], None)) == [
+    assert list(each([Value(1, question())], longmemeval, None)) == [
         Converted(
             1,
             "q1",
@@ -48,7 +48,7 @@ def test_a_history_is_the_memory_of_its_question() -> None:
 
 def test_questions_of_one_owner_keep_their_histories_apart() -> None:
     values = [Value(1, question()), Value(2, question(question_id="q2", haystack_dates=["2022/05/01 (Sun) 09:30"]))]
-    found = [(one.owner, one.session_id) for one in convert(values, "ann") if isinstance(one, Converted)]
+    found = [(one.owner, one.session_id) for one in each(values, longmemeval, "ann") if isinstance(one, Converted)]
     assert found == [("ann", "q1/bread"), ("ann", "q2/bread")]
 
 
@@ -57,16 +57,16 @@ def test_sessions_have_names_of_their_own() -> None:
     twice = {"haystack_sessions": [BREAD, BREAD], "haystack_dates": ["2022/02/01", "2022/02/02"]}
     unnamed = question(question_id="q2", haystack_session_ids=None, **twice)
     values = [Value(1, question(haystack_session_ids=["bread", "bread"], **twice)), Value(2, unnamed)]
-    found = [one.session_id for one in convert(values, None) if isinstance(one, Converted)]
+    found = [one.session_id for one in each(values, longmemeval, None) if isinstance(one, Converted)]
     assert found == ["bread", "bread+", "session-1", "session-2"]
 
 
 def test_empty_turns_are_left_out_and_ids_still_count_them() -> None:
     raw = question(haystack_sessions=[[{"role": "user", "content": " "}, *BREAD]])
-    (found,) = convert([Value(1, raw)], None)
+    (found,) = each([Value(1, raw)], longmemeval, None)
     assert isinstance(found, Converted)
     assert [turn["id"] for turn in found.turns if isinstance(turn, dict)] == ["bread:2", "bread:3"]
-    assert list(convert([Value(1, question(haystack_sessions=[[]]))], None)) == [Wordless(1, "bread")]
+    assert list(each([Value(1, question(haystack_sessions=[[]]))], longmemeval, None)) == [Wordless(1, "bread")]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_empty_turns_are_left_out_and_ids_still_count_them() -> None:
     ],
 )
 def test_what_is_malformed_is_refused(changes: dict[str, object], session: str | None, hint: str) -> None:
-    (bad,) = convert([Value(3, question(**changes))], None)
+    (bad,) = each([Value(3, question(**changes))], longmemeval, None)
     assert isinstance(bad, Refused) and (bad.position, bad.session_id) == (3, session)
     assert hint in bad.error.message

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless
-from memforest_core.ingest.formats.openai import convert
+from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
+from memforest_core.ingest.formats.openai import chatgpt
 
 
 def message(
@@ -37,7 +37,7 @@ def chat(*nodes: tuple[str, str | None, object], current: str | None = "last", *
 
 
 def said(raw: object) -> list[object]:
-    (found,) = convert([Value(1, raw)], "ann")
+    (found,) = each([Value(1, raw)], chatgpt, "ann")
     assert isinstance(found, Converted), found
     return list(found.turns)
 
@@ -51,7 +51,7 @@ def test_the_shown_branch_becomes_a_session() -> None:
         ("first", "new", message("assistant", "Noted.", at=53)),
         ("last", "new", message("assistant", "Green or black?", at=54)),
     )
-    assert list(convert([Value(1, raw)], "ann")) == [
+    assert list(each([Value(1, raw)], chatgpt, "ann")) == [
         Converted(
             1,
             "ann",
@@ -113,8 +113,8 @@ def test_speech_is_text_and_pictures_are_noted() -> None:
 
 def test_a_conversation_without_words_is_none() -> None:
     picture = message("user", {"content_type": "image_asset_pointer"}, kind="multimodal_text")
-    assert list(convert([Value(2, chat(("last", None, picture)))], "ann")) == [Wordless(2, "c1")]
-    assert list(convert([Value(2, chat(current=None))], "ann")) == [Wordless(2, "c1")]
+    assert list(each([Value(2, chat(("last", None, picture)))], chatgpt, "ann")) == [Wordless(2, "c1")]
+    assert list(each([Value(2, chat(current=None))], chatgpt, "ann")) == [Wordless(2, "c1")]
 
 
 def test_without_a_current_node_the_only_branch_is_shown() -> None:
@@ -152,7 +152,7 @@ TWO = [
     ],
 )
 def test_what_is_malformed_is_refused(raw: object, hint: str) -> None:
-    bad, good = convert([Value(1, raw), Value(2, chat(*TWO))], "ann")
+    bad, good = each([Value(1, raw), Value(2, chat(*TWO))], chatgpt, "ann")
     assert isinstance(bad, Refused) and bad.position == 1
     assert hint in bad.error.message
     assert isinstance(good, Converted)
@@ -161,5 +161,5 @@ def test_what_is_malformed_is_refused(raw: object, hint: str) -> None:
 def test_an_older_exports_id_names_the_session() -> None:
     raw = chat(*TWO, id="c9")
     del raw["conversation_id"]
-    (found,) = convert([Value(1, raw)], "ann")
+    (found,) = each([Value(1, raw)], chatgpt, "ann")
     assert isinstance(found, Converted) and found.session_id == "c9"

@@ -6,7 +6,7 @@ import hashlib
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.qdrant.ids import point_ids, space
+from memforest_core.index.qdrant.collection_schema import point_ids, space
 
 ACME, ALICE = TenantId("acme"), ForestId(UUID(int=0xA11CE))
 

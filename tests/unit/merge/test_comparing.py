@@ -15,7 +15,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import Hit, IndexQuery, PointKind, VectorIndex
 from memforest_core.ingest.reduce.canonical import Known
 from memforest_core.lifecycle.merge.comparing import COMPARED_FACTS, Comparison, Near
-from memforest_core.lifecycle.merge.rows.merging import MergeRows
+from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.models.calls import Vectors
 from tests.harness.builders import statement
 
@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass
 class Index:
-    """Finds what it is told to, or is away."""
+    """Finds the given hits, or is unavailable."""
 
     hits: Sequence[Hit] | None
 

@@ -13,7 +13,7 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.extract import prompt as extraction
 from memforest_core.ingest.refresh import summarizer
 from memforest_core.models.answers import DATA_ONLY
-from memforest_core.models.prompts import MAX_CHARS, Prompts, named, open_prompts, told
+from memforest_core.models.prompts import MAX_CHARS, Prompts, instructions_with, named, open_prompts
 from memforest_core.recall import planning, ranking, rewriting
 from memforest_core.recall.answering import prompt as answering
 from memforest_core.settings import ExtractSettings, PromptSettings
@@ -40,8 +40,8 @@ def test_there_is_a_frame_for_each_prompt() -> None:
 @pytest.mark.parametrize("name", FRAMES)
 def test_own_instructions_stand_before_the_frame_which_is_told_in_any_case(name: str) -> None:
     built_in, frame = FRAMES[name]
-    assert told(built_in, None, frame) == built_in
-    assert told(built_in, OWN, frame) == f"{OWN}\n\n{frame}"
+    assert instructions_with(built_in, None, frame) == built_in
+    assert instructions_with(built_in, OWN, frame) == f"{OWN}\n\n{frame}"
     assert "data" in frame
     assert "JSON" in frame
     for part in frame.strip().split("\n\n"):

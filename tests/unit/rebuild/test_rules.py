@@ -1,4 +1,4 @@
-"""Rules of a forest over the settings, and what is asked as a task's arguments and back."""
+"""Rules of a forest over the settings, and options as a task's arguments and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.reduce.rules import RULES, TREE_RULES, WHOLE, deviating, ruled
-from memforest_core.lifecycle.rebuild.options import arguments_of, copy_of, options_of, rules_of
+from memforest_core.lifecycle.rebuild.rebuild_options import arguments_of, copy_of, options_of, rules_of
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.settings import Settings
 from memforest_core.work.records import TaskId
@@ -37,7 +37,7 @@ def test_every_rule_names_a_setting() -> None:
         assert isinstance(value, int) == (name in WHOLE)
 
 
-def test_a_held_forest_is_refreshed_when_it_is_said() -> None:
+def test_a_held_forest_is_refreshed_on_demand() -> None:
     """Given a forest that is being built, when its trees are marked, then they are due in years, not in seconds."""
     held = ruled(SETTINGS, {}, held=True)
     assert min(held.refresh.quiet_s, held.refresh.max_staleness_s) > 365 * 86_400
@@ -60,7 +60,7 @@ def test_what_is_impossible_is_refused_in_one_sentence(rules: dict[str, float], 
 
 
 def test_a_rule_that_is_as_usual_is_none() -> None:
-    """Given a forest with rules, when others are asked and one as usual, then it has what differs of both."""
+    """Given a forest with rules, when others are given and one has its usual value, then it has what differs of both."""
     assert deviating(SETTINGS, {"session_k": 3, "entity_k": 5}) == {"entity_k": 5}
     assert rules_of(SETTINGS, {"session_k": 6, "entity_k": 5, "held": 1}, {"session_k": 3, "scene_cap": 20}) == {
         "entity_k": 5,
@@ -73,7 +73,7 @@ def test_a_rule_that_is_as_usual_is_none() -> None:
     [Options(), Options({"session_k": 6, "scene_assign": 0.725}, extract=True), Options(summaries=True)],
 )
 def test_options_survive_as_arguments(options: Options) -> None:
-    """Given what was asked, when it goes through a task's arguments, then it is the same, and they are flat."""
+    """Given options, when they go through a task's arguments, then they are the same, and the arguments are flat."""
     arguments = arguments_of(options)
     assert all(isinstance(value, str | int) for value in arguments.values())
     assert options_of(arguments) == options

@@ -7,10 +7,11 @@ from uuid import UUID
 
 import numpy as np
 
-from memforest_core.domain.facts import CORRECTED_ITEM, Polarity, Statement
+from memforest_core.domain.facts import CORRECTED_ITEM, Fact, Polarity, Statement
 from memforest_core.domain.ids import FactId
-from memforest_core.ingest.reduce.canonical import Attached, Incoming, Known, attach, distinct, exact_ids
+from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids
 from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.records import WaitingCandidate
 from memforest_core.models.calls import Vectors
 from tests.harness.builders import FOREST, candidate, statement
 
@@ -22,15 +23,17 @@ def towards(cosine: float) -> Vectors:
     return np.array([cosine, math.sqrt(1 - cosine * cosine), 0.0], np.float32)
 
 
-def incoming(said: Statement, cosine: float = 1.0, item: int = 0, cell: int = 1) -> Incoming:
-    return Incoming(candidate(said, item, cell), towards(cosine), cell)
+def incoming(said: Statement, cosine: float = 1.0, item: int = 0, cell: int = 1) -> WaitingCandidate:
+    return WaitingCandidate(candidate(said, item, cell), towards(cosine), None, cell)
 
 
 def known(said: Statement, cosine: float = 1.0) -> Known:
     return Known(identify(FOREST, said)[0], said, towards(cosine))
 
 
-def attached(*batch: Incoming, stored: frozenset[FactId] = frozenset(), near: tuple[Known, ...] = ()) -> Attached:
+def attached(
+    *batch: WaitingCandidate, stored: frozenset[FactId] = frozenset(), near: tuple[Known, ...] = ()
+) -> tuple[list[FactId], list[Fact]]:
     return attach(FOREST, batch, stored, near, THRESHOLD)
 
 
@@ -42,8 +45,8 @@ DWELLS = statement("Bob dwells in Davis.")
 def test_a_new_candidate_becomes_a_fact_of_its_own() -> None:
     found = attached(incoming(LIVES, item=4, cell=7))
 
-    [fact] = found.new
-    assert found.facts == (fact.id,)
+    [fact] = found[1]
+    assert found[0] == [fact.id]
     assert (fact.statement, fact.normalized) == (LIVES, "bob lives in davis")
     assert (fact.cell_ordinal, fact.item) == (7, 4)
     assert fact.id == identify(FOREST, LIVES)[0]
@@ -52,10 +55,10 @@ def test_a_new_candidate_becomes_a_fact_of_its_own() -> None:
 def test_exact_duplicates_in_a_batch_are_one_fact_at_its_first_place() -> None:
     found = attached(incoming(LIVES, item=0, cell=1), incoming(statement("BOB lives in Davis"), item=3, cell=2))
 
-    assert len(found.new) == 1
-    assert found.facts == (found.new[0].id,) * 2
-    assert found.new[0].statement is LIVES
-    assert found.new[0].cell_ordinal == 1
+    assert len(found[1]) == 1
+    assert found[0] == [found[1][0].id] * 2
+    assert found[1][0].statement is LIVES
+    assert found[1][0].cell_ordinal == 1
 
 
 def test_an_exact_duplicate_of_a_stored_fact_makes_nothing_new() -> None:
@@ -63,27 +66,27 @@ def test_an_exact_duplicate_of_a_stored_fact_makes_nothing_new() -> None:
 
     found = attached(incoming(LIVES), stored=frozenset({stored}))
 
-    assert found == Attached((stored,), ())
+    assert found == ([stored], [])
 
 
 def test_a_near_duplicate_joins_the_stored_fact() -> None:
     twin = known(LIVES)
 
-    assert attached(incoming(RESIDES, 0.94), near=(twin,)) == Attached((twin.id,), ())
+    assert attached(incoming(RESIDES, 0.94), near=(twin,)) == ([twin.id], [])
 
 
 def test_near_duplicates_in_a_batch_join_the_first() -> None:
     found = attached(incoming(LIVES), incoming(RESIDES, 0.95), incoming(DWELLS, 0.94))
 
-    assert [fact.statement for fact in found.new] == [LIVES]
-    assert found.facts == (found.new[0].id,) * 3
+    assert [fact.statement for fact in found[1]] == [LIVES]
+    assert found[0] == [found[1][0].id] * 3
 
 
 def test_below_the_threshold_facts_stay_apart() -> None:
     """Knowledge updates sound alike too: the artifact measured 0.67 to 0.79 for them."""
     found = attached(incoming(RESIDES, 0.92), near=(known(LIVES),))
 
-    assert [fact.statement for fact in found.new] == [RESIDES]
+    assert [fact.statement for fact in found[1]] == [RESIDES]
 
 
 def test_the_closest_that_may_merge_is_taken() -> None:
@@ -91,13 +94,13 @@ def test_the_closest_that_may_merge_is_taken() -> None:
     denial = known(statement("Bob doesn't live in Davis.", polarity=Polarity.NEGATIVE), 1.0)
     second, third = known(RESIDES, 0.99), known(DWELLS, 0.96)
 
-    assert attached(incoming(LIVES), near=(denial, third, second)).facts == (second.id,)
+    assert attached(incoming(LIVES), near=(denial, third, second))[0] == [second.id]
 
 
 def test_an_exact_duplicate_goes_before_a_near_one() -> None:
     stored = identify(FOREST, RESIDES)[0]
 
-    assert attached(incoming(RESIDES), stored=frozenset({stored}), near=(known(LIVES),)).facts == (stored,)
+    assert attached(incoming(RESIDES), stored=frozenset({stored}), near=(known(LIVES),))[0] == [stored]
 
 
 def test_each_candidate_is_attached_to_exactly_one_fact_and_again_to_the_same() -> None:
@@ -106,19 +109,19 @@ def test_each_candidate_is_attached_to_exactly_one_fact_and_again_to_the_same() 
     first, again = attached(*batch), attached(*batch)
 
     assert first == again
-    assert len(first.facts) == len(batch)
-    assert {fact.id for fact in first.new} == set(first.facts)
+    assert len(first[0]) == len(batch)
+    assert {fact.id for fact in first[1]} == set(first[0])
 
 
 def test_an_empty_batch_is_nothing() -> None:
-    assert attached() == Attached((), ())
-    assert attached(near=(known(LIVES),)) == Attached((), ())
+    assert attached() == ([], [])
+    assert attached(near=(known(LIVES),)) == ([], [])
 
 
 def test_exact_ids_are_those_the_facts_would_get() -> None:
     batch = [incoming(LIVES), incoming(RESIDES, 0.5)]
 
-    assert tuple(exact_ids(FOREST, batch)) == attached(*batch).facts
+    assert exact_ids(FOREST, batch) == attached(*batch)[0]
 
 
 def test_comparison_facts_come_in_the_same_order_each_time() -> None:
@@ -131,6 +134,6 @@ def test_comparison_facts_come_in_the_same_order_each_time() -> None:
 def test_a_correction_is_no_duplicate_of_what_it_corrects() -> None:
     near = (known(LIVES, 1.0),)
     exact = identify(FOREST, RESIDES)[0]
-    assert attach(FOREST, [incoming(RESIDES)], frozenset(), near, THRESHOLD).facts == (near[0].id,)
+    assert attach(FOREST, [incoming(RESIDES)], frozenset(), near, THRESHOLD)[0] == [near[0].id]
     corrected = incoming(RESIDES, item=CORRECTED_ITEM)
-    assert attach(FOREST, [corrected], frozenset(), near, THRESHOLD).facts == (exact,)
+    assert attach(FOREST, [corrected], frozenset(), near, THRESHOLD)[0] == [exact]

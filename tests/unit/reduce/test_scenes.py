@@ -9,11 +9,13 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from memforest_core.domain.ids import FactId, TreeId
-from memforest_core.ingest.reduce.routing.scenes import DAY_US, Scene, SceneFact, SceneMap, SceneRules
+from memforest_core.domain.ids import TreeId
+from memforest_core.ingest.reduce.routing.scenes import DAY_US, Scene, SceneMap
 from memforest_core.models.calls import Vectors
+from memforest_core.settings import ReduceSettings
 
-RULES = SceneRules()
+RULES = ReduceSettings()
+Fact = tuple[Vectors, str, tuple[int, int]]
 FAR = 1_000 * DAY_US
 """A time at which no scene gets a bonus for closeness."""
 
@@ -32,8 +34,8 @@ def scene(number: int, direction: int, size: int = 5, domain: str = "home", at: 
     return Scene(TreeId(UUID(int=number)), domain, axis(direction) * size, size, at, at)
 
 
-def fact(vector: Vectors, domain: str = "home", at: int = FAR) -> SceneFact:
-    return SceneFact(FactId(UUID(int=99)), vector, domain, at, at)
+def fact(vector: Vectors, domain: str = "home", at: int = FAR) -> Fact:
+    return vector, domain, (at, at)
 
 
 def new_ids() -> Callable[[], TreeId]:
@@ -41,19 +43,19 @@ def new_ids() -> Callable[[], TreeId]:
     return lambda: TreeId(UUID(int=next(numbers)))
 
 
-def scene_map(*scenes: Scene, rules: SceneRules = RULES) -> SceneMap:
+def scene_map(*scenes: Scene, rules: ReduceSettings = RULES) -> SceneMap:
     return SceneMap(scenes, rules, new_ids())
 
 
-def route(found: SceneFact, *scenes: Scene, rules: SceneRules = RULES) -> list[int]:
+def route(found: Fact, *scenes: Scene, rules: ReduceSettings = RULES) -> list[int]:
     """The numbers of the scenes a fact goes to; a spawned one is 100."""
-    return [chosen.id.int for chosen in scene_map(*scenes, rules=rules).route(found)]
+    return [chosen.id.int for chosen in scene_map(*scenes, rules=rules).route(*found)]
 
 
 def test_the_first_fact_spawns_a_scene_of_its_domain() -> None:
     scenes = scene_map()
 
-    [made] = scenes.route(fact(axis(0), "pets", at=7))
+    [made] = scenes.route(*fact(axis(0), "pets", at=7))
 
     assert scenes.scenes == [made]
     assert (made.domain, made.size, made.start, made.end, made.changed) == ("pets", 1, 7, 7, True)
@@ -99,7 +101,7 @@ def test_the_second_best_is_joined_too_if_it_is_as_clear(first: float, second: f
 
 
 def test_a_third_is_never_joined() -> None:
-    close = SceneRules(assign=0.5, weak=0.4)
+    close = ReduceSettings(scene_assign=0.5, scene_weak=0.4)
 
     assert len(route(fact(leaning(a=0.56, b=0.57, c=0.58)), scene(1, 0), scene(2, 1), scene(3, 2), rules=close)) == 2
 
@@ -132,7 +134,7 @@ def test_the_second_best_is_the_second_of_a_fitting_domain() -> None:
 def test_what_a_fact_founds_has_its_domain() -> None:
     born = scene(1, 0, domain="home")
     scenes = scene_map(born)
-    (founded,) = scenes.route(fact(axis(0), ""))
+    (founded,) = scenes.route(*fact(axis(0), ""))
 
     assert (born.domain, founded.domain, founded.id != born.id) == ("home", "", True)
 
@@ -161,7 +163,7 @@ def test_inside_a_scenes_span_a_fact_is_as_close_as_can_be() -> None:
 def test_a_scene_grows_by_what_it_takes() -> None:
     taken = scene(1, 0, 1, at=FAR)
 
-    scene_map(taken).route(fact(leaning(a=0.8), at=FAR + 5))
+    scene_map(taken).route(*fact(leaning(a=0.8), at=FAR + 5))
 
     assert (taken.size, taken.start, taken.end, taken.changed) == (2, FAR, FAR + 5, True)
     assert taken.total == pytest.approx(axis(0) + leaning(a=0.8))
@@ -173,9 +175,9 @@ def test_the_next_fact_is_compared_with_the_grown_centroid() -> None:
     between = fact(leaning(a=0.66, b=0.75))
     assert route(between, scene(1, 0, 31)) == [100]
 
-    scenes.route(fact(leaning(a=0.8, b=0.6)))
+    scenes.route(*fact(leaning(a=0.8, b=0.6)))
 
-    assert [chosen.id.int for chosen in scenes.route(between)] == [1]
+    assert [chosen.id.int for chosen in scenes.route(*between)] == [1]
     assert scenes.scenes[0].size == 3
 
 
@@ -185,10 +187,10 @@ def test_many_scenes_can_be_spawned_in_one_batch() -> None:
     basis = np.eye(count, dtype=np.float32)
     scenes = SceneMap([], RULES, new_ids())
     for number in range(count):
-        scenes.route(fact(basis[number]))
+        scenes.route(*fact(basis[number]))
 
     assert len(scenes.scenes) == count
-    assert [scenes.route(fact(basis[number]))[0] for number in range(count)] == scenes.scenes
+    assert [scenes.route(*fact(basis[number]))[0] for number in range(count)] == scenes.scenes
 
 
 def touched(*scenes: Scene) -> SceneMap:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.lifecycle.bundle.records import TABLES
-from memforest_core.lifecycle.erase.rows import clearing
+from memforest_core.lifecycle.erase.rows import deletion
 from memforest_core.store import tables as m
 from memforest_core.store.copying import (
     CONTENT,
@@ -109,6 +109,6 @@ def test_each_column_of_words_is_blanked_and_looked_for(table: str) -> None:
 
 def test_each_table_of_a_forest_is_deleted_with_it_or_is_a_record_of_ids() -> None:
     named = {each.name for each in m.Base.metadata.tables.values() if "forest_id" in each.c}
-    assert named - set(RECORDS) <= clearing._NAMES.keys()
-    assert set(CONTENT) <= clearing._NAMES.keys()
-    assert not set(RECORDS) & clearing._NAMES.keys()
+    assert named - set(RECORDS) <= deletion._NAMES.keys()
+    assert set(CONTENT) <= deletion._NAMES.keys()
+    assert not set(RECORDS) & deletion._NAMES.keys()

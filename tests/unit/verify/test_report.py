@@ -35,7 +35,7 @@ def test_all_violations_are_counted_and_a_few_are_named() -> None:
 
 def test_what_could_not_be_looked_at_makes_a_report_incomplete() -> None:
     report = Report()
-    report.results[Check.INDEX_POINTS].not_checked = "the index is away"
+    report.results[Check.INDEX_POINTS].not_checked = "the index is unavailable"
     assert not report.complete
 
 

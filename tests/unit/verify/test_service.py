@@ -10,9 +10,9 @@ from uuid import UUID
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import Point, PointKey, ScannedPoint, ScanPage
-from memforest_core.lifecycle.verify.points import PointsCheck
+from memforest_core.lifecycle.verify.point_checks import PointsCheck
 from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
-from memforest_core.lifecycle.verify.service import FRUITLESS_ROUNDS, KEPT, Verification
+from memforest_core.lifecycle.verify.service import FRUITLESS_ROUNDS, PER_ROUND, Verification
 from memforest_core.models.calls import OwnText, Vectors
 
 ACME = TenantId("acme")
@@ -160,9 +160,9 @@ def test_without_repair_nothing_is_written() -> None:
 
 
 def test_more_violations_than_are_kept_are_mended_round_by_round() -> None:
-    store = Store(Points(), {Check.LEASES: [5 * KEPT // 2, 3 * KEPT // 2, KEPT // 2, 0]})
+    store = Store(Points(), {Check.LEASES: [5 * PER_ROUND // 2, 3 * PER_ROUND // 2, PER_ROUND // 2, 0]})
     report = verification(store).run(ACME, "bob", repair=True)
-    assert (report.violations, report.repaired) == (0, 5 * KEPT // 2)
+    assert (report.violations, report.repaired) == (0, 5 * PER_ROUND // 2)
 
 
 def test_mending_that_does_not_help_is_given_up() -> None:

@@ -46,7 +46,7 @@ class OneTask:
         self.state, self.attempts, self.token = "running", self.attempts + 1, LeaseToken(uuid4())
         return ClaimedTask(self.token, self._task())
 
-    def keep(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
+    def store_progress(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
         if token != self.token:
             return False
         self.progress = progress

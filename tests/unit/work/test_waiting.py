@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memforest_core.work.waiting import SOON_LOOKS, SOON_S, polled
+from memforest_core.work.waiting import SOON_POLLS, SOON_S, polled
 
 
 def pauses(soon_from: int, found_at: int) -> list[float]:
@@ -28,6 +28,6 @@ def test_pauses_grow_until_it_is_near() -> None:
 
 
 def test_what_is_near_for_long_is_looked_at_seldom_again() -> None:
-    found = pauses(soon_from=0, found_at=SOON_LOOKS + 6)
-    assert found[:SOON_LOOKS] == [SOON_S] * SOON_LOOKS
-    assert found[SOON_LOOKS:] == [0.02, 0.03, 0.045, 0.0675, 0.1, 0.1]
+    found = pauses(soon_from=0, found_at=SOON_POLLS + 6)
+    assert found[:SOON_POLLS] == [SOON_S] * SOON_POLLS
+    assert found[SOON_POLLS:] == [0.02, 0.03, 0.045, 0.0675, 0.1, 0.1]

@@ -64,29 +64,29 @@ def test_cells_that_came_during_a_batch_get_a_wake_up(rows: Rows) -> None:
     def come() -> None:
         rows.left.update({ACME: 1, BETA: 1})
         for tenant in (ACME, BETA, ACME):
-            assert rows.elsewhere(rows.raw.look_again, tenant) is False
+            assert rows.elsewhere(rows.raw.index_rest, tenant) is False
         assert rows.woken == []
 
     rows.during = come
     assert rows.raw.index(ACME) == 0
     assert sorted(rows.woken) == [ACME, BETA]
-    assert rows.raw.look_again(ACME) and rows.raw.look_again(BETA)
+    assert rows.raw.index_rest(ACME) and rows.raw.index_rest(BETA)
     assert rows.left == {ACME: 0, BETA: 0}
     assert len(rows.woken) == 2
 
 
 def test_a_last_look_does_one_batch(rows: Rows) -> None:
     rows.left[ACME] = 4
-    assert rows.raw.look_again(ACME)
+    assert rows.raw.index_rest(ACME)
     assert (rows.left[ACME], rows.woken) == (1, [ACME])
-    assert rows.raw.look_again(ACME)
+    assert rows.raw.index_rest(ACME)
     assert (rows.left[ACME], rows.woken) == (0, [ACME])
-    assert not rows.raw.look_again(ACME)
+    assert not rows.raw.index_rest(ACME)
 
 
 def test_a_batch_that_fails_leaves_the_place_to_others(rows: Rows) -> None:
     def fail() -> None:
-        rows.elsewhere(rows.raw.look_again)
+        rows.elsewhere(rows.raw.index_rest)
         raise StoreUnavailable("away")
 
     rows.during = fail
@@ -112,11 +112,11 @@ def test_no_cell_is_overlooked_by_many_threads() -> None:
         for _ in range(300):
             with lock:
                 left[0] += 1
-            raw.look_again(ACME)
+            raw.index_rest(ACME)
 
     with ThreadPoolExecutor(6) as pool:
         for each in [pool.submit(come) for _ in range(6)]:
             each.result()
     while messages.acquire(blocking=False):
-        raw.look_again(ACME)
+        raw.index_rest(ACME)
     assert left == [0]

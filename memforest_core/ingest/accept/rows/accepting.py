@@ -117,14 +117,14 @@ class AcceptRows(TenantRows):
         self, session: SessionId, metadata: Mapping[str, object] | None, channel: str | None, time_zone: str | None
     ) -> None:
         """Replace the metadata, the channel and the zone of a session; None leaves one as it is."""
-        told: dict[Any, object] = {} if time_zone is None else {m.Session.time_zone: time_zone}
+        values: dict[Any, object] = {} if time_zone is None else {m.Session.time_zone: time_zone}
         if metadata is not None:
-            told[m.Session.metadata_] = dict(metadata)
+            values[m.Session.metadata_] = dict(metadata)
         if channel is not None:
-            told[m.Session.channel] = channel
-        if told:
+            values[m.Session.channel] = channel
+        if values:
             own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
-            self._db.execute(own.values(told))
+            self._db.execute(own.values(values))
 
     def _turns(self, *where: sa.ColumnElement[bool]) -> list[Turn]:
         t = m.TurnRow
@@ -160,7 +160,7 @@ class AcceptRows(TenantRows):
             self._add_speakers(forest, people)
 
     def _add_speakers(self, forest: ForestId, people: Mapping[tuple[str, str], datetime | None]) -> None:
-        """Note names of human speakers, and since when; a name that is known keeps its time."""
+        """Note names of human speakers, and since when; the time of a known name stays."""
         self._db.execute(
             insert(m.Speaker).on_conflict_do_nothing(),
             [
@@ -323,7 +323,7 @@ _PROGRESS = sa.text("""
      GROUP BY s.turn_count
     """)
 
-# While a model is paused after failures no cell is claimed: then another waiting cell holds the error.
+# While a model is paused after failures no cell is claimed: then another waiting cell has the error.
 _LAST_ERROR = sa.text("""
     SELECT error_code, error_text FROM (
         (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell

@@ -48,7 +48,7 @@ _RELEASE = sa.text("""
          ORDER BY cell_id FOR NO KEY UPDATE)
     """)
 
-# A waiting caller asks again each second: a tree that is being written now is made due the next time.
+# A waiting caller does this each second: a tree that is being written now is made due the next time.
 _DUE_FOREST = sa.text("""
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree

@@ -23,7 +23,7 @@ class RunningRows(TenantRows):
         return found
 
     def lock(self, forest: ForestId, otherwise: str) -> str:
-        """The id of the session that runs, kept by this transaction; ``otherwise`` when none did."""
+        """The id of the session that runs, locked by this transaction; ``otherwise`` when none did."""
         self._db.execute(
             insert(m.RunningSession)
             .values(tenant_id=self._tenant, forest_id=forest, external_id=otherwise)

@@ -66,8 +66,8 @@ def _kinds() -> Mapping[str, frozenset[str]]:
         name, colon, words = line.partition(": ")
         if colon and not line.startswith("#"):
             found[name] = frozenset(word.strip().casefold() for word in words.split(", "))
-    places = folder.joinpath("places.txt").read_text(encoding="utf-8").splitlines()
-    listed = (line for line in places if not line.startswith("#"))
+    lines = folder.joinpath("places.txt").read_text(encoding="utf-8").splitlines()
+    listed = (line for line in lines if not line.startswith("#"))
     return found | {"place": frozenset(name.strip().casefold() for line in listed for name in line.split(", "))}
 
 
@@ -193,8 +193,8 @@ def near(text: str, at: int) -> Reading | None:
 
 def occupation(text: str, at: int) -> Reading | None:
     """What somebody works as ("a senior nurse"), or how they are without work."""
-    if (standing := _longest(text, at, "standing")) is not None:
-        return Reading(standing.value.removeprefix("a ").removeprefix("A "), standing.end)
+    if (stance := _longest(text, at, "standing")) is not None:
+        return Reading(stance.value.removeprefix("a ").removeprefix("A "), stance.end)
     at, article = _past(text, at)
     if article not in {"", "a", "an", "the"}:
         return None

@@ -1,4 +1,4 @@
-"""Text the English rules can't read is kept as it was said."""
+"""Text that the English rules can't read, which is stored as it was said."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_english(text: str) -> bool:
 
 
 def packed(text: str, limit: int) -> Iterator[str]:
-    """Consecutive sentences joined into verbatim pieces of about ``limit`` characters."""
+    """Consecutive sentences joined into verbatim parts of about ``limit`` characters."""
     start = end = -1
     at = 0
     for sentence in sentences(text):

@@ -1,4 +1,4 @@
-"""Who "you" is: the owner, when somebody talks with the owner alone."""
+"""Resolves "you" to the owner, when somebody talks with the owner alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _YOU = re.compile(
 )
 _SHORT = {"re": "is", "ve": "has", "ll": "will", "d": "would"}
 _VERBS = {"are": "is", "were": "was", "aren't": "isn't", "weren't": "wasn't"}
-_ASKED_WORDS = "should could can may might must would will shall need know see guess mean think want"
-_ASKED = frozenset(_ASKED_WORDS.split())
+_ADVICE_WORDS = "should could can may might must would will shall need know see guess mean think want"
+_ADVICE = frozenset(_ADVICE_WORDS.split())
 """What "you" is followed by in advice, questions and phrases."""
 
 
@@ -44,7 +44,7 @@ def about_listener(sentence: str, name: str) -> str:
     if found["short"]:
         return f"{name} {_SHORT[found['short'][1:]]}{found['adverbs']}{found['rest']}"
     verb = found["verb"].replace("’", "'")
-    if verb in _ASKED:
+    if verb in _ADVICE:
         return sentence
     after = found["rest"].lstrip()[len(verb) :]
     return f"{name}{found['adverbs']} {_VERBS.get(verb, verb_for_one(verb))}{after}"

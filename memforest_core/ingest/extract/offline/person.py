@@ -128,15 +128,15 @@ def _rewritten(text: str, name: str) -> tuple[str, bool]:
 def to_third_person(sentence: str, name: str) -> str:
     """The sentence with the speaker's name for I, me, my, mine, we, us and our; verbs agree.
 
-    Double-quoted speech stays as it is. ``we`` becomes "NAME and others": whom it holds is unknown.
+    Double-quoted speech stays as it is. ``we`` becomes "NAME and others": whom it includes is unknown.
     """
-    pieces = _QUOTED.split(sentence)
-    for position in range(0, len(pieces), 2):
-        text, agreed = _rewritten(pieces[position], name)
+    parts = _QUOTED.split(sentence)
+    for position in range(0, len(parts), 2):
+        text, agreed = _rewritten(parts[position], name)
         if agreed and " to " not in text:
             text = _VERB_OPENS_ALSO.sub(lambda found: found["and"] + verb_for_one(found["verb"]), text)
-        pieces[position] = text
-    return "".join(pieces)
+        parts[position] = text
+    return "".join(parts)
 
 
 _REPORTING = re.compile(

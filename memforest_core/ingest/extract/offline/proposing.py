@@ -1,4 +1,4 @@
-"""The offline answer to a window: which sentences are kept, and what each of them states."""
+"""The offline answer to a window: which sentences are facts, and what each of them states."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memforest_core.domain.borrowed import ASKS_FOR_TEXT
+from memforest_core.domain.borrowed import REQUESTS_TEXT
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
-from memforest_core.domain.mentions import told
+from memforest_core.domain.mentions import with_names
 from memforest_core.domain.pasted import body_of
 from memforest_core.domain.rendering import speaker, turn_line
 from memforest_core.domain.text import clean, is_loop, sentences
@@ -111,10 +111,10 @@ def _draft(
     origin: Origin = Origin.USER,
 ) -> _Draft:
     """An item with its stance read from ``body``, the English sentence in the speaker's words."""
-    told = without_quotes(body)
+    unquoted = without_quotes(body)
     change, previous_value = (state.change, state.previous_value) if state else (Change.NONE, "")
     if origin is Origin.USER and corrects(without_quotes(quote[:MAX_SHORT_CHARS])):
-        change, previous_value = Change.CORRECT, previous_value or value_denied(told)[:MAX_SHORT_CHARS]
+        change, previous_value = Change.CORRECT, previous_value or value_denied(unquoted)[:MAX_SHORT_CHARS]
     item = Item(
         text=text,
         turns=[turn.number],
@@ -125,8 +125,8 @@ def _draft(
         value=state.value if state else "",
         previous_value=previous_value,
         change=change,
-        polarity=state.polarity if state else polarity_of(told),
-        modality=state.modality if state else modality_of(told),
+        polarity=state.polarity if state else polarity_of(unquoted),
+        modality=state.modality if state else modality_of(unquoted),
         when=when,
         entities=list(names_in(body))[:MAX_ENTITIES],
         scene=scene_of(body, state.attribute if state else ""),
@@ -137,21 +137,21 @@ def _draft(
 
 
 def _body(sentence: str) -> str:
-    """What a sentence tells, in the speaker's words; empty when it tells nothing."""
+    """The statement in a sentence, in the speaker's words; empty without one."""
     body = skipping.without_lead_in(sentence)
     for said in (sentence, body):
-        if skipping.is_chat(said) or ASKS_FOR_TEXT.match(said):
+        if skipping.is_chat(said) or REQUESTS_TEXT.match(said):
             return ""
         if skipping.is_question(said):
-            return skipping.said_before_asking(said)
-    if skipping.is_request(body) and not skipping.tells_of_speaker(body):
+            return skipping.statement_in_question(said)
+    if skipping.is_request(body) and not skipping.is_about_speaker(body):
         return ""
     return body
 
 
 def _statement(body: str, name: str) -> tuple[str, str]:
     """The sentence in the third person, and its subject."""
-    if _ELLIPTIC.match(body) and not skipping.tells_of_speaker(body.split(",")[0][:60]):
+    if _ELLIPTIC.match(body) and not skipping.is_about_speaker(body.split(",")[0][:60]):
         gerund = re.match(r"(?:\w+\s+)?\w+ing\b", body) and not re.match(r"\w+\s+\w+ed\b", body)
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
     if not is_certain(body):
@@ -162,7 +162,7 @@ def _statement(body: str, name: str) -> tuple[str, str]:
     if subject is not None and subject.name != name:
         return third, subject.name
     leading = next((known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), "")
-    if skipping.tells_of_speaker(body):
+    if skipping.is_about_speaker(body):
         opens = leading and not re.match(rf".{{0,{len(leading) + 1}}}(?:,|\s+and\s+I\b)", body)
         return third, leading if opens else name
     if third != body:
@@ -243,13 +243,13 @@ def _from_words(
         yield from _as_it_is(turn, text, f"{speaker(name)} said", name)
         return
     for sentence in found:
-        named = sentence if window.people is None else told(sentence, window.people)
+        named = sentence if window.people is None else with_names(sentence, window.people)
         heard = named if listener is None else about_listener(named, listener)
         yield from _from_sentence(turn, sentence, heard, name, known, earlier)
 
 
 def _from_result(turn: WindowTurn) -> Iterator[_Draft]:
-    """What a tool measured: about nobody, whatever names stand beside it."""
+    """What a tool measured: about nobody, whatever names are near it."""
     for result in results(turn.text):
         when = _dates(clean(result.quote))
         yield _draft(turn, cut(result.text, MAX_TEXT), result.quote, subject="", when=when, origin=Origin.ASSISTANT)
@@ -305,8 +305,8 @@ def _drafts(window: Window) -> list[_Draft]:
     drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
     if len(drafts) <= MAX_ITEMS:
         return drafts
-    kept = sorted(range(len(drafts)), key=lambda at: (-drafts[at].weight, at))[:MAX_ITEMS]
-    return [drafts[at] for at in sorted(kept)]
+    chosen = sorted(range(len(drafts)), key=lambda at: (-drafts[at].weight, at))[:MAX_ITEMS]
+    return [drafts[at] for at in sorted(chosen)]
 
 
 def _summary(window: Window, cell: int, drafts: list[_Draft]) -> CellSummary:

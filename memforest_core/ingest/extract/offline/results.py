@@ -96,5 +96,5 @@ def _lines(text: str) -> Iterator[Result]:
 
 
 def _sentence(label: str, values: list[str]) -> str:
-    told = ", ".join(values)
-    return clean(f"{label[:120]}: {told}" if label else told)
+    measured = ", ".join(values)
+    return clean(f"{label[:120]}: {measured}" if label else measured)

@@ -1,4 +1,4 @@
-"""The few life domains that words give away; anything else stays without a scene."""
+"""The few life domains that words name; anything else stays without a scene."""
 
 from __future__ import annotations
 

@@ -48,13 +48,13 @@ _QUESTION_WORD = re.compile(
     r"\s+(?:you|i|we|it|he|she|they|there|the|my|your)|any (?:ideas?|tips|advice|suggestions))\b",
     re.IGNORECASE,
 )
-_SAID_THEN_ASKED = re.compile(
+_SAID_THEN_QUESTION = re.compile(
     r"(?P<said>[^?]{12,}?)(?:\s*[,;—]+|\s+-+)\s*(?:so |and |but |or )?"
     r"(?:do|does|did|can|could|what|any|how|where|which|is|are|would|should|have|has|who|when|why"
     r"|right|isn['’]t|don['’]t|will|you know)\b[^?]*\?+\W*$",
     re.IGNORECASE,
 )
-_ASKED_THEN_SAID = re.compile(r"[^,;—?]{6,120}[,;—]\s*(?P<said>(?:I|i|we|We|my|My)\b[^?]{8,})")
+_QUESTION_THEN_SAID = re.compile(r"[^,;—?]{6,120}[,;—]\s*(?P<said>(?:I|i|we|We|my|My)\b[^?]{8,})")
 _REQUEST = re.compile(
     r"(?:(?:please|pls|kindly)\b|(?:can|could|would|will) you\b|help me\b|tell me\b|give me\b"
     r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b|let['’]s see"
@@ -83,22 +83,22 @@ def without_lead_in(sentence: str) -> str:
 
 
 def is_question(sentence: str) -> bool:
-    """Whether a sentence asks, with or without its mark."""
+    """Whether a sentence is a question, with or without its mark."""
     return sentence.rstrip(" \"'”)!").endswith(("?", "？")) or bool(_QUESTION_WORD.match(sentence))
 
 
-def said_before_asking(sentence: str) -> str:
+def statement_in_question(sentence: str) -> str:
     """The statement about the speaker in front of a question, or after it, or nothing."""
-    found = _SAID_THEN_ASKED.match(sentence) or _ASKED_THEN_SAID.fullmatch(sentence)
+    found = _SAID_THEN_QUESTION.match(sentence) or _QUESTION_THEN_SAID.fullmatch(sentence)
     if found is None:
         return ""
     said = found["said"].strip()
-    told = _SELF.search(said) and len(said.split()) >= 4 and not _QUESTION_WORD.match(said)
-    return said if told else ""
+    is_statement = _SELF.search(said) and len(said.split()) >= 4 and not _QUESTION_WORD.match(said)
+    return said if is_statement else ""
 
 
 def is_chat(sentence: str) -> bool:
-    """Whether a sentence only keeps the conversation going."""
+    """Whether a sentence only continues the conversation."""
     bare = sentence.strip(_STRIPPED)
     if not bare or not any(char.isalnum() for char in bare):
         return True
@@ -113,15 +113,15 @@ def is_chat(sentence: str) -> bool:
 
 
 def is_request(sentence: str) -> bool:
-    """Whether a sentence asks for something to be done."""
+    """Whether a sentence requests something to be done."""
     return bool(_REQUEST.match(sentence))
 
 
-def tells_of_speaker(sentence: str) -> bool:
+def is_about_speaker(sentence: str) -> bool:
     """Whether a sentence says I, my, we or our."""
     return bool(_SELF.search(sentence))
 
 
 def accepts(text: str) -> bool:
-    """Whether a user's turn takes up, or asks to keep, what was said just before."""
+    """Whether a user's turn takes up, or requests to store, what was said just before."""
     return bool(_ACCEPTS.search(text[:2_000].strip()))

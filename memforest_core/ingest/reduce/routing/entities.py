@@ -40,7 +40,7 @@ def entity_scopes(statement: Statement, people: People, teller: KnownPerson | No
     """The entity scopes of a statement, the subject first; ``teller`` is the speaker who said it, if that is known.
 
     All names of a speaker lead to one scope under the speaker's id. The owner's takes all that is about the owner:
-    also what names the owner, and what the owner tells of nobody else who speaks here.
+    also what names the owner, and what the owner says of no other speaker.
     """
     scopes: dict[str, EntityScope] = {}
     for name in (statement.subject, *statement.entities):
@@ -79,5 +79,5 @@ def _about_owner(
     if any(one.person.owner for one in found_in(statement.text, people)):
         return True
     speaker = teller or people.who(statement.speaker)
-    told = speaker is not None and speaker.owner and statement.origin is Origin.USER
-    return told and all(scope.person is None for scope in found)
+    by_owner = speaker is not None and speaker.owner and statement.origin is Origin.USER
+    return by_owner and all(scope.person is None for scope in found)

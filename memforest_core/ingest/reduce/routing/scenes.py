@@ -7,22 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memforest_core.domain.ids import FactId, TreeId
+from memforest_core.domain.ids import TreeId
 from memforest_core.models.calls import Vectors
+from memforest_core.settings import ReduceSettings
 
 DAY_US = 86_400_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class SceneRules:
-    """The thresholds (artifact values); they belong to an embedding model."""
-
-    assign: float = 0.70
-    weak: float = 0.58
-    merge: float = 0.88
-    cap: int = 60
-    time_bonus: float = 0.08
-    time_days: float = 45.0
 
 
 @dataclass(slots=True, eq=False)
@@ -48,17 +37,6 @@ class Scene:
         self.changed = True
 
 
-@dataclass(frozen=True, slots=True)
-class SceneFact:
-    """A fact to route: its routing vector (unit), domain (empty when unknown) and time (microseconds)."""
-
-    id: FactId
-    vector: Vectors
-    domain: str
-    start: int
-    end: int
-
-
 class SceneMap:
     """The scenes that a batch may join, while it is routed; mutated in place, in the order of the facts.
 
@@ -66,7 +44,7 @@ class SceneMap:
     scenes of their own. A full scene is left out, so that the next fact finds the scene that continues it.
     """
 
-    def __init__(self, scenes: Sequence[Scene], rules: SceneRules, new_id: Callable[[], TreeId]) -> None:
+    def __init__(self, scenes: Sequence[Scene], rules: ReduceSettings, new_id: Callable[[], TreeId]) -> None:
         self.scenes = list(scenes)
         self._rows = {scene.id: row for row, scene in enumerate(scenes)}
         self._rules = rules
@@ -76,24 +54,27 @@ class SceneMap:
         for row, scene in enumerate(self.scenes):
             self._centroids[row] = _unit(scene.total)
 
-    def route(self, fact: SceneFact) -> tuple[Scene, ...]:
-        """Assign a fact to one or two scenes, or spawn one for it."""
+    def route(self, vector: Vectors, domain: str, span: tuple[int, int]) -> tuple[Scene, ...]:
+        """Assign a fact to one or two scenes, or spawn one for it.
+
+        It has a routing ``vector`` (unit), a ``domain`` (empty when unknown) and a time (microseconds).
+        """
         rules = self._rules
-        ranked = self._ranked(fact)
+        ranked = self._ranked(vector, domain, span)
         if ranked:
             best, score = ranked[0]
-            if score >= rules.assign:
-                chosen = [scene for scene, near in ranked if near >= rules.assign]
+            if score >= rules.scene_assign:
+                chosen = [scene for scene, near in ranked if near >= rules.scene_assign]
                 for scene in chosen:
-                    self._add(scene, fact)
+                    self._add(scene, vector, span)
                 return tuple(chosen)
-            if rules.weak <= score < rules.assign and best.size < rules.cap / 2:
-                self._add(best, fact)
+            if rules.scene_weak <= score < rules.scene_assign and best.size < rules.scene_cap / 2:
+                self._add(best, vector, span)
                 return (best,)
-        return (self._spawn(fact),)
+        return (self._spawn(vector, domain, span),)
 
     def mergers(self) -> list[tuple[Scene, Scene]]:
-        """Pairs (kept, absorbed) of one domain that have grown together; each scene is in at most one pair."""
+        """Pairs (target, absorbed) of one domain that have grown together; each scene is in at most one pair."""
         rows = [row for row, scene in enumerate(self.scenes) if scene.changed]
         taken: set[TreeId] = set()
         pairs: list[tuple[Scene, Scene]] = []
@@ -105,55 +86,54 @@ class SceneMap:
             scores[row] = -1.0
             for other_row in np.argsort(-scores, kind="stable"):
                 other = self.scenes[other_row]
-                if scores[other_row] < self._rules.merge:
+                if scores[other_row] < self._rules.scene_merge:
                     break
-                fits = other.domain == scene.domain and other.size + scene.size <= self._rules.cap
+                fits = other.domain == scene.domain and other.size + scene.size <= self._rules.scene_cap
                 if fits and other.id not in taken:
-                    kept, absorbed = (scene, other) if scene.size >= other.size else (other, scene)
-                    pairs.append((kept, absorbed))
+                    target, absorbed = (scene, other) if scene.size >= other.size else (other, scene)
+                    pairs.append((target, absorbed))
                     taken |= {scene.id, other.id}
                     break
         return pairs
 
-    def _ranked(self, fact: SceneFact) -> list[tuple[Scene, float]]:
+    def _ranked(self, vector: Vectors, domain: str, span: tuple[int, int]) -> list[tuple[Scene, float]]:
         """The two best scenes of the fact's domain that have room, with their scores, the best first."""
         if not self.scenes:
             return []
         rules = self._rules
-        scores = self._centroids[: len(self.scenes)] @ fact.vector
+        scores = self._centroids[: len(self.scenes)] @ vector
         starts = np.array([scene.start for scene in self.scenes], np.int64)
         ends = np.array([scene.end for scene in self.scenes], np.int64)
-        gap = np.maximum(0, np.maximum(starts - fact.end, fact.start - ends)) / DAY_US
-        scores = scores + rules.time_bonus * np.maximum(0.0, 1.0 - gap / rules.time_days)
+        gap = np.maximum(0, np.maximum(starts - span[1], span[0] - ends)) / DAY_US
+        scores = scores + rules.scene_time_bonus * np.maximum(0.0, 1.0 - gap / rules.scene_time_days)
         best: list[tuple[Scene, float]] = []
         for row in np.argsort(-scores, kind="stable"):
             scene = self.scenes[row]
-            if fact.domain != scene.domain or scene.size >= rules.cap:
+            if domain != scene.domain or scene.size >= rules.scene_cap:
                 continue
             best.append((scene, float(scores[row])))
             if len(best) == 2:
                 break
         return best
 
-    def _add(self, scene: Scene, fact: SceneFact) -> None:
-        scene.total = scene.total + fact.vector
+    def _add(self, scene: Scene, vector: Vectors, span: tuple[int, int]) -> None:
+        scene.total = scene.total + vector
         scene.size += 1
-        scene.start, scene.end = min(scene.start, fact.start), max(scene.end, fact.end)
+        scene.start, scene.end = min(scene.start, span[0]), max(scene.end, span[1])
         scene.changed = True
         self._centroids[self._rows[scene.id]] = _unit(scene.total)
 
-    def _spawn(self, fact: SceneFact) -> Scene:
-        total = fact.vector.astype(np.float32)
-        scene = Scene(self._new_id(), fact.domain, total, 1, fact.start, fact.end, changed=True)
+    def _spawn(self, vector: Vectors, domain: str, span: tuple[int, int]) -> Scene:
+        scene = Scene(self._new_id(), domain, vector.astype(np.float32), 1, *span, changed=True)
         row = len(self.scenes)
         self.scenes.append(scene)
         self._rows[scene.id] = row
-        if self._centroids.shape[1] != fact.vector.shape[0] or row >= self._centroids.shape[0]:
-            grown = np.zeros((max(16, 2 * (row + 1)), fact.vector.shape[0]), np.float32)
+        if self._centroids.shape[1] != vector.shape[0] or row >= self._centroids.shape[0]:
+            grown = np.zeros((max(16, 2 * (row + 1)), vector.shape[0]), np.float32)
             if row:
                 grown[:row] = self._centroids[:row]
             self._centroids = grown
-        self._centroids[row] = _unit(fact.vector)
+        self._centroids[row] = _unit(vector)
         return scene
 
 

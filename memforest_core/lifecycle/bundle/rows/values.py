@@ -99,7 +99,7 @@ def _read(stored: sa.Column[Any], table: BundleTable, column: Column) -> sa.Colu
 
 
 _OF_MODEL = {VECTOR: "model", SUMMARY: "vector_model"}
-"""Where the name of the embedding model stands."""
+"""The column that has the name of the embedding model."""
 
 _GIVEN: Mapping[ValueKind, tuple[Callable[[Any], Any], Any]] = {
     ValueKind.TRUTH: (bool, sa.Boolean()),

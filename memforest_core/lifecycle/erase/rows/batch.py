@@ -14,9 +14,9 @@ from memforest_core.store.rows import TenantRows, among
 TURNS = "unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) AS u(session, ordinal)"
 ITEMS = "unnest(CAST(:cells AS uuid[]), CAST(:items AS smallint[])) AS u(cell, item)"
 IDS = "ANY(CAST(:ids AS uuid[]))"
-OF_MOMENTS = """g.tenant_id = :t AND g.forest_id = :f AND EXISTS (
-    SELECT 1 FROM unnest(CAST(:moments AS timestamptz[])) AS u(moment)
-     WHERE u.moment >= g.start_at AND u.moment < g.end_at)"""
+OF_TIMES = """g.tenant_id = :t AND g.forest_id = :f AND EXISTS (
+    SELECT 1 FROM unnest(CAST(:times AS timestamptz[])) AS u(at)
+     WHERE u.at >= g.start_at AND u.at < g.end_at)"""
 
 
 def sessions_of(turns: Sequence[TurnKey]) -> list[SessionId]:
@@ -30,8 +30,6 @@ def item_arrays(items: Sequence[ItemKey]) -> dict[str, list[Any]]:
 
 
 class BatchRows(TenantRows):
-    """Rows of one transaction of a tenant."""
-
     def _ids(self, statement: sa.TextClause, ids: Sequence[Any], **values: object) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._run(statement, ids=list(ids), **values)
 
@@ -39,7 +37,7 @@ class BatchRows(TenantRows):
         self, statement: sa.TextClause, turns: Sequence[TurnKey], **values: object
     ) -> sa.CursorResult[*tuple[Any, ...]]:
         sessions, ordinals = [turn.session_id for turn in turns], [turn.ordinal for turn in turns]
-        return self._run(statement, sessions=sessions, ordinals=ordinals, held=sessions_of(turns), **values)
+        return self._run(statement, sessions=sessions, ordinals=ordinals, in_sessions=sessions_of(turns), **values)
 
     def _items(self, statement: sa.TextClause, items: Sequence[ItemKey]) -> sa.CursorResult[*tuple[Any, ...]]:
         return self._run(statement, **item_arrays(items))

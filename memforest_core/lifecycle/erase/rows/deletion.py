@@ -1,10 +1,11 @@
-"""A deletion as an operation: its task's progress, the forests that it is about, and giving forests up."""
+"""A deletion as an operation: its task's progress, and its forests: given up, then cleared table by table."""
 
 # ruff: noqa: S608 - statements are made of constants of this module
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,9 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId
 from memforest_core.lifecycle.erase.rows.batch import IDS, BatchRows
 from memforest_core.store import tables as m
+from memforest_core.store.copying import delete_rows, delete_some, lock_some, of_forest, stored_table
 from memforest_core.store.owners import lock_forests, set_forest_state
+from memforest_core.store.rows import among
 from memforest_core.work.records import Numbers, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
@@ -72,7 +75,7 @@ _GOING = sa.text("""
     SELECT f.forest_id FROM memforest.maintenance k
       JOIN memforest.maintenance_forest x ON x.tenant_id = :t AND x.task_id = k.task_id
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = x.forest_id AND f.state = 'gone'
-     WHERE k.tenant_id = :t AND k.task_id = :task AND f.forest_id IS DISTINCT FROM CAST(:kept AS uuid)
+     WHERE k.tenant_id = :t AND k.task_id = :task AND f.forest_id IS DISTINCT FROM CAST(:source AS uuid)
      ORDER BY f.forest_id = k.forest_id, f.forest_id LIMIT 1
 """)
 
@@ -84,7 +87,7 @@ _COPIES_OF = sa.text(f"""
      WHERE o.tenant_id = :t AND o.forest_id = :f
 """)
 
-# Copies that a rebuild makes, or made and that are being deleted, hold the same words.
+# Copies that a rebuild makes, or made and that are being deleted, have the same words.
 _TOUCH_COPIES = sa.text(f"""
     INSERT INTO memforest.maintenance_forest (tenant_id, task_id, forest_id, role)
     SELECT DISTINCT CAST(:t AS text), CAST(:task AS uuid), f.forest_id, 'erase'
@@ -95,14 +98,14 @@ _TOUCH_COPIES = sa.text(f"""
     ON CONFLICT DO NOTHING
 """)
 
-_ALL_ASKED_FOR = sa.text("""
+_ALL_REQUESTED = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance
                     WHERE tenant_id = :t AND forest_id = :f AND kind = 'erase' AND arguments ->> 'target' = 'owner'
                       AND NOT arguments ? 'dry_run' AND cancelled_by IS NULL)
 """)
 
 # The unfinished work of a forest that is given up is postponed for 100 years: no worker finds it. An indexer that is
-# writing points of it keeps its lease, so that clearing can wait for it.
+# writing points of it has its lease still, so that clearing can wait for it.
 _PUT_OFF_CELLS = sa.text("""
     UPDATE memforest.cell SET state = CASE WHEN state = 'running' THEN 'ready' ELSE state END, retry_at = NULL,
            lease_token = NULL, lease_until = NULL, worker_id = NULL,
@@ -126,13 +129,48 @@ _PUT_OFF_REDUCING = sa.text("""
      WHERE tenant_id = :t AND forest_id = :f
 """)
 
+_NAMES = {
+    "cell": "cells",
+    "candidate": "candidates",
+    "occurrence": "occurrences",
+    "fact": "facts",
+    "node": "nodes",
+    "node_summary": "summaries",
+    "vector": "vectors",
+    "placement": "placements",
+    "tree": "trees",
+    "extraction_cache": "cached",
+    "summary_cache": "cached",
+    "session_window": "cached",
+    "window_item": "cached",
+    "running_session": "cached",
+    "calendar_digest": "cached",
+    "webhook_delivery": "deliveries",
+    "turn": "turns",
+    "session": "sessions",
+    "speaker": "speakers",
+    "visit": "visits",
+    "retention_policy": "policies",
+    "index_row": "points",
+    "forest": "forests",
+}
+"""The names under which rows are counted, by table; leaves are counted separately from other nodes."""
+
+_ROOTS = ("cell", "fact", "node")
+"""Their rows go first, together with the rows that refer to them."""
+
+# The other tables, in an order that foreign keys allow. No vector is added to a forest that was given up.
+_FIRST_OR_LAST = {*_ROOTS, "candidate", "occurrence", "node_summary", "index_row", "forest"}
+_REST = tuple(
+    each.name for each in reversed(m.Base.metadata.sorted_tables) if each.name in _NAMES.keys() - _FIRST_OR_LAST
+)
+
 
 class DeletionRows(BatchRows):
     """The rows of a deletion's task, and the states of the forests that it deletes."""
 
     @property
     def tasks(self) -> OperationRows:
-        """Task rows of the same transaction."""
         return OperationRows(self._db, self._tenant)
 
     def further(self, task: TaskId, progress: Numbers) -> Numbers:
@@ -143,13 +181,14 @@ class DeletionRows(BatchRows):
         stored: Mapping[str, Any] = self._db.scalar(own) or {}
         return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
 
-    def keep(self, task: TaskId, progress: Numbers) -> None:
-        """Commit progress together with what this transaction removes."""
+    def store_progress(self, task: TaskId, progress: Numbers) -> Numbers:
+        """Commit progress together with what this transaction removes; the progress."""
         self._db.execute(
             sa.update(m.OperationRow)
             .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
             .values(progress=dict(progress))
         )
+        return progress
 
     def forests_of(self, owner: str) -> list[ForestId]:
         """An owner's forest, and those that are hidden."""
@@ -174,9 +213,8 @@ class DeletionRows(BatchRows):
         for task, actor in self._run(_EXPORTS_OF, f=forest).all():
             self.tasks.cancel(TaskId(task), actor)
 
-    def whole_forest_asked_for(self, forest: ForestId) -> bool:
-        """Whether the deletion of the whole forest was asked for."""
-        return bool(self._run(_ALL_ASKED_FOR, f=forest).scalar())
+    def whole_forest_requested(self, forest: ForestId) -> bool:
+        return bool(self._run(_ALL_REQUESTED, f=forest).scalar())
 
     def touched(self, task: TaskId) -> list[ForestId]:
         """The forests of a deletion: those that were meant, and copies of them."""
@@ -184,16 +222,16 @@ class DeletionRows(BatchRows):
         statement = sa.select(touched.forest_id).where(touched.tenant_id == self._tenant, touched.task_id == task)
         return [ForestId(found) for found in self._db.scalars(statement.order_by(touched.forest_id))]
 
-    def next_to_clear(self, task: TaskId, kept: ForestId | None = None) -> ForestId | None:
-        """The next forest of a deletion to clear: copies first, all but the one that is ``kept``."""
-        found = self._run(_GOING, task=task, kept=kept).scalar()
+    def next_to_clear(self, task: TaskId, source: ForestId | None = None) -> ForestId | None:
+        """The next forest of a deletion to clear: copies first, all but their ``source``."""
+        found = self._run(_GOING, task=task, source=source).scalar()
         return ForestId(found) if found is not None else None
 
     def give_up_copies(self, task: TaskId, forest: ForestId) -> None:
         """Give up the copies that are being built of a forest; this deletion clears them, and what older ones left."""
         copies = self._run(_COPIES_OF, f=forest).scalars().all()
         for each in sorted({forest, *copies}):
-            # A rebuild looks for deletions with its source locked.
+            # A rebuild reads deletions with its source locked.
             if each == forest:
                 lock_forests(self._db, self._tenant, [forest])
             else:
@@ -203,7 +241,7 @@ class DeletionRows(BatchRows):
     def give_up_forests(self, task: TaskId) -> None:
         """Give up the forests of a deletion, and copies that are being built of them.
 
-        Does nothing while a merge that was asked for before works on one of them.
+        Does nothing while a merge that was requested before works on one of them.
         """
         if self._run(_MERGED_BEFORE, task=task).scalar():
             return
@@ -219,3 +257,60 @@ class DeletionRows(BatchRows):
         set_forest_state(self._db, self._tenant, forest, "gone")
         for statement in (_PUT_OFF_CELLS, _PUT_OFF_POINTS, _PUT_OFF_TREES, _PUT_OFF_REDUCING):
             self._run(statement, f=forest)
+
+    def clear(self, forest: ForestId, limit: int) -> Mapping[str, int] | None:
+        """Delete the next rows of a forest that was given up: at most ``limit`` of one table, and what refers to them.
+
+        Returns how many of what; None when only the rows of its points and its own are left.
+        """
+        for root in _ROOTS:
+            lock = lock_some(root, self._tenant, forest, limit)
+            rows = self._db.execute(lock.add_columns(m.NodeRow.level) if root == "node" else lock).all()
+            if rows:
+                leaves = sum(row.level == 0 for row in rows) if root == "node" else 0
+                return _named(delete_rows(self._db, self._tenant, root, [row[0] for row in rows]).items(), leaves)
+        for name in _REST:
+            gone = self._db.execute(delete_some(name, self._tenant, forest, limit)).rowcount
+            if gone:
+                return {_NAMES[name]: gone}
+        return None
+
+    def points_of(self, forest: ForestId, limit: int) -> Sequence[UUID]:
+        """The next points that a forest has rows of and that no indexer is writing now."""
+        point = m.IndexRow
+        return self._db.scalars(
+            sa.select(point.point_id)
+            .where(point.tenant_id == self._tenant, point.forest_id == forest, point.state != "running")
+            .order_by(point.point_id)
+            .limit(limit)
+        ).all()
+
+    def drop_points(self, points: Sequence[UUID]) -> int:
+        point = m.IndexRow
+        own = [point.tenant_id == self._tenant, among(point.point_id, points)]
+        self._db.execute(sa.select(point.point_id).where(*own).order_by(point.point_id).with_for_update()).all()
+        return self._db.execute(sa.delete(point).where(*own, point.state != "running")).rowcount
+
+    def drop_forest(self, forest: ForestId) -> int:
+        """Drop a forest's row. Operations on it stay on record, as ids and counts."""
+        return self._delete(m.Forest.forest_id, [forest])
+
+    def counts_of(self, forest: ForestId) -> Mapping[str, int]:
+        """The size of a forest, under the names that clearing counts by."""
+        counts = [
+            sa.select(sa.literal(name), sa.func.count())
+            .select_from(stored_table(name))
+            .where(of_forest(name, self._tenant, forest))
+            for name in _NAMES
+        ]
+        leaves = sa.select(sa.func.count()).where(of_forest("node", self._tenant, forest), m.NodeRow.level == 0)
+        rows = self._db.execute(sa.union_all(*counts))
+        return _named(((str(row[0]), int(row[1])) for row in rows), int(self._db.scalar(leaves) or 0))
+
+
+def _named(counts: Iterable[tuple[str, int]], leaves: int) -> Counter[str]:
+    """Counts of tables under the names that people read, with leaves separately from other nodes."""
+    named = Counter({"leaves": leaves, "nodes": -leaves})
+    for table, count in counts:
+        named[_NAMES[table]] += count
+    return named

@@ -1,4 +1,4 @@
-"""Opens transactions that erase; each holds the forest, works in sets, and commits its progress with its rows."""
+"""Opens transactions that erase; each locks the forest, works in sets, and commits its progress with its rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ from sqlalchemy import Connection
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.lifecycle.erase.rows.clearing import ClearingRows
 from memforest_core.lifecycle.erase.rows.deletion import DeletionRows
-from memforest_core.lifecycle.erase.rows.derived import DerivedRows
-from memforest_core.lifecycle.erase.rows.pinned import PinnedRows
 from memforest_core.lifecycle.erase.rows.remaining import RemainingRows
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.rows.words import WordRows
@@ -28,13 +25,10 @@ class ErasureRows(ForestRows):
         super().__init__(connection, tenant)
         self.deletion = DeletionRows(connection, tenant)
         self.targets = TargetRows(connection, tenant)
-        self.pinned = PinnedRows(connection, tenant)
         self.words = WordRows(connection, tenant)
-        self.derived = DerivedRows(connection, tenant)
         self.vectors = VectorRows(connection, tenant)
         self.reducing = ReduceRows(connection, tenant)
         self.remaining = RemainingRows(connection, tenant)
-        self.clearing = ClearingRows(connection, tenant)
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""What is pinned, as conditions of statements: no policy takes it, nor what it rests on. Explicit deletions do.
+"""Conditions of statements that something is not pinned: no policy removes what is, nor what that rests on. Explicit
+deletions do.
 
 Each is a condition on a row of a forest, ``forest`` being how the statement names the forest's id. Few rows are pinned:
 the inner statements begin at the partial indexes over them.
@@ -8,13 +9,7 @@ the inner statements begin at the partial indexes over them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import sqlalchemy as sa
-
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
-from memforest_core.domain.ids import CellId, FactId, ForestId
-from memforest_core.lifecycle.erase.rows.batch import IDS, BatchRows
 
 
 def _said(forest: str, columns: str) -> str:
@@ -91,26 +86,3 @@ def free_item(forest: str) -> str:
         AND NOT EXISTS (SELECT 1 FROM memforest.fact x
                          WHERE x.tenant_id = :t AND x.fact_id = d.fact_id AND x.pinned)
         AND {free_fact(forest, "d.fact_id")}"""
-
-
-_FREE_CELLS = sa.text(f"""
-    SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = {IDS} AND {free_cell(":f")}
-""")
-_FREE_FACTS = sa.text(f"""
-    SELECT x.fact_id FROM memforest.fact x
-     WHERE x.tenant_id = :t AND x.fact_id = {IDS} AND NOT x.pinned AND {free_fact(":f")}
-""")
-
-
-class PinnedRows(BatchRows):
-    """Leaves out what is pinned. The caller holds the forest, as who pins does."""
-
-    def free_cells(self, forest: ForestId, cells: Sequence[CellId]) -> list[CellId]:
-        """Those of these cells on which nothing pinned rests."""
-        found = set(self._ids(_FREE_CELLS, cells, f=forest).scalars())
-        return [cell for cell in cells if cell in found]
-
-    def free_facts(self, forest: ForestId, facts: Sequence[FactId]) -> list[FactId]:
-        """Those of these facts that are not pinned, nor said in what is."""
-        found = set(self._ids(_FREE_FACTS, facts, f=forest).scalars())
-        return [fact for fact in facts if fact in found]

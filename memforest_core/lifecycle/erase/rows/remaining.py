@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import ForestId, SessionId, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.lifecycle.erase.records import Removed, Scope, Target
-from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, OF_MOMENTS, TURNS, BatchRows, sessions_of
+from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, sessions_of
 from memforest_core.store import tables as m
 from memforest_core.store.copying import RECORDS, words_left
 from memforest_core.store.rows import among
@@ -38,7 +38,7 @@ _WORDS_OF_TURNS = sa.text(f"""
       JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
 """)
 
-# A cell that keeps some of its turns is given their text.
+# A cell with remaining turns is given their text.
 _WORDS_OF_CELLS = sa.text(f"""
     SELECT {_counting(words_left("cell", "c", but=("text", "text_hash")))} FROM memforest.cell c
      WHERE c.tenant_id = :t AND c.cell_id = {IDS}
@@ -53,7 +53,7 @@ _ITEMS_OF_TURNS = sa.text(f"""
         ON i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
 """)
 
-_DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_MOMENTS}")
+_DAYS = sa.text(f"SELECT count(*) FROM memforest.calendar_digest g WHERE {OF_TIMES}")
 
 _VECTORS = sa.text(f"""
     SELECT count(*) FROM memforest.vector v
@@ -77,10 +77,7 @@ Reference = tuple[sa.orm.QueryableAttribute[Any], Sequence[UUID]]
 
 
 class RemainingRows(BatchRows):
-    """Counts what a deletion has left."""
-
     def of_batch(self, forest: ForestId, removed: Removed) -> Counter[str]:
-        """References to what one batch removed."""
         payloads = [*removed.cells, *removed.facts]
         points = [*payloads, *removed.nodes]
         found = self._counted(
@@ -101,10 +98,13 @@ class RemainingRows(BatchRows):
             (m.WindowItem.fact_id, removed.facts),
         )
         found["window_item.ordinal"] = self._turns(_ITEMS_OF_TURNS, removed.turns).scalar_one()
-        found.update(dict(self._ids(_WORDS_OF_TREES, removed.trees).mappings().one()))
-        found.update(dict(self._ids(_WORDS_OF_CELLS, removed.rewritten).mappings().one()))
-        found.update(dict(self._turns(_WORDS_OF_TURNS, removed.turns).mappings().one()))
-        found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, moments=list(removed.moments)).scalar_one()
+        for words in (
+            self._ids(_WORDS_OF_TREES, removed.trees),
+            self._ids(_WORDS_OF_CELLS, removed.rewritten),
+            self._turns(_WORDS_OF_TURNS, removed.turns),
+        ):
+            found.update(dict(words.mappings().one()))
+        found["calendar_digest.start_at"] = self._run(_DAYS, f=forest, times=list(removed.times)).scalar_one()
         found["candidate.item"] = self._items(_CANDIDATES, removed.items).scalar_one()
         found["vector.text_hash"] = self._run(_VECTORS, f=forest, hashes=list(removed.hashes)).scalar_one()
         return found
@@ -147,7 +147,6 @@ class RemainingRows(BatchRows):
         )
 
     def of_forest(self, forest: ForestId) -> Counter[str]:
-        """What still names a forest."""
         return self._counted(*((table.forest_id, [forest]) for table in _OF_FOREST), tombstones=True)
 
     def _counted(self, *references: Reference, tombstones: bool = False) -> Counter[str]:

@@ -1,10 +1,9 @@
-"""What a deletion removes: the turns that a target names, then the cells, candidates and nodes that rest on them."""
+"""Rows that a deletion removes: the turns that a target names, then what rests on them: cells, candidates, nodes."""
 
 # ruff: noqa: S608 - statements are made of constants of this package
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -12,16 +11,17 @@ import sqlalchemy as sa
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
-from memforest_core.lifecycle.erase.records import HeldCell, ItemKey, Path, Scope, Target, TurnKey
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
+from memforest_core.lifecycle.erase.records import ItemKey, RemainingTurns, Scope, Target, TurnKey
 from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows
+from memforest_core.lifecycle.erase.rows.pinned import free_cell, free_fact
 from memforest_core.store import tables as m
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.rows import FIRST, among
 from memforest_core.store.statements import from_document
 
 CELL_CHARS = 6_000
-"""About how many characters of a long turn a cell holds."""
+"""About how many characters of a long turn are in one cell."""
 
 # The digest is salted with the forest: the same speaker has another digest in another forest.
 _DIGEST = (
@@ -63,7 +63,7 @@ _NAMED_TURNS = {
     Target.SPEAKER: _bounded(_said(_DIGEST)),
 }
 
-# From the lowest turn of its last cells on, so that no turn is cut apart.
+# From the lowest turn of its last cells on, so that no turn is cut.
 _LAST_TURNS = sa.text("""
     SELECT s.session_id, t.ordinal FROM memforest.session s
       LEFT JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = s.session_id AND t.ordinal >= coalesce((
@@ -81,17 +81,17 @@ _TURNS_OF_CELLS = sa.text(f"""
 """)
 
 _LOCK_SESSIONS = sa.text("""
-    SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = ANY(CAST(:held AS uuid[]))
+    SELECT session_id FROM memforest.session WHERE tenant_id = :t AND session_id = ANY(CAST(:in_sessions AS uuid[]))
      ORDER BY session_id FOR NO KEY UPDATE
 """)
 
 # All cells that this transaction changes, in one ordered statement: the end of an extraction locks its whole window.
 _LOCK_WINDOWS = sa.text(f"""
     SELECT c.cell_id FROM memforest.cell c
-     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:in_sessions AS uuid[]))
        AND (c.state = 'running' OR (c.session_id, c.window_ordinal) IN (
             SELECT w.session_id, w.window_ordinal FROM memforest.cell w
-             WHERE w.tenant_id = :t AND w.session_id = ANY(CAST(:held AS uuid[]))
+             WHERE w.tenant_id = :t AND w.session_id = ANY(CAST(:in_sessions AS uuid[]))
                AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = w.session_id
                               AND u.ordinal BETWEEN w.first_turn AND w.last_turn)))
      ORDER BY c.cell_id FOR UPDATE OF c
@@ -99,13 +99,13 @@ _LOCK_WINDOWS = sa.text(f"""
 
 _LOCK_CELLS = sa.text(f"""
     SELECT c.cell_id FROM memforest.cell c
-     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:in_sessions AS uuid[]))
        AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
                       AND u.ordinal BETWEEN c.first_turn AND c.last_turn)
      ORDER BY c.cell_id FOR UPDATE
 """)
 
-_KEPT_TURNS = sa.text(f"""
+_REMAINING_TURNS = sa.text(f"""
     SELECT c.cell_id, t.ordinal, t.name, t.content FROM memforest.cell c
       JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id
            AND t.ordinal BETWEEN c.first_turn AND c.last_turn
@@ -117,7 +117,7 @@ _KEPT_TURNS = sa.text(f"""
 _ITEMS_OF_TURNS = sa.text(f"""
     SELECT k.cell_id, k.item FROM memforest.cell c
       JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
-     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[]))
+     WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:in_sessions AS uuid[]))
        AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
                       AND u.ordinal BETWEEN c.first_turn AND c.last_turn + {MAX_WINDOW_TURNS})
        AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id AND u.ordinal = ANY(k.turn_ordinals))
@@ -138,11 +138,19 @@ _SPEAKS = sa.text("""
 """)
 
 
+_FREE_CELLS = sa.text(f"""
+    SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.cell_id = {IDS} AND {free_cell(":f")}
+""")
+_FREE_FACTS = sa.text(f"""
+    SELECT x.fact_id FROM memforest.fact x
+     WHERE x.tenant_id = :t AND x.fact_id = {IDS} AND NOT x.pinned AND {free_fact(":f")}
+""")
+
+
 class TargetRows(BatchRows):
     """Finds what a deletion removes, and locks the sessions and cells of it."""
 
     def session(self, forest: ForestId, external_id: str) -> SessionId | None:
-        """A session by the caller's id."""
         found = self._db.scalar(
             sa.select(m.Session.session_id).where(
                 m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
@@ -151,7 +159,6 @@ class TargetRows(BatchRows):
         return SessionId(found) if found is not None else None
 
     def ordinals(self, session: SessionId, turn_ids: Sequence[str]) -> Mapping[str, int]:
-        """The ordinals of turns by the caller's ids."""
         turn = m.TurnRow
         statement = sa.select(turn.external_id, turn.ordinal).where(
             turn.tenant_id == self._tenant, turn.session_id == session, among(turn.external_id, turn_ids)
@@ -159,11 +166,9 @@ class TargetRows(BatchRows):
         return {row.external_id: row.ordinal for row in self._db.execute(statement)}
 
     def has_speaker(self, forest: ForestId, speaker_id: str) -> bool:
-        """Whether a forest has words of a speaker."""
         return bool(self._run(_SPEAKS, f=forest, speaker=speaker_id).scalar())
 
     def has_fact(self, forest: ForestId, fact: FactId) -> bool:
-        """Whether a fact is in a forest."""
         statement = sa.select(m.FactRow.fact_id).where(
             m.FactRow.tenant_id == self._tenant, m.FactRow.forest_id == forest, m.FactRow.fact_id == fact
         )
@@ -182,7 +187,6 @@ class TargetRows(BatchRows):
         return [(FactId(row.fact_id), from_document(row.statement)) for row in self._db.execute(own)]
 
     def speakers(self, forest: ForestId) -> list[str]:
-        """The ids of all speakers of a forest's turns."""
         t, s = m.TurnRow, m.Session
         said_in = sa.select(s.session_id).where(s.tenant_id == self._tenant, s.forest_id == forest)
         own = (t.tenant_id == self._tenant, t.session_id.in_(said_in))
@@ -223,15 +227,25 @@ class TargetRows(BatchRows):
         """The turns of these cells that have words."""
         return [TurnKey(SessionId(row.session_id), row.ordinal) for row in self._ids(_TURNS_OF_CELLS, cells)]
 
-    def lock_cells(self, turns: Sequence[TurnKey]) -> list[HeldCell]:
-        """Lock the sessions of these turns, then all cells that hold any of them."""
+    def lock_cells(self, turns: Sequence[TurnKey]) -> dict[CellId, RemainingTurns]:
+        """Lock the sessions of these turns, then all cells that have any of them; their other turns, by cell."""
         self._turns(_LOCK_SESSIONS, turns)
         self._turns(_LOCK_WINDOWS, turns)
         cells = self._turns(_LOCK_CELLS, turns).scalars().all()
-        kept: dict[UUID, list[tuple[int, str, str]]] = defaultdict(list)
-        for row in self._turns(_KEPT_TURNS, turns, ids=list(cells)):
-            kept[row.cell_id].append((row.ordinal, row.name, row.content))
-        return [HeldCell(CellId(cell), tuple(kept[cell])) for cell in cells]
+        remaining: dict[UUID, list[tuple[int, str, str]]] = {cell: [] for cell in cells}
+        for row in self._turns(_REMAINING_TURNS, turns, ids=list(cells)):
+            remaining[row.cell_id].append((row.ordinal, row.name, row.content))
+        return {CellId(cell): turns_left for cell, turns_left in remaining.items()}
+
+    def free_cells(self, forest: ForestId, cells: Sequence[CellId]) -> list[CellId]:
+        """Those of these cells on which nothing pinned rests. The caller has locked the forest."""
+        found = set(self._ids(_FREE_CELLS, cells, f=forest).scalars())
+        return [cell for cell in cells if cell in found]
+
+    def free_facts(self, forest: ForestId, facts: Sequence[FactId]) -> list[FactId]:
+        """Those of these facts that are not pinned, nor said in what is. The caller has locked the forest."""
+        found = set(self._ids(_FREE_FACTS, facts, f=forest).scalars())
+        return [fact for fact in facts if fact in found]
 
     def items_of_turns(self, turns: Sequence[TurnKey], gone: Sequence[CellId] = ()) -> list[ItemKey]:
         """Candidates that rest on any of these turns, and all candidates of the cells ``gone``."""
@@ -239,7 +253,6 @@ class TargetRows(BatchRows):
         return [ItemKey(CellId(row.cell_id), row.item) for row in found]
 
     def items_of_facts(self, facts: Sequence[FactId]) -> list[ItemKey]:
-        """The candidates that these facts rest on."""
         occurrence = m.OccurrenceRow
         statement = sa.select(occurrence.cell_id, occurrence.item).where(
             occurrence.tenant_id == self._tenant, among(occurrence.fact_id, facts)
@@ -256,22 +269,20 @@ class TargetRows(BatchRows):
         found = [*self._db.scalars(of_cells), *of_items, *self._db.scalars(of_facts)]
         return frozenset(bytes(each) for each in found)
 
-    def path_above(self, payloads: Sequence[UUID]) -> Path:
-        """All internal nodes above the leaves of these cells and facts, and the trees that hold them."""
+    def path_above(self, payloads: Sequence[UUID]) -> tuple[list[NodeId], list[TreeId]]:
+        """All internal nodes above the leaves of these cells and facts, and their trees."""
         nodes, _ = RemovalRows(self._db, self._tenant).nodes_above(payloads)
         trees = self._db.scalars(
             sa.select(m.Placement.tree_id)
             .distinct()
             .where(m.Placement.tenant_id == self._tenant, among(m.Placement.payload_id, payloads))
         )
-        return Path(tuple(nodes), tuple(TreeId(tree) for tree in trees))
+        return list(nodes), [TreeId(tree) for tree in trees]
 
     def sessions_of(self, cells: Sequence[CellId]) -> list[SessionId]:
-        """The sessions of these cells."""
         own = sa.select(m.Cell.session_id).where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells))
         return [SessionId(found) for found in self._db.scalars(own.distinct())]
 
     def owner_of(self, forest: ForestId) -> str:
-        """Whose forest it is."""
         named = sa.select(m.Forest.owner).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == forest)
         return str(self._db.scalar(named))

@@ -1,11 +1,12 @@
-"""Taking turns, cells and candidates out, and what facts refer to: the persistent half of a deletion."""
+"""Removal of turns, cells and candidates, and of rows derived from them: summaries, scopes, visits, caches, points."""
 
 # ruff: noqa: S608 - statements are made of constants of this package
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +17,13 @@ from memforest_core.domain.people import entity_key
 from memforest_core.domain.rendering import speech
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.ingest.extract.records import CONTEXT_TURNS
-from memforest_core.lifecycle.erase.records import HeldCell, ItemKey, TouchedFact, TurnKey
-from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, TURNS, BatchRows, item_arrays, sessions_of
+from memforest_core.lifecycle.erase.records import ItemKey, RemainingTurns, TouchedFact, TurnKey
+from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, item_arrays, sessions_of
 from memforest_core.store import tables as m
 from memforest_core.store.copying import blanks, change_rows, columns_of, delete_given, given
 from memforest_core.store.removal import RemovalRows
-from memforest_core.store.rows import among
-from memforest_core.store.trees import bury_points
+from memforest_core.store.rows import FIRST, among
+from memforest_core.store.trees import NEXT_VERSION, bury_points, lock_nodes
 from memforest_core.store.vectors import cell_hash
 
 # Among the lost candidates first the one that most likely worded the fact: by it the fact went to its scenes.
@@ -35,7 +36,7 @@ _LOSING = sa.text(f"""
      ORDER BY o.fact_id, k.text_hash <> x.text_hash, c.session_id, c.ordinal, o.item DESC
 """)
 
-# Moments are compared as such: a candidate keeps them as they were said, a fact in UTC.
+# Moments are compared as such: a candidate has them as they were said, a fact in UTC.
 _TOUCHED = sa.text(f"""
     SELECT x.fact_id, x.pinned, x.superseded_by, x.superseded_at, x.created_at,
            EXISTS (SELECT 1 FROM memforest.occurrence o
@@ -52,16 +53,16 @@ _TOUCHED = sa.text(f"""
 _END_EXTRACTIONS = sa.text(f"""
     UPDATE memforest.cell SET state = 'ready', attempts = greatest(attempts - 1, 0), available_at = clock_timestamp(),
            lease_token = NULL, lease_until = NULL, worker_id = NULL
-     WHERE tenant_id = :t AND session_id = ANY(CAST(:held AS uuid[])) AND state = 'running'
+     WHERE tenant_id = :t AND session_id = ANY(CAST(:in_sessions AS uuid[])) AND state = 'running'
        AND (session_id, window_ordinal) IN (
             SELECT c.session_id, c.window_ordinal FROM memforest.cell c
-             WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:held AS uuid[])) AND c.state = 'running'
+             WHERE c.tenant_id = :t AND c.session_id = ANY(CAST(:in_sessions AS uuid[])) AND c.state = 'running'
                AND EXISTS (SELECT 1 FROM {TURNS} WHERE u.session = c.session_id
                               AND u.ordinal BETWEEN c.first_turn - {CONTEXT_TURNS} AND c.last_turn))
 """)
 
-# A window is claimed by its first cell. One that lost it gets another; what waits beside a first cell that does not
-# wait is a window of its own.
+# A window is claimed by its first cell. One that lost it gets another; what waits in the window of a
+# first cell that does not wait is a window of its own.
 _WINDOWS_WITHOUT_FIRST_CELL = sa.text(f"""
     UPDATE memforest.cell c SET window_ordinal = w.head
       FROM (SELECT session_id, window_ordinal, min(ordinal) AS head FROM memforest.cell
@@ -94,7 +95,7 @@ _COUNT_SESSIONS = sa.text(f"""
      WHERE s.tenant_id = :t AND s.session_id = {IDS}
 """)
 
-# Asked one by one, so that a speaker who speaks in most sessions is found in the first.
+# Queried one by one, so that a speaker who speaks in most sessions is found in the first.
 _DROP_SPEAKERS = sa.text("""
     DELETE FROM memforest.speaker p
      USING unnest(CAST(:speakers AS text[]), CAST(:names AS text[])) AS u(speaker, name)
@@ -107,7 +108,7 @@ _DROP_SPEAKERS = sa.text("""
     RETURNING p.speaker_id, p.name
 """)
 
-# A tree is called by its speaker's newest name. One under that name itself keeps it: others have said it.
+# A tree is called by its speaker's newest name. One under that name itself stays: others have said it.
 _RENAME_TREES = sa.text("""
     UPDATE memforest.tree r
        SET label = coalesce((SELECT p.name FROM memforest.speaker p
@@ -144,9 +145,77 @@ _CARRY_OVER = sa.text("""
      WHERE x.tenant_id = :t AND x.fact_id = u.new
 """)
 
+_LOCK_POINTS = sa.text(f"""
+    SELECT point_id, deleted FROM memforest.index_row WHERE tenant_id = :t AND point_id = {IDS}
+     ORDER BY point_id FOR UPDATE
+""")
+
+_DROP_SUMMARIES = sa.text(f"""
+    DELETE FROM memforest.node_summary WHERE tenant_id = :t AND node_id = {IDS}
+    RETURNING sha256(convert_to(text, 'UTF8')) AS hash
+""")
+
+_DROP_VISITS = sa.text(f"""
+    WITH locked AS MATERIALIZED (
+        SELECT item_id FROM memforest.visit WHERE tenant_id = :t AND item_id = {IDS} ORDER BY item_id FOR UPDATE)
+    DELETE FROM memforest.visit WHERE tenant_id = :t AND item_id IN (SELECT item_id FROM locked)
+""")
+
+_DROP_CACHED_SUMMARIES = sa.text(f"""
+    DELETE FROM memforest.summary_cache WHERE tenant_id = :t AND (tree_id = {IDS}
+        OR tree_id IN (SELECT tree_id FROM memforest.tree
+                        WHERE tenant_id = :t AND forest_id = :f AND kind = 'scene' AND state = 'merged'))
+""")
+
+_DROP_ITEMS = sa.text(f"""
+    DELETE FROM memforest.window_item i USING {TURNS}
+     WHERE i.tenant_id = :t AND i.said_in = u.session AND i.ordinal = u.ordinal
+""")
+
+_TIMES = sa.text(f"""
+    SELECT t.occurred_at FROM {TURNS}
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = u.session AND t.ordinal = u.ordinal
+     UNION
+    SELECT t.occurred_at FROM {ITEMS}
+      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = u.cell AND k.item = u.item
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = k.cell_id
+      JOIN memforest.turn t ON t.tenant_id = :t AND t.session_id = c.session_id AND t.ordinal = ANY(k.turn_ordinals)
+""")
+
+_DROP_DAYS = sa.text(f"DELETE FROM memforest.calendar_digest g WHERE {OF_TIMES}")
+
+# Its row is locked before the session's, as an append does.
+_DROP_RUNNING = sa.text("""
+    DELETE FROM memforest.running_session r USING memforest.session s
+     WHERE r.tenant_id = :t AND s.tenant_id = :t AND s.session_id = :session
+       AND r.forest_id = s.forest_id AND r.external_id = s.external_id
+""")
+
+_DROP_SCOPES = sa.text(f"""
+    DELETE FROM memforest.tree r WHERE r.tenant_id = :t AND r.tree_id = {IDS} AND r.root_id IS NULL
+       AND NOT EXISTS (SELECT 1 FROM memforest.placement p WHERE p.tenant_id = :t AND p.tree_id = r.tree_id)
+""")
+
+_DROP_TOMBSTONES = sa.text("""
+    DELETE FROM memforest.index_row i
+     USING unnest(CAST(:ids AS uuid[]), CAST(:versions AS bigint[])) AS u(id, version)
+     WHERE i.tenant_id = :t AND i.point_id = u.id AND i.version = u.version AND i.deleted AND i.state <> 'running'
+""")
+
+# An indexer that is writing one of these has read the new text, but its point may be deleted with the old one.
+_REWRITE = sa.text(f"""
+    UPDATE memforest.index_row i
+       SET version = {NEXT_VERSION}, state = CASE i.state WHEN 'running' THEN 'running' ELSE 'ready' END, attempts = 0,
+           indexed_version = 0,
+           erased_version = CASE WHEN i.erased_version < :mark THEN 0 ELSE i.erased_version END,
+           available_at = clock_timestamp()
+     WHERE i.tenant_id = :t AND i.point_id = {IDS} AND NOT i.deleted
+    RETURNING i.point_id
+""")
+
 
 class WordRows(BatchRows):
-    """Removes what was said and the candidates made of it, and keeps sessions, windows and facts consistent."""
+    """Removes what was said and the candidates made of it, and leaves sessions, windows and facts consistent."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
@@ -186,7 +255,7 @@ class WordRows(BatchRows):
         ]
 
     def detach_facts(self, facts: Sequence[FactId]) -> None:
-        """Drop all occurrences of these facts: their candidates are to be attached again."""
+        """Drop all occurrences of these facts: their candidates are to be attached elsewhere."""
         self._delete(m.OccurrenceRow.fact_id, facts)
 
     def drop_items(self, items: Sequence[ItemKey]) -> int:
@@ -194,7 +263,7 @@ class WordRows(BatchRows):
         return self._db.execute(delete_given("candidate", self._tenant, columns_of(items, "cell_id", "item"))).rowcount
 
     def stop_retries(self, cells: Sequence[CellId]) -> None:
-        """Cells that were kept word by word are not extracted again by themselves."""
+        """Cells that were stored word by word are not extracted once more by themselves."""
         # A change of a cell's candidates needs the lock of its row.
         own = [m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, cells)]
         lock = sa.select(m.Cell.cell_id).where(*own).order_by(m.Cell.cell_id)
@@ -208,22 +277,22 @@ class WordRows(BatchRows):
         bury_points(self._db, self._tenant, cells)
         return leaves
 
-    def rewrite_cells(self, forest: ForestId, cells: Sequence[HeldCell]) -> None:
-        """Store what cells say now, from the first turn they keep to the last, without a summary.
+    def rewrite_cells(self, forest: ForestId, cells: Mapping[CellId, RemainingTurns]) -> None:
+        """Store the text of cells from their remaining turns, without a summary.
 
-        Their points are written again; a tail that waits for a turn is closed.
+        Their points are rewritten; a tail that waits for a turn is closed.
         """
-        ids = [cell.id for cell in cells]
-        texts = ["\n".join(speech(name, content) for _, name, content in cell.kept) for cell in cells]
+        ids = list(cells)
+        texts = ["\n".join(speech(name, content) for _, name, content in turns) for turns in cells.values()]
         own = sa.select(m.Cell.cell_id, m.Cell.time_start).where(
             m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, ids)
         )
         starts = {row.cell_id: row.time_start for row in self._db.execute(own)}
         new: dict[str, list[Any]] = {
             "text": texts,
-            "text_hash": [cell_hash(text, starts[cell.id]) for cell, text in zip(cells, texts, strict=True)],
-            "first_turn": [cell.kept[0][0] for cell in cells],
-            "last_turn": [cell.kept[-1][0] for cell in cells],
+            "text_hash": [cell_hash(text, starts[cell]) for cell, text in zip(ids, texts, strict=True)],
+            "first_turn": [turns[0][0] for turns in cells.values()],
+            "last_turn": [turns[-1][0] for turns in cells.values()],
         }
         closed = {
             "state": sa.case((m.Cell.state == "held", "ready"), else_=m.Cell.state),
@@ -233,7 +302,7 @@ class WordRows(BatchRows):
         # Its leaf's key is its first turn: between the old key and the new one lies no other.
         moved = change_rows("node", self._tenant, {"payload_id": ids}, {"key_ordinal": new["first_turn"]})
         self._db.execute(moved.where(m.NodeRow.key_ordinal != given("key_ordinal")))
-        # The point of a cell that says less now holds its words until the new one is written.
+        # The old point of a cell that says less now has its words until the new one is written.
         point = m.IndexRow
         self._db.execute(
             sa.update(point)
@@ -243,7 +312,7 @@ class WordRows(BatchRows):
         want_indexed(self._db, self._tenant, forest, "cell", ids)
 
     def end_extractions(self, turns: Sequence[TurnKey]) -> int:
-        """End the leases of extractions that read any of these turns; how many cells they held."""
+        """End the leases of extractions that read any of these turns; of how many cells."""
         return self._turns(_END_EXTRACTIONS, turns).rowcount
 
     def repair_windows(self, sessions: Sequence[SessionId]) -> None:
@@ -261,7 +330,7 @@ class WordRows(BatchRows):
         return blanked
 
     def drop_turns(self, forest: ForestId, turns: Sequence[TurnKey]) -> int:
-        """Drop the last turns of a session, count it again, and drop speakers as ``blank_turns``; how many turns."""
+        """Drop the last turns of a session, recount it, and drop speakers as ``blank_turns``; how many turns."""
         speakers = self._turns(_SPEAKERS, turns).all()
         by = columns_of(turns, "session_id", "ordinal")
         dropped = self._db.execute(delete_given("turn", self._tenant, by)).rowcount
@@ -288,7 +357,7 @@ class WordRows(BatchRows):
         return self._run(_DROP_SESSION, session=session).rowcount
 
     def carry_over(self, forest: ForestId, facts: Sequence[TouchedFact]) -> None:
-        """Pins, supersessions and ages of facts that were worded again go to those that have their candidates now."""
+        """Pins, supersessions and ages of facts that were reworded go to those that have their candidates now."""
         links = [(fact.id, item) for fact in facts for item in fact.others]
         if not links:
             return
@@ -315,3 +384,91 @@ class WordRows(BatchRows):
             .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.superseded_by, facts))
             .values(superseded_by=None, superseded_at=None)
         )
+
+    def lock_path(self, nodes: Sequence[NodeId], payloads: Sequence[UUID]) -> int:
+        """Lock nodes, then the index rows of nodes and payloads, in the order of ids; how many points there are.
+
+        An indexer that is writing one of them now has its lease still, and deletes what it wrote.
+        """
+        lock_nodes(self._db, self._tenant, nodes)
+        return sum(not row.deleted for row in self._ids(_LOCK_POINTS, [*nodes, *payloads]))
+
+    def drop_summaries(self, nodes: Sequence[NodeId]) -> list[bytes]:
+        """Drop the summaries and points of these nodes; the hashes of the texts, one for each summary."""
+        hashes = [bytes(row.hash) for row in self._ids(_DROP_SUMMARIES, nodes)]
+        bury_points(self._db, self._tenant, nodes)
+        return hashes
+
+    def drop_scopes(self, trees: Sequence[TreeId]) -> int:
+        """Drop scopes that are empty now; how many."""
+        return self._ids(_DROP_SCOPES, trees).rowcount
+
+    def drop_visits(self, ids: Sequence[UUID]) -> int:
+        return self._ids(_DROP_VISITS, ids).rowcount
+
+    def drop_caches(self, forest: ForestId, sessions: Sequence[SessionId], trees: Sequence[TreeId]) -> int:
+        """Drop cached answers of these sessions, and cached summaries of these trees, of merged scenes and of the whole
+        forest; how many."""
+        answers = self._delete(m.ExtractionCache.session_id, sessions)
+        return answers + self._ids(_DROP_CACHED_SUMMARIES, [*trees, forest], f=forest).rowcount
+
+    def drop_windows(self, turns: Sequence[TurnKey]) -> int:
+        """Drop windows of these turns: the summaries of their sessions, and items that refer to them; how
+        many. A window that is being made meanwhile is not stored: that needs the forest."""
+        if not turns:
+            return 0
+        return self._delete(m.SessionWindow.session_id, sessions_of(turns)) + self._turns(_DROP_ITEMS, turns).rowcount
+
+    def times_of(self, turns: Sequence[TurnKey], items: Sequence[ItemKey]) -> Sequence[datetime]:
+        """When these turns, and those that these candidates rest on, were said; to be read before they go."""
+        return self._turns(_TIMES, turns, **item_arrays(items)).scalars().all()
+
+    def drop_days(self, forest: ForestId, times: Sequence[datetime]) -> int:
+        """Drop the digests of days, weeks, months and years in which one of these times is; how many. A digest that is
+        being made meanwhile is not stored: that needs the forest."""
+        return self._run(_DROP_DAYS, f=forest, times=list(times)).rowcount
+
+    def drop_running(self, session: SessionId) -> None:
+        """A session that goes does not run any more."""
+        self._run(_DROP_RUNNING, session=session)
+
+    def next_version(self) -> int:
+        """A version that is newer than that of every point erased so far, and older than of any erased from now on."""
+        return int(self._db.scalar(sa.text("SELECT nextval('memforest.point_version')")) or 0)
+
+    def erased_points(self, forest: ForestId, mark: int, after: UUID | None, limit: int) -> dict[UUID, int]:
+        """The next points of a forest, in the order of ids, that may have what was erased before the mark and that no
+        indexer is writing now, with the versions of their rows."""
+        point = m.IndexRow
+        statement = (
+            sa.select(point.point_id, point.version)
+            .where(*self._erased_before(forest, mark), point.state != "running", point.point_id > (after or FIRST))
+            .order_by(point.point_id)
+            .limit(limit)
+        )
+        return {row.point_id: row.version for row in self._db.execute(statement)}
+
+    def has_erased_points(self, forest: ForestId, mark: int) -> bool:
+        return bool(self._db.scalar(sa.select(sa.exists().where(*self._erased_before(forest, mark)))))
+
+    def has_points_in_work(self, forest: ForestId, mark: int | None = None) -> bool:
+        """Whether an indexer is writing points of a forest, or those that may have what was erased before a mark."""
+        where = self._of_forest(forest) if mark is None else self._erased_before(forest, mark)
+        return bool(self._db.scalar(sa.select(sa.exists().where(*where, m.IndexRow.state == "running"))))
+
+    def _of_forest(self, forest: ForestId) -> list[sa.ColumnElement[bool]]:
+        return [m.IndexRow.tenant_id == self._tenant, m.IndexRow.forest_id == forest]
+
+    def _erased_before(self, forest: ForestId, mark: int) -> list[sa.ColumnElement[bool]]:
+        # A constant and no parameter, so that the partial index serves.
+        erased = m.IndexRow.erased_version > sa.literal_column("0")
+        return [*self._of_forest(forest), erased, m.IndexRow.erased_version < mark]
+
+    def confirm(self, points: Mapping[UUID, int], mark: int) -> frozenset[UUID]:
+        """The index has dropped these points: drop the rows of tombstones, and have the other points rewritten.
+
+        Returns those that are rewritten.
+        """
+        self._ids(_LOCK_POINTS, list(points))
+        self._ids(_DROP_TOMBSTONES, list(points), versions=list(points.values()))
+        return frozenset(self._ids(_REWRITE, list(points), mark=mark).scalars())

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -18,10 +17,8 @@ from memforest_core.domain.times import from_micros
 from memforest_core.index.wanted_rows import want_indexed
 from memforest_core.lifecycle.merge.records import (
     CellCopy,
-    CutText,
     FactCopy,
     ItemCopy,
-    MergeForest,
     Overlap,
     SessionPlan,
     StoredCell,
@@ -162,16 +159,6 @@ _TAKE_CORRECTIONS = sa.text(f"""
     RETURNING g.fact_id
     """)
 
-_COPY_VISITS = sa.text(f"""
-    INSERT INTO memforest.visit AS mine (tenant_id, item_id, forest_id, visits, last_visit_at)
-    SELECT :t, u.new, :target, sum(v.visits), max(v.last_visit_at)
-      FROM memforest.visit v JOIN unnest({_ids("old", "new")}) AS u(old, new) ON u.old = v.item_id
-     WHERE v.tenant_id = :t AND v.forest_id = :source
-     GROUP BY u.new ORDER BY u.new
-    ON CONFLICT (tenant_id, item_id) DO UPDATE
-    SET visits = mine.visits + excluded.visits, last_visit_at = greatest(mine.last_visit_at, excluded.last_visit_at)
-    """)
-
 # What was cut or left behind brings no vector. What has just been copied has no statistics: each hash is looked up.
 _OF_TARGET = sa.text("""
     coalesce(
@@ -187,7 +174,7 @@ _OF_TARGET = sa.text("""
           WHERE k.tenant_id = :t AND k.routing_hash = old.text_hash LIMIT 1)) IS NOT NULL
     """)
 
-_WAITING_AGAIN = sa.case((old("state") == "running", "ready"), else_=old("state"))
+_WAITING = sa.case((old("state") == "running", "ready"), else_=old("state"))
 
 
 class ContentCopies(TenantRows):
@@ -206,14 +193,14 @@ class ContentCopies(TenantRows):
         )
         return [StoredSession(SessionId(row.session_id), row.external_id, row.turn_count) for row in rows]
 
-    def add_sessions(self, source: MergeForest, target: ForestId, plans: Sequence[SessionPlan]) -> frozenset[SessionId]:
-        """Copy session rows; the new ones among these, the others were there already."""
+    def add_sessions(self, owner: str, target: ForestId, plans: Sequence[SessionPlan]) -> frozenset[SessionId]:
+        """Copy session rows of an owner; the new ones among these, the others were there already."""
         statement = copy_rows(
             "session",
             self._tenant,
             {"session_id": [plan.source.id for plan in plans]},
             {"session_id": [plan.target for plan in plans], "external_id": [plan.name for plan in plans]},
-            {"forest_id": target, "origin_owner": sa.func.coalesce(old("origin_owner"), source.owner)},
+            {"forest_id": target, "origin_owner": sa.func.coalesce(old("origin_owner"), owner)},
             order_by=[given("session_id")],
         )
         return frozenset(self._db.scalars(statement.on_conflict_do_nothing().returning(m.Session.session_id)))
@@ -232,7 +219,7 @@ class ContentCopies(TenantRows):
         }
 
     def add_turns(self, plans: Sequence[SessionPlan]) -> None:
-        """Copy the turns of sessions from the first that the target lacks."""
+        """Copy the turns of sessions from the first that is missing in the target."""
         if plans:
             by = {"session_id": [plan.source.id for plan in plans]}
             new = {"session_id": [plan.target for plan in plans]} | columns_of(plans, "first_turn")
@@ -254,9 +241,8 @@ class ContentCopies(TenantRows):
             for statement in _TAKE_PINS:
                 self._run(statement, old=old, new=new)
 
-    def add_speakers(self, source: ForestId, target: ForestId) -> None:
-        """Copy the speakers, and the source's name where the target has none."""
-        self._db.execute(copy_forest_rows("speaker", self._tenant, source, target))
+    def take_name(self, source: ForestId, target: ForestId) -> None:
+        """Give the target the display name of the source, unless it has one."""
         self._run(_TAKE_NAME, source=source, target=target)
 
     def cells(self, forest: ForestId) -> Sequence[StoredCell]:
@@ -276,12 +262,12 @@ class ContentCopies(TenantRows):
             return
         new = columns_of(copies, "cell_id", "session_id", "ordinal", "window_ordinal", "first_turn")
         by = {"cell_id": [copy.source.id for copy in copies]}
-        changed = {"forest_id": target, "state": _WAITING_AGAIN}
+        changed = {"forest_id": target, "state": _WAITING}
         self._db.execute(copy_rows("cell", self._tenant, by, new, changed))
         want_indexed(self._db, self._tenant, target, "cell", new["cell_id"], lane=1)
 
-    def cut_texts(self, copies: Sequence[CellCopy]) -> Mapping[CellId, CutText]:
-        """Cut the texts of copied cells to what was said from their first turn on; what is left of each cell."""
+    def cut_texts(self, copies: Sequence[CellCopy]) -> Mapping[CellId, tuple[int, int]]:
+        """Cut the texts of copied cells to the turns from their first one on; the span of each cell in microseconds."""
         if not copies:
             return {}
         rows = self._run(
@@ -291,20 +277,21 @@ class ContentCopies(TenantRows):
             firsts=[copy.first_turn for copy in copies],
             lasts=[copy.source.last_turn for copy in copies],
         )
-        texts: dict[CellId, CutText] = {}
+        texts: dict[CellId, str] = {}
+        spans: dict[CellId, tuple[int, int]] = {}
         for cell, turns in groupby(rows, key=lambda row: CellId(row.cell)):
             said = list(turns)
-            times = [row.at for row in said]
-            texts[cell] = CutText("\n".join(speech(row.name, row.content) for row in said), min(times), max(times))
-        starts = [from_micros(each.start) for each in texts.values()]
+            texts[cell] = "\n".join(speech(row.name, row.content) for row in said)
+            spans[cell] = min(row.at for row in said), max(row.at for row in said)
+        starts = [from_micros(start) for start, _ in spans.values()]
         new: dict[str, Sequence[Any]] = {
-            "text": [each.text for each in texts.values()],
-            "text_hash": [cell_hash(each.text, start) for each, start in zip(texts.values(), starts, strict=True)],
+            "text": list(texts.values()),
+            "text_hash": [cell_hash(text, start) for text, start in zip(texts.values(), starts, strict=True)],
             "time_start": starts,
-            "time_end": [from_micros(each.end) for each in texts.values()],
+            "time_end": [from_micros(end) for _, end in spans.values()],
         }
         self._db.execute(change_rows("cell", self._tenant, {"cell_id": texts}, new))
-        return texts
+        return spans
 
     def items(self, forest: ForestId) -> Sequence[StoredItem]:
         """All candidates of a forest, by cell and item."""
@@ -377,10 +364,6 @@ class ContentCopies(TenantRows):
         """Give the target the vectors of what it has taken over from the source; its own stay."""
         own = _OF_TARGET.bindparams(t=self._tenant, target=target)
         self._db.execute(copy_forest_rows("vector", self._tenant, source, target, own))
-
-    def copy_visits(self, source: ForestId, target: ForestId, renamed: Mapping[UUID, UUID]) -> None:
-        """Add what was counted of items to what they became."""
-        self._run(_COPY_VISITS, source=source, target=target, old=literal(renamed), new=literal(renamed.values()))
 
 
 def _fact(row: sa.Row[Any]) -> StoredFact:

@@ -13,20 +13,18 @@ import sqlalchemy as sa
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId
 from memforest_core.ingest.reduce.records import HELD, Rules
-from memforest_core.lifecycle.rebuild.records import Pair, SourceForest
-from memforest_core.lifecycle.rebuild.rows.sessions import SessionCopies
+from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows
+from memforest_core.lifecycle.rebuild.records import Pair
+from memforest_core.lifecycle.rebuild.rows.session_copies import SessionCopies
 from memforest_core.store import tables as m
 from memforest_core.store.copying import columns_of, copy_rows, delete_rows
-from memforest_core.store.owners import ForestRows, lock_forests, visible
+from memforest_core.store.owners import lock_forests
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.trees import bury_points, lock_nodes
 from memforest_core.store.vectors import VectorRows
 
 CARRIED_FROM = 16_000
 """Items of candidates that a new extraction left out though their fact is pinned: above any number of corrections."""
-
-_FOREST_LEFT_OUT = ("reduce_available_at", "reduce_failures", "scene_seq")
-"""The copy is placed and numbers its scenes by itself."""
 
 # The cell ``d`` of the copy that a cell ``c`` of the source has become.
 _TWIN = """JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
@@ -114,7 +112,7 @@ _DELETING = """EXISTS (SELECT 1 FROM memforest.maintenance_forest x
                        ON k.tenant_id = :t AND k.task_id = x.task_id AND k.state <> 'done'
                     WHERE x.tenant_id = :t AND x.forest_id = :source AND x.role = 'erase')"""
 
-# What is asked of the live forest names its facts and sessions: the switch comes after it.
+# Operations of the live forest name its facts and sessions: the switch comes after it.
 _BUSY = sa.text(f"""
     SELECT {_DELETING}
         OR EXISTS (SELECT 1 FROM memforest.maintenance_forest x
@@ -127,7 +125,7 @@ _BUSY = sa.text(f"""
                     WHERE tenant_id = :t AND forest_id = :source AND state = 'frozen')
     """)
 
-# Cells that wait for extraction wait in the copy instead; those kept word by word are extracted again there.
+# Cells that wait for extraction wait in the copy instead; those stored word by word are extracted again there.
 _SWITCH = [
     sa.text(statement)
     for statement in (
@@ -161,21 +159,7 @@ _SWITCH = [
             for pinned in ("t.pinned AND NOT u.pinned", "u.pinned AND NOT t.pinned")
         ),
         "UPDATE memforest.retention_policy SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
-        "UPDATE memforest.webhook_delivery SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
         "UPDATE memforest.running_session SET forest_id = :copy WHERE tenant_id = :t AND forest_id = :source",
-        f"""INSERT INTO memforest.visit (tenant_id, item_id, forest_id, visits, last_visit_at)
-            SELECT :t, v.item, :copy, sum(v.visits), max(v.last_visit_at) FROM (
-                SELECT DISTINCT n.fact_id AS item, w.item_id, w.visits, w.last_visit_at
-                  FROM memforest.visit w JOIN memforest.fact f ON w.tenant_id = :t AND w.item_id = f.fact_id {_SAME}
-                UNION ALL
-                SELECT d.cell_id, w.item_id, w.visits, w.last_visit_at
-                  FROM memforest.visit w
-                  JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.item_id
-                  {_TWIN}
-                 WHERE w.tenant_id = :t AND w.forest_id = :source) v
-             GROUP BY v.item
-            ON CONFLICT (tenant_id, item_id) DO UPDATE
-            SET visits = excluded.visits, last_visit_at = excluded.last_visit_at""",
         """UPDATE memforest.forest c SET rules = c.rules - 'held', display_name = s.display_name
              FROM memforest.forest s
             WHERE c.tenant_id = :t AND c.forest_id = :copy AND s.tenant_id = :t AND s.forest_id = :source""",
@@ -188,6 +172,18 @@ _SWITCH = [
             WHERE tenant_id = :t AND forest_id = :source AND role = 'retain'""",
     )
 ]
+
+# What recall has returned of the source, and what that is in the copy.
+_VISITED = sa.text(f"""
+    SELECT w.item_id, n.fact_id AS item
+      FROM memforest.visit w JOIN memforest.fact f ON w.tenant_id = :t AND w.item_id = f.fact_id {_SAME}
+    UNION
+    SELECT w.item_id, d.cell_id
+      FROM memforest.visit w
+      JOIN memforest.cell c ON c.tenant_id = :t AND c.cell_id = w.item_id
+      {_TWIN}
+     WHERE w.tenant_id = :t AND w.forest_id = :source
+    """)
 
 # Answers that were paid for, and what they cost, are the new forest's now.
 _ATTRIBUTE = [
@@ -206,7 +202,7 @@ _ATTRIBUTE = [
 ]
 
 
-class CopyRows(ForestRows):
+class CopyRows(HiddenForestRows):
     """Rows of one transaction of a tenant that rebuilds a forest."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
@@ -214,24 +210,8 @@ class CopyRows(ForestRows):
         self.sessions = SessionCopies(connection, tenant)
         self.removal = RemovalRows(connection, tenant)
 
-    def source_of(self, owner: str) -> SourceForest | None:
-        """The owner's forest."""
-        return self._source(m.Forest.owner == owner, visible())
-
-    def forest(self, forest: ForestId) -> SourceForest | None:
-        """A forest in whatever state."""
-        return self._source(m.Forest.forest_id == forest)
-
-    def _source(self, *where: sa.ColumnElement[bool]) -> SourceForest | None:
-        row = self._db.execute(
-            sa.select(m.Forest.forest_id, m.Forest.owner, m.Forest.state, m.Forest.rules).where(
-                m.Forest.tenant_id == self._tenant, *where
-            )
-        ).first()
-        return None if row is None else SourceForest(ForestId(row.forest_id), row.owner, row.state, row.rules)
-
     def hidden(self, owner: str) -> Sequence[ForestId]:
-        """Forests of the owner that are built beside the live one, or were."""
+        """Forests of the owner that are or were built to replace the live one."""
         found = self._db.scalars(
             sa.select(m.Forest.forest_id).where(
                 m.Forest.tenant_id == self._tenant,
@@ -245,33 +225,18 @@ class CopyRows(ForestRows):
     def begin(self, pair: Pair, rules: Rules, *, forget_summaries: bool) -> bool:
         """Make the hidden forest, unless it is there; ``forget_summaries``: none of the source's is used again.
 
-        False while a deletion is at the source, which looks for copies with the same lock.
+        False while a deletion is at the source, which finds copies under the same lock.
         """
         self.lock_forest(pair.source)
         if self._run(sa.text(f"SELECT {_DELETING}"), source=pair.source).scalar():
             return False
-        statement = copy_rows(
-            "forest",
-            self._tenant,
-            {"forest_id": [pair.source]},
-            {"forest_id": [pair.copy]},
-            {"state": "hidden", "rules": dict(rules) | {HELD: 1}},
-            left_out=_FOREST_LEFT_OUT,
-        )
-        self._db.execute(statement.on_conflict_do_nothing(index_elements=["tenant_id", "forest_id"]))
-        self.sessions.copy_speakers(pair)
+        self.make_hidden(pair.source, pair.copy, rules=dict(rules) | {HELD: 1})
+        self.copy_speakers(pair.source, pair.copy)
         if forget_summaries:
             self._db.execute(
                 sa.delete(m.Summary).where(m.Summary.tenant_id == self._tenant, m.Summary.forest_id == pair.source)
             )
         return True
-
-    def kept(self, copy: ForestId) -> bool:
-        """Whether the copy is hidden still, and stays so until this transaction ends: no deletion has taken it."""
-        hidden = sa.select(m.Forest.forest_id).where(
-            m.Forest.tenant_id == self._tenant, m.Forest.forest_id == copy, m.Forest.state == "hidden"
-        )
-        return self._db.scalar(hidden.with_for_update(read=True, key_share=True)) is not None
 
     def set_aside(self, session: SessionId) -> Sequence[CellId]:
         """Mark all that a session said as superseded; its cells."""
@@ -334,7 +299,7 @@ class CopyRows(ForestRows):
     def switch(self, pair: Pair) -> bool:
         """Make the copy the owner's forest and the source gone; False when they are not the same, and nothing is done.
 
-        Holds both forests, and waits for sessions that are being accepted.
+        Locks both forests, and waits for sessions that are being accepted.
         """
         states = lock_forests(self._db, self._tenant, [pair.source, pair.copy], changing=True)
         if states.get(pair.copy) != "hidden" or states.get(pair.source) != "live":
@@ -349,6 +314,10 @@ class CopyRows(ForestRows):
         self.set_forest_state(pair.copy, "live")
         for statement in _SWITCH:
             self._run(statement, **asdict(pair))
+        self.move_deliveries([pair.source], pair.copy)
+        self.copy_visits(
+            pair.source, pair.copy, [(row.item_id, row.item) for row in self._run(_VISITED, **asdict(pair))]
+        )
         return True
 
     def attribute(self, pair: Pair) -> None:

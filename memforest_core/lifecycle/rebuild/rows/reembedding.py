@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.indexed import cell_text
-from memforest_core.errors import InvariantViolated
 from memforest_core.index.collection_rows import switch_collection
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import RefreshRows
-from memforest_core.lifecycle.rebuild.records import NewVectors, Spent, StoredSummary, TextKind
-from memforest_core.lifecycle.rebuild.rows.plan import PlanRows
-from memforest_core.models.calls import CallRecord, OwnText, Step
+from memforest_core.lifecycle.hidden_forest_rows import recenter_scenes
+from memforest_core.lifecycle.rebuild.records import Spent, StoredSummary, TextKind
+from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
+from memforest_core.models.calls import CallRecord, OwnText, Step, Vectors
 from memforest_core.models.statement_vectors import Parts, parts_of
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
@@ -27,8 +25,7 @@ from memforest_core.store.copying import change_rows, columns_of
 from memforest_core.store.engine import transaction
 from memforest_core.store.rows import FIRST
 from memforest_core.store.statements import from_document
-from memforest_core.store.trees import set_centroids
-from memforest_core.store.vectors import Key, VectorRows, pooled_half, to_half
+from memforest_core.store.vectors import VectorRows, pooled_half, to_half
 
 # A candidate is compared by its sentence, and in routing by that with its origin and scene.
 _CANDIDATES = sa.text("""
@@ -51,21 +48,6 @@ _COUNTS = sa.text("""
            coalesce(sum(length(text)) FILTER (WHERE source = 'model'), 0) AS chars,
            (SELECT count(*) FROM memforest.tree WHERE tenant_id = :t AND centroid IS NOT NULL) AS scenes
       FROM memforest.node_summary WHERE tenant_id = :t AND vector_model <> :model
-    """)
-
-# For each fact of a scene first the candidate that most likely worded it, by whose routing vector it went there.
-_MEMBERS = sa.text("""
-    WITH scenes AS (
-        SELECT tree_id, forest_id FROM memforest.tree
-         WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
-         ORDER BY tree_id LIMIT :n)
-    SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
-      FROM scenes r
-      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
-      LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
-      LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
-      LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
-     ORDER BY r.tree_id, p.payload_id, k.text_hash <> f.text_hash, o.cell_id, o.item DESC
     """)
 
 _WORKERS = sa.text(
@@ -130,31 +112,20 @@ class ReembedRows(VectorRows):
         row = self._run(_COUNTS, model=model).one()
         return row.summaries, row.written, int(row.chars), row.scenes
 
-    def put_summaries(self, model: str, vectors: Sequence[NewVectors]) -> None:
-        """Give summaries their vectors, unless they were written again meanwhile."""
-        by = columns_of(vectors, "node_id", "version")
+    def put_summaries(
+        self, model: str, nodes: Sequence[StoredSummary], vectors: Sequence[tuple[Vectors, Vectors]]
+    ) -> None:
+        """Give summaries their vectors and those that their leaves pool, unless they were written again meanwhile."""
+        by = columns_of(nodes, "node_id", "version")
         new: dict[str, Sequence[Any]] = {
-            "vector": [to_half(each.vector) for each in vectors],
-            "pooled": [pooled_half(each.pooled, each.vector) for each in vectors],
+            "vector": [to_half(vector) for vector, _ in vectors],
+            "pooled": [pooled_half(pooled, vector) for vector, pooled in vectors],
         }
         self._db.execute(change_rows("node_summary", self._tenant, by, new, vector_model=model))
 
-    def recenter(self, after: TreeId | None, model: str, limit: int) -> TreeId | None:
-        """Compute the centroids of the next scenes from their routing vectors; the last scene, None at the end."""
-        rows = self._run(_MEMBERS, after=after or FIRST, n=limit).all()
-        if not rows:
-            return None
-        members: dict[TreeId, list[Key]] = defaultdict(list)
-        for row in rows:
-            found = [(ForestId(row.forest_id), bytes(row.routing_hash))] if row.routing_hash is not None else []
-            members[TreeId(row.tree_id)].extend(found)
-        known = self.vectors_by_hash(model, [key for keys in members.values() for key in keys])
-        missing = {key for keys in members.values() for key in keys} - known.keys()
-        if missing:
-            raise InvariantViolated(f"{len(missing)} facts have no routing vector of model {model}.")
-        totals = {tree: np.sum([known[key] for key in keys], axis=0) for tree, keys in members.items() if keys}
-        set_centroids(self._db, self._tenant, totals)
-        return TreeId(rows[-1].tree_id)
+    def recenter(self, after: TreeId | None, model: tuple[str, int], limit: int) -> TreeId | None:
+        """Compute the centroids of the next scenes of all forests; the last scene, None at the end."""
+        return recenter_scenes(self._db, self._tenant, after, model, limit)
 
     def record_call(self, call: CallRecord) -> None:
         """Keep what an embedding call cost."""

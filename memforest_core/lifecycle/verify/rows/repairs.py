@@ -11,16 +11,15 @@ from uuid import UUID
 import sqlalchemy as sa
 import sqlalchemy.orm
 
-from memforest_core.domain.ids import ForestId, NodeId, SessionId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.index.wanted_rows import want_indexed
-from memforest_core.lifecycle.erase.arguments import arguments_of
-from memforest_core.lifecycle.erase.records import Scope, Target
+from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of
 from memforest_core.lifecycle.verify.records import Check, Found
-from memforest_core.lifecycle.verify.rows.session_checks import CUT, TURN_SUMS
-from memforest_core.lifecycle.verify.rows.work_checks import DIRTY
+from memforest_core.lifecycle.verify.rows.checks import CUT, DIRTY, TURN_SUMS
 from memforest_core.store import tables as m
 from memforest_core.store.owners import lock_forests
+from memforest_core.store.rows import TenantRows
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.operations import request
@@ -146,40 +145,38 @@ _PLAIN: Mapping[Check, Sequence[sa.TextClause]] = {
     Check.WINDOWS: (_OWN_WINDOW,),
     Check.LEASES: (*_FREE, _FREE_NODES),
     Check.TASKS: (_FREE_TASKS,),
+    Check.TREE_COUNTERS: (_HEADS,),
+    Check.DUE_TREES: (_SET_DUE, _SETTLE),
+    Check.SESSION_COUNTERS: (_SESSIONS,),
 }
-"""What single statements repair."""
+"""What single statements repair, once the rows are locked."""
 
 
-class RepairRows:
+class RepairRows(TenantRows):
     """Repairs of one transaction; what is right by now is left alone."""
 
-    def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
-
     def repair(self, check: Check, found: Sequence[Found]) -> int:
-        """Repair what these violations are about, as far as it is derived; how many rows were changed."""
+        """Repair the rows of these violations, as far as they are derived; how many rows were changed."""
         ids = list(dict.fromkeys(each.id for each in found))
         match check:
             case Check.SUMMARIES | Check.DIRTY_PATHS:
                 return self._mark_paths(self._lock_paths(ids))
             case Check.TREE_NODES:
                 return self._recount_nodes(ids)
-            case Check.TREE_COUNTERS:
-                self._lock_trees(ids)
-                return self._run(_HEADS, ids)
-            case Check.DUE_TREES:
-                self._lock_trees(ids)
-                return self._run(_SET_DUE, ids) + self._run(_SETTLE, ids)
+            case Check.TREE_COUNTERS | Check.DUE_TREES:
+                self._lock_forests_of(m.Tree.tree_id, ids)
+                lock_trees(self._db, self._tenant, [TreeId(tree) for tree in ids])
             case Check.TURNS:
                 return self._complete_deletions(ids)
             case Check.SESSION_COUNTERS:
                 self._lock(m.Session.session_id, ids)
-                return self._run(_SESSIONS, ids)
             case Check.SESSION_WINDOWS:
-                return self._drop_windows(ids)
+                # Windows are rebuilt; items that recall finds can be put in once more.
+                self._lock_forests_of(m.Session.session_id, ids)
+                return self._drop(m.SessionWindow.session_id, ids) + self._drop(m.WindowItem.session_id, ids)
             case Check.CALENDAR:
-                return self._drop_days(ids)
+                self._lock_forests_of(m.Forest.forest_id, ids)
+                return self._drop(m.CalendarDigest.forest_id, ids)
             case Check.INDEX_ROWS:
                 return self._renew_rows(ids)
             case Check.UNINDEXED:
@@ -187,52 +184,35 @@ class RepairRows:
             case Check.ORPHAN_VECTORS:
                 vectors = VectorRows(self._db, self._tenant)
                 return sum(vectors.drop_orphans(ForestId(forest)) for forest in ids)
-            case _:
-                return sum(self._run(statement, ids) for statement in _PLAIN.get(check, ()))
+        return sum(self._change(statement, ids) for statement in _PLAIN.get(check, ()))
 
     def _complete_deletions(self, sessions: Sequence[UUID]) -> int:
-        """Ask for the deletion of what is left of these sessions; workers do it, and a receipt is written."""
-        cut = self._db.execute(_CUT_SESSIONS, {"t": self._tenant, "ids": list(sessions)}).all()
+        """Request the deletion of what is left of these sessions; workers do it, and a receipt is written."""
+        cut = self._run(_CUT_SESSIONS, ids=sessions).all()
         for session, forest, owner in cut:
             scope = Scope(Target.SESSION, ForestId(forest), session=SessionId(session))
             arguments, tasks = arguments_of(scope), OperationRows(self._db, self._tenant)
             request(tasks, OperationKind.ERASE, ForestId(forest), arguments, actor=REPAIRER, owner=owner)
         return len(cut)
 
-    def _run(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
-        return self._db.execute(statement, {"t": self._tenant, "ids": list(ids)} | values).rowcount
+    def _change(self, statement: sa.TextClause, ids: Sequence[UUID], **values: Any) -> int:
+        return self._run(statement, ids=list(ids), **values).rowcount
+
+    def _drop(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> int:
+        """Delete the rows with these keys."""
+        gone = sa.delete(key.class_).where(key.class_.tenant_id == self._tenant, key.in_(ids))
+        return self._db.execute(gone).rowcount
 
     def _lock(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> None:
         """Lock the rows with these keys, in the order of ids."""
         mine = (key.class_.tenant_id == self._tenant, key.in_(ids))
         self._db.execute(sa.select(key).where(*mine).order_by(key).with_for_update(key_share=True))
 
-    def _lock_forests(self, trees: Sequence[UUID]) -> None:
-        """Become the only writer of the trees' forests."""
-        forests = sa.select(m.Tree.forest_id).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees))
-        found = self._db.scalars(forests.distinct())
-        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in found])
-
-    def _drop_windows(self, sessions: Sequence[UUID]) -> int:
-        """Windows are made again; items that recall finds again can be put in again."""
-        s, windows = m.Session, (m.SessionWindow, m.WindowItem)
-        forests = sa.select(s.forest_id).where(s.tenant_id == self._tenant, s.session_id.in_(sessions)).distinct()
+    def _lock_forests_of(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> None:
+        """Become the only writer of the forests of the rows with these keys."""
+        table = key.class_
+        forests = sa.select(table.forest_id).where(table.tenant_id == self._tenant, key.in_(ids)).distinct()
         lock_forests(self._db, self._tenant, [ForestId(forest) for forest in self._db.scalars(forests)])
-        gone = [
-            sa.delete(each).where(each.tenant_id == self._tenant, each.session_id.in_(sessions)) for each in windows
-        ]
-        return sum(self._db.execute(statement).rowcount for statement in gone)
-
-    def _drop_days(self, forests: Sequence[UUID]) -> int:
-        """Digests of days are made again."""
-        lock_forests(self._db, self._tenant, [ForestId(forest) for forest in forests])
-        g = m.CalendarDigest
-        gone = sa.delete(g).where(g.tenant_id == self._tenant, g.forest_id.in_(forests))
-        return self._db.execute(gone).rowcount
-
-    def _lock_trees(self, trees: Sequence[UUID]) -> None:
-        self._lock_forests(trees)
-        lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
 
     def _lock_paths(self, nodes: Sequence[UUID]) -> Sequence[sa.Row[Any]]:
         """The nodes and all above them, the lowest first, under their forests' locks."""
@@ -241,38 +221,37 @@ class RepairRows:
             .distinct()
             .where(m.NodeRow.tenant_id == self._tenant, m.NodeRow.node_id.in_(nodes))
         ).all()
-        self._lock_forests(trees)
+        self._lock_forests_of(m.Tree.tree_id, trees)
         # Read under the lock: a split may have moved them.
-        paths = self._db.execute(_PATHS, {"t": self._tenant, "ids": list(nodes)}).all()
+        paths = self._run(_PATHS, ids=list(nodes)).all()
         lock_nodes(self._db, self._tenant, [NodeId(row.node_id) for row in paths])
         return paths
 
     def _mark_paths(self, paths: Sequence[sa.Row[Any]]) -> int:
-        """Let refresh summarize these nodes again: their versions rise, and their trees are due."""
+        """Have refresh recompute the summaries of these nodes: their versions rise, and their trees are due."""
         node = m.NodeRow
         own = [node.tenant_id == self._tenant, node.node_id.in_([row.node_id for row in paths])]
         marked = self._db.execute(sa.update(node).where(*own).values(version=node.version + 1)).rowcount
         trees = sorted({row.tree_id for row in paths}, key=str)
         lock_trees(self._db, self._tenant, [TreeId(tree) for tree in trees])
-        self._run(_MARK_TREES, trees)
+        self._change(_MARK_TREES, trees)
         return marked
 
     def _recount_nodes(self, nodes: Sequence[UUID]) -> int:
         paths = self._lock_paths(nodes)
         for level in sorted({row.level for row in paths}):
-            self._run(_SUMS, [row.node_id for row in paths if row.level == level])
+            self._change(_SUMS, [row.node_id for row in paths if row.level == level])
         return self._mark_paths(paths)
 
     def _renew_rows(self, points: Sequence[UUID]) -> int:
-        """Make rows behind again: those of what exists to be written, the others to be deleted."""
+        """Make rows stale: those of what exists to be written, the others to be deleted."""
         self._lock(m.IndexRow.point_id, points)
-        objects = self._db.execute(_OBJECTS, {"t": self._tenant, "ids": list(points)})
-        living = {row.id for row in objects}
+        living = {row.id for row in self._run(_OBJECTS, ids=list(points))}
         gone = [point for point in points if point not in living]
-        return self._run(_ROWS, sorted(living, key=str), deleted=False) + self._run(_ROWS, gone, deleted=True)
+        return self._change(_ROWS, sorted(living, key=str), deleted=False) + self._change(_ROWS, gone, deleted=True)
 
     def _add_rows(self, points: Sequence[UUID]) -> int:
-        rows = self._db.execute(_OBJECTS, {"t": self._tenant, "ids": list(points)}).all()
+        rows = self._run(_OBJECTS, ids=list(points)).all()
         for kind, forest in sorted({(row.kind, row.forest_id) for row in rows}, key=str):
             ids = [row.id for row in rows if (row.kind, row.forest_id) == (kind, forest)]
             want_indexed(self._db, self._tenant, forest, kind, ids, lane=1)

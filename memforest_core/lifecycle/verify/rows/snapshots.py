@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from uuid import UUID
 
 import sqlalchemy as sa
 
@@ -16,30 +15,22 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
-from memforest_core.lifecycle.verify.rows import session_checks, tree_checks, work_checks
-from memforest_core.lifecycle.verify.rows.queries import CELLS, COUNT_NODES, NODES_OF_TREES, TREES, F
+from memforest_core.lifecycle.verify.rows.checks import CELLS, CLEAN, COUNTS, NODES_OF_TREES, TREES, VIOLATIONS, F
 from memforest_core.lifecycle.verify.rows.repairs import REPAIRER, RepairRows
 from memforest_core.store import tables as m
 from memforest_core.store.engine import tenant_transaction, unhurried
 from memforest_core.store.owners import visible
+from memforest_core.store.rows import FIRST
 
 FETCHED = 500
 """Rows that a cursor brings at once."""
 
-_FIRST = UUID(int=0)
-
-# Whole forests are looked at, and between two pages the reader may be busy with the page before. Every cursor is read
+# Whole forests are read, and between two pages the reader may be busy with the page before. Every cursor is read
 # to its end, and what has just been imported has no statistics: a nested loop over all of a tenant would never end.
 _SNAPSHOT_SETTINGS = (
     "cursor_tuple_fraction = 1",
     "enable_material = off",
 )
-
-_CLEAN = "n.level > 0 AND n.version = n.clean_version AND NOT n.dead"
-
-_VIOLATIONS = session_checks.VIOLATIONS | tree_checks.VIOLATIONS | work_checks.VIOLATIONS
-_COUNTS = session_checks.COUNTS | tree_checks.COUNTS | work_checks.COUNTS
-_COUNTS[Check.SUMMARIES] = f"{COUNT_NODES} AND {_CLEAN}"
 
 _DEAD = sa.text(f"""
     SELECT 'cells' AS kind, count(*) AS items FROM memforest.cell c WHERE {CELLS} AND c.state = 'dead'
@@ -72,7 +63,7 @@ _SUMMARIES = sa.text(f"""
                   LEFT JOIN memforest.fact x ON r.kind <> 'session' AND x.tenant_id = :t AND x.fact_id = k.payload_id
                        AND x.superseded_at IS NULL
                  WHERE k.tenant_id = :t AND k.parent_id = n.node_id) kid) kids
-     WHERE {TREES} AND {_CLEAN}
+     WHERE {TREES} AND {CLEAN}
 """)
 
 
@@ -84,12 +75,12 @@ class SnapshotRows:
         self._values = {"t": tenant, "f": list(forests)}
 
     def checked(self, check: Check) -> int:
-        """How many items a check looks at."""
-        return int(self._db.scalar(sa.text(_COUNTS[check]), self._values) or 0)
+        """The number of items of a check."""
+        return int(self._db.scalar(sa.text(COUNTS[check]), self._values) or 0)
 
     def violations(self, check: Check) -> Iterator[Found]:
         """The violations of a check that rows alone decide; an item may break a promise in several ways."""
-        for page in self._streamed(sa.text(_VIOLATIONS[check]), FETCHED):
+        for page in self._streamed(sa.text(VIOLATIONS[check]), FETCHED):
             for row in page:
                 yield Found(row.id, row.what)
 
@@ -136,7 +127,7 @@ class VerifyStore:
         with tenant_transaction(self._engine, tenant) as connection:
             found = connection.scalars(
                 sa.select(m.Forest.forest_id)
-                .where(m.Forest.tenant_id == tenant, m.Forest.forest_id > (after or _FIRST), visible())
+                .where(m.Forest.tenant_id == tenant, m.Forest.forest_id > (after or FIRST), visible())
                 .order_by(m.Forest.forest_id)
                 .limit(limit)
             )
@@ -162,6 +153,5 @@ class VerifyStore:
 
     @contextmanager
     def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:
-        """One repairing transaction."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield RepairRows(connection, tenant)
+        with RepairRows.opened(self._engine, tenant) as rows:
+            yield rows

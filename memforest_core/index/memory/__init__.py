@@ -1,0 +1,1 @@
+"""In-memory index of each forest that is searched often."""

@@ -1,0 +1,216 @@
+"""In-memory indexes of the forests that are searched often: built and refreshed by a background thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+import numpy as np
+import structlog
+
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.errors import MemForestError
+from memforest_core.index.memory.forest_index import ForestIndex, can_answer
+from memforest_core.index.qdrant.point_encoding import as_compared
+from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, PointKind, SparseVector
+
+log = structlog.get_logger(__name__)
+
+SEARCHES_BEFORE = 60
+"""Searches of a forest before its index is built, so that a process with few questions builds nothing: a recall makes
+some ten."""
+LEAST_POINTS = 100
+"""Of a forest with an index. Each search costs the engine 1 ms, however few points there are."""
+MOST_POINTS = 300_000
+"""In all in-memory indexes of a process."""
+MOST_KNOWN = 10_000
+"""Forests whose searches are counted; those that were searched longest ago are forgotten."""
+MOST_CHANGED, CHANGED_PART = 1_000, 10
+"""Changed rows that the engine scores for a search, and of how many points one may have changed; with more the engine
+answers alone until the index is refreshed. Rarity of words is that of before until then."""
+PORTION = 64
+"""Points that are added in one step; searches of that forest wait for it."""
+
+Forest = tuple[TenantId, ForestId]
+
+
+class EngineReader(Protocol):
+    """Reads of the stored points. All raise IndexUnavailable."""
+
+    def count(self, tenant: TenantId, forest_id: ForestId, kind: PointKind) -> int:
+        """How many points of a kind a forest has."""
+
+    def pages(self, tenant: TenantId, forest_id: ForestId) -> Iterator[Sequence[Point]]:
+        """All points of a forest."""
+
+    def named(self, tenant: TenantId, forest_id: ForestId, rows: Sequence[UUID]) -> Sequence[Point]:
+        """Those of these points that exist."""
+
+
+class Answer(NamedTuple):
+    """Hits, and the query for the rows that the engine has to score."""
+
+    hits: Hits
+    rest: IndexQuery | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    """The index of one forest and its upkeep."""
+
+    searches: int = 0
+    refreshing: bool = False
+    """Whether a thread builds or refreshes the index."""
+    index: ForestIndex | None = None
+    changed: dict[UUID, tuple[int, PointKind | None]] = field(default_factory=dict)
+    """Rows that were written or deleted and are not in the index yet, by the number of the change and their kind, if it
+    is known; noted from before the first page is read."""
+
+
+class InMemoryIndexes:
+    """Answers of one vector index. Thread-safe.
+
+    Writers to the index call ``forget`` after each write and before it is acknowledged: no answer hides a change.
+    """
+
+    def __init__(self, reader: EngineReader, model: str, dimension: int) -> None:
+        self._reader, self._model, self._dimension = reader, model, dimension
+        self._known: OrderedDict[Forest, _Known] = OrderedDict()
+        self._changes = 0
+        self._lock = threading.Lock()
+        self._building = threading.Lock()
+        self._closed = threading.Event()
+
+    def answer(self, query: IndexQuery) -> Answer | None:
+        """The hits of a query; None when the engine has to answer all of it."""
+        if not can_answer(query):
+            return None
+        [kind] = query.filter.kinds
+        found = self._find((query.filter.tenant, query.filter.forest_id), kind)
+        if found is None:
+            return None
+        index, changed = found
+        vector = query.vector
+        unit = np.empty(0, np.float32)
+        if not isinstance(vector, SparseVector):
+            unit = as_compared(vector, self._model, self._dimension)
+        hits, rest = index.search(query, unit, changed)
+        if not rest:
+            return Answer(hits)
+        return Answer(hits, replace(query, filter=replace(query.filter, ids=tuple(rest)), limit=len(rest)))
+
+    def forget(self, keys: Iterable[PointKey], kinds: Mapping[UUID, PointKind] | None = None) -> None:
+        """Note rows that were written, of these ``kinds``, or deleted. An index of which most changed is dropped at
+        once, as when a forest is deleted."""
+        with self._lock:
+            self._changes += 1
+            touched = set[Forest]()
+            for key in keys:
+                forest = (key.tenant, key.forest_id)
+                known = self._known.get(forest)
+                if known is not None and (known.refreshing or known.index is not None):
+                    known.changed[key.id] = self._changes, (kinds or {}).get(key.id)
+                    touched.add(forest)
+            for known in (self._known[forest] for forest in touched):
+                # Of a small forest a few changes say nothing.
+                points = 0 if known.index is None else len(known.index)
+                if not known.refreshing and 2 * len(known.changed) > max(points, MOST_CHANGED):
+                    known.index, known.changed = None, {}
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether a thread builds or refreshes an index."""
+        with self._lock:
+            return any(known.refreshing for known in self._known.values())
+
+    def close(self) -> None:
+        """End the threads and drop everything."""
+        self._closed.set()
+        with self._building, self._lock:
+            self._known.clear()
+
+    def _find(self, forest: Forest, kind: PointKind) -> tuple[ForestIndex, Collection[UUID]] | None:
+        """The index of a forest that is searched, and which rows of a kind changed meanwhile, unless these are too
+        many."""
+        with self._lock:
+            known = self._known.setdefault(forest, _Known())
+            self._known.move_to_end(forest)
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+            known.searches += 1
+            index, all_changed = known.index, len(known.changed)
+            changed = {row for row, (_, of) in known.changed.items() if of is None or of is kind}
+            if not known.refreshing and (all_changed if index is not None else known.searches >= SEARCHES_BEFORE):
+                known.refreshing = True
+                threading.Thread(
+                    target=self._refresh, args=(forest, known), name="memforest-index-refresh", daemon=True
+                ).start()
+        if index is None or all_changed > min(MOST_CHANGED, len(index) // CHANGED_PART):
+            return None
+        return index, changed
+
+    def _refresh(self, forest: Forest, known: _Known) -> None:
+        """Build the index of a forest, or read again what changed; one thread at a time."""
+        try:
+            with self._building:
+                if known.index is None or known.index.needs_rebuild:
+                    self._build(forest, known)
+                else:
+                    self._read_changes(forest, known, known.index)
+        except MemForestError as error:
+            log.warning("in_memory_index_not_built", code=error.code)
+        finally:
+            with self._lock:
+                known.refreshing = False
+                if known.index is None:
+                    known.searches = 0
+                    known.changed.clear()
+
+    def _build(self, forest: Forest, known: _Known) -> None:
+        counts = {kind: self._reader.count(*forest, kind) for kind in PointKind}
+        if not LEAST_POINTS <= sum(counts.values()) <= MOST_POINTS:
+            known.index = None
+            return
+        with self._lock:
+            begun = self._changes
+        index = ForestIndex(self._dimension, counts)
+        for page in self._reader.pages(*forest):
+            for at in range(0, len(page), PORTION):
+                if self._closed.is_set():
+                    return
+                index.add(page[at : at + PORTION])
+        with self._lock:
+            known.index = index
+            # What changed before the first page was read is in the pages.
+            known.changed = {row: change for row, change in known.changed.items() if change[0] > begun}
+            self._evict(known)
+
+    def _read_changes(self, forest: Forest, known: _Known, index: ForestIndex) -> None:
+        """Changed rows are read, so that it does not matter how often or in which order they were written."""
+        while not self._closed.is_set():
+            with self._lock:
+                changed = dict(islice(known.changed.items(), PORTION))
+            if not changed:
+                return
+            points = self._reader.named(*forest, list(changed))
+            index.drop(changed.keys() - {point.id for point in points})
+            index.add(points)
+            with self._lock:
+                for row, change in changed.items():
+                    if known.changed.get(row) == change:
+                        del known.changed[row]
+
+    def _evict(self, newest: _Known) -> None:
+        """Drop the indexes that were searched longest ago, within the bound."""
+        total = sum(len(known.index) for known in self._known.values() if known.index is not None)
+        for known in self._known.values():
+            if total <= MOST_POINTS:
+                return
+            if known.index is not None and known is not newest:
+                total -= len(known.index)
+                known.index, known.searches, known.changed = None, 0, {}

@@ -1,0 +1,177 @@
+"""Conversations as data sets have them: LoCoMo, LongMemEval and ShareGPT. Each function reads one item of a file.
+
+LoCoMo (https://github.com/snap-research/locomo, README, "Data"; ``locomo10.json``): a list of samples with
+``sample_id`` and ``conversation``, which has ``speaker_a``, ``speaker_b`` and for each n ``session_<n>`` and
+``session_<n>_date_time``; a turn has ``speaker``, ``dia_id``, ``text``, and for a shared picture ``img_url`` and
+``blip_caption``. The file has dates of sessions that it leaves out.
+
+LongMemEval (https://github.com/xiaowu0162/LongMemEval, README, "Dataset Format"; oracle, S and M): a list of objects
+with ``question_id``, ``haystack_sessions`` (lists of turns with ``role``, ``content`` and, where the answer was said,
+``has_answer``), and as many ``haystack_session_ids`` and ``haystack_dates``. A session can be in the histories of
+several questions, with other dates. Dates of both name no zone.
+
+ShareGPT (https://github.com/hiyouga/LLaMA-Factory/blob/main/data/README.md, "Sharegpt Format", and
+https://github.com/lm-sys/FastChat/blob/main/docs/commands/data_cleaning.md): objects with ``id`` (not everywhere) and
+``conversations``, a list of ``from`` and ``value``, in some files with a ``system`` prompt. Nothing is dated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.items import (
+    Converted,
+    Item,
+    Refused,
+    Value,
+    Wordless,
+    bad_item,
+    list_of,
+    mapping_of,
+    moment_of,
+    name_of,
+    session_of,
+    turns_of,
+)
+
+_SESSION = re.compile(r"session_(\d+)")
+_LOCOMO_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
+_LONGMEMEVAL_TIMES = ("%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d")
+_WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
+_SHAREGPT_ROLES = {
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard", "model"), "assistant"),
+    "system": "system",
+    **dict.fromkeys(("function_call", "function", "observation", "tool"), "tool"),
+}
+
+
+def locomo(value: Value, owner: str | None) -> Iterator[Item]:
+    """A session for each of a sample's; the sample is the owner, unless one is given for all of them."""
+    sample = mapping_of(value.content, "A sample")
+    conversation = mapping_of(sample.get("conversation"), "The sample's conversation")
+    name = name_of(sample.get("sample_id"))
+    if name is None:
+        if owner is None:
+            raise bad_item("Add a sample_id to the sample, or give --owner.")
+        name = f"sample-{value.position}"
+    found = [found for key in conversation if (found := _SESSION.fullmatch(key))]
+    for key in (one[0] for one in sorted(found, key=lambda one: int(one[1]))):
+        # Samples of one owner have sessions of the same names.
+        session = key if owner is None else f"{name}/{key}"
+        try:
+            yield _locomo_session(value.position, owner or name, session, key, conversation)
+        except InvalidInput as error:
+            yield Refused(value.position, error, session)
+
+
+def _locomo_session(position: int, owner: str, session: str, key: str, conversation: Mapping[str, object]) -> Item:
+    turns: list[TurnInput] = []
+    for number, raw in enumerate(list_of(conversation[key] or [], key), start=1):
+        turns += _locomo_turn(key, number, raw)
+    if not turns:
+        return Wordless(position, session)
+    written = conversation.get(f"{key}_date_time")
+    if not written:
+        raise bad_item(f"{key} has no {key}_date_time.")
+    return Converted(
+        position, owner, session, turns, moment_of(written, _LOCOMO_TIMES, "1:56 pm on 8 May, 2023").isoformat()
+    )
+
+
+def _locomo_turn(key: str, number: int, raw: object) -> list[TurnInput]:
+    where = f"Turn {number} of {key}"
+    turn = mapping_of(raw, where)
+    speaker = name_of(turn.get("speaker"))
+    if speaker is None:
+        raise bad_item(f"{where} has no speaker.")
+    text, caption = str(turn.get("text") or "").strip(), str(turn.get("blip_caption") or "").strip()
+    if caption:
+        text = f"{text} [shares {caption}]".strip()
+    return turns_of(
+        "user",
+        text,
+        id=name_of(turn.get("dia_id")) or f"D{key.removeprefix('session_')}:{number}",
+        metadata={name: turn[name] for name in ("img_url", "blip_caption") if turn.get(name)},
+        name=speaker,
+    )
+
+
+def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
+    """A session for each of a question's history; the question is the owner, unless one is given for all."""
+    question = mapping_of(value.content, "A question")
+    id_ = name_of(question.get("question_id"))
+    if id_ is None:
+        raise bad_item("Add a question_id to the question.")
+    histories = list_of(question.get("haystack_sessions"), "haystack_sessions")
+    dates = list_of(question.get("haystack_dates"), "haystack_dates")
+    names = list_of(question.get("haystack_session_ids") or [None] * len(histories), "haystack_session_ids")
+    if not len(histories) == len(dates) == len(names):
+        raise bad_item(f"The question has {len(histories)} sessions, {len(dates)} dates and {len(names)} session ids.")
+    used: set[str] = set()
+    for number, (given, date, turns) in enumerate(zip(names, dates, histories, strict=True), start=1):
+        name = name_of(given) or f"session-{number}"
+        while name in used:
+            name += "+"
+        used.add(name)
+        # Histories of one owner share sessions, with other dates.
+        session = name if owner is None else f"{id_}/{name}"
+        try:
+            yield _longmemeval_session(value.position, owner or id_, session, name, date, turns)
+        except InvalidInput as error:
+            yield Refused(value.position, error, session)
+
+
+def _longmemeval_session(position: int, owner: str, session: str, name: str, date: object, raw: object) -> Item:
+    turns: list[TurnInput] = []
+    for number, one in enumerate(list_of(raw, "A session"), start=1):
+        where = f"Turn {number}"
+        turn = mapping_of(one, where)
+        if turn.get("role") not in ("user", "assistant"):
+            raise bad_item(f"{where}: the role must be user or assistant.")
+        content = turn.get("content") or ""
+        if not isinstance(content, str):
+            raise bad_item(f"{where}: the content must be text.")
+        turns += turns_of(
+            str(turn["role"]),
+            content,
+            id=f"{name}:{number}",
+            metadata={"has_answer": True} if turn.get("has_answer") else None,
+        )
+    if not turns:
+        return Wordless(position, session)
+    return Converted(
+        position,
+        owner,
+        session,
+        turns,
+        moment_of(_WEEKDAY.sub(" ", str(date)), _LONGMEMEVAL_TIMES, "2023/05/30 (Tue) 23:40").isoformat(),
+    )
+
+
+def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
+    """The session of a conversation; one without an id is named by its content."""
+    conversation = mapping_of(value.content, "A conversation")
+    turns: list[TurnInput] = []
+    for number, raw in enumerate(list_of(conversation.get("conversations"), "conversations"), start=1):
+        where = f"Turn {number}"
+        turn = mapping_of(raw, where)
+        role = _SHAREGPT_ROLES.get(str(turn.get("from")).strip().lower())
+        if role is None:
+            raise bad_item(f"{where}: {str(turn.get('from'))!r:.40} is none of {', '.join(_SHAREGPT_ROLES)}.")
+        said = turn.get("value")
+        if not isinstance(said, str):
+            raise bad_item(f"{where}: the value must be text.")
+        turns += turns_of(role, said)
+    name = name_of(conversation.get("id")) or _content_name(turns)
+    yield session_of(value.position, owner, name, turns)
+
+
+def _content_name(turns: list[TurnInput]) -> str:
+    """A name that is the same whenever the same is said."""
+    return f"sharegpt-{hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:32]}"

@@ -1,0 +1,257 @@
+"""The trees of a source in the target: copied whole where only one side has them, else the smaller into the larger."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from uuid import UUID, uuid4
+
+from memforest_core.domain.ids import NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
+from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.ingest.reduce.routing.activity import deserves_tree
+from memforest_core.ingest.reduce.routing.entities import continued
+from memforest_core.lifecycle.hidden_forest_rows import StoredForest
+from memforest_core.lifecycle.merge.records import (
+    ScopeCopy,
+    SessionPlan,
+    StoredScope,
+)
+from memforest_core.lifecycle.merge.report import Counted, Tally
+from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
+from memforest_core.lifecycle.merge.scene_pairs import ScenePair, match_scenes, united
+from memforest_core.lifecycle.merge.transplanting import Successor, transplant
+from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
+from memforest_core.settings import Settings
+from memforest_core.store.trees import TreeChange
+
+
+def _new_node() -> NodeId:
+    return NodeId(uuid4())
+
+
+class Uniting:
+    """Brings the scopes and trees of one source into the target."""
+
+    def __init__(
+        self, rows: MergeRows, source: StoredForest, target: StoredForest, settings: Settings, tally: Tally
+    ) -> None:
+        self._rows = rows
+        self._source = source
+        self._target = target
+        self._settings = settings
+        self._tally = tally
+        self._successors: Mapping[PayloadId, Successor] = {}
+        self._people = rows.reduce.canon.people(target.id)
+        self._names: Mapping[str, str] = {}
+
+    def run(
+        self,
+        plans: Mapping[SessionId, SessionPlan],
+        successors: Mapping[PayloadId, Successor],
+    ) -> Mapping[NodeId, NodeId]:
+        """Unite and copy everything; what the copied internal nodes are called now.
+
+        ``successors`` says what each payload of the source becomes; one that is not in it stays behind.
+        """
+        self._successors = successors
+        scopes, pairs = self._scopes(plans)
+        self._transplant([scope for scope in scopes if scope.transplanted])
+        self._store_scopes(scopes)
+        self._store_trees([scope for scope in scopes if scope.copy is not None], self._grow(scopes), pairs)
+        self._rows.reduce.scopes.name_people(self._target.id, self._names)
+        copies = [scope.copy for scope in scopes if scope.copy is not None]
+        renamed = {id_: new for copy in copies for id_, new in copy.renamed.items()}
+        self._rows.trees.copy_summaries(self._target.id, renamed)
+        return renamed
+
+    def _scopes(self, plans: Mapping[SessionId, SessionPlan]) -> tuple[list[ScopeCopy], list[ScenePair]]:
+        """The scopes that bring something, each with its place in the target."""
+        mine = self._rows.trees.all_scopes(self._source.id)
+        members: dict[TreeId, list[tuple[Successor, SessionId]]] = defaultdict(list)
+        seen: set[tuple[TreeId, PayloadId]] = set()
+        for member in self._rows.trees.all_members(self._source.id):
+            successor = self._successors.get(member.payload_id)
+            if successor is not None and (member.tree_id, successor.payload_id) not in seen:
+                seen.add((member.tree_id, successor.payload_id))
+                members[member.tree_id].append((successor, plans[member.session_id].target))
+        bringing = [scope for scope in mine if members[scope.id]]
+        pairs = self._pair_scenes(bringing)
+        counterparts = self._counterparts(bringing, pairs, plans)
+        there = self._rows.trees.scopes_of([id_ for id_, _ in counterparts.values()])
+        scopes = []
+        for scope in bringing:
+            id_, key = counterparts[scope.id]
+            plan = plans[_session_of(scope)] if scope.kind is TreeKind.SESSION else None
+            scopes.append(ScopeCopy(scope, id_, key, there.get(id_), plan, members[scope.id]))
+        return scopes, pairs
+
+    def _pair_scenes(self, scopes: Sequence[StoredScope]) -> list[ScenePair]:
+        mine = [scope for scope in scopes if scope.kind is TreeKind.SCENE]
+        if not mine:
+            return []
+        theirs = [
+            scope
+            for scope in self._rows.trees.all_scopes(self._target.id)
+            if scope.kind is TreeKind.SCENE and scope.state is ScopeState.ACTIVE
+        ]
+        rules = self._settings.reduce
+        return match_scenes(mine, theirs, rules.scene_merge, rules.scene_cap)
+
+    def _counterparts(
+        self, scopes: Sequence[StoredScope], pairs: Sequence[ScenePair], plans: Mapping[SessionId, SessionPlan]
+    ) -> dict[TreeId, tuple[TreeId, str]]:
+        """The target's scope, by id and key, for each of the source's; new scenes are numbered in their order."""
+        target = self._target.id
+        counterparts = {pair.source.id: (pair.target.id, pair.target.key) for pair in pairs}
+        alone = [scope for scope in scopes if scope.kind is TreeKind.SCENE and scope.id not in counterparts]
+        number = self._rows.trees.take_scenes(target, len(alone)) if alone else 0
+        for at, scope in enumerate(alone):
+            id_ = tree_id(target, TreeKind.SCENE, str(number + at))
+            counterparts[scope.id] = (id_, str(id_))
+        entities = self._entity_keys([scope.key for scope in scopes if scope.kind is TreeKind.ENTITY])
+        for scope in scopes:
+            if scope.kind is TreeKind.SCENE:
+                continue
+            key = entities[scope.key] if scope.kind is TreeKind.ENTITY else str(plans[_session_of(scope)].target)
+            counterparts[scope.id] = (tree_id(target, scope.kind, key), key)
+        return counterparts
+
+    def _entity_keys(self, keys: Sequence[str]) -> dict[str, str]:
+        """For each key of an entity in the source that of its tree in the target.
+
+        A speaker has one tree in the target, whatever the names there and here are; of several trees of one speaker in
+        the source the others keep their keys.
+        """
+        people = self._people
+        persons = {key: person for key in keys if (person := people.by_key(key)) is not None}
+        names = {name for person in persons.values() for name in person.keys} | set(keys)
+        stored = self._rows.reduce.scopes.entity_trees(self._target.id, names)
+        found = {key: key for key in keys if key in stored}
+        # The tree under a speaker's id chooses first, so that no other comes to its place.
+        own = {person.key for person in persons.values()}
+        for key in sorted(set(keys) - found.keys(), key=lambda key: (key not in own, key)):
+            person = persons.get(key)
+            there = key if person is None else continued(person, stored)
+            found[key] = key if there in found.values() else there
+        self._names = {found[key]: person.name for key, person in persons.items()}
+        return found
+
+    def _transplant(self, scopes: Sequence[ScopeCopy]) -> None:
+        """Make the copies, with the members of the target's scope put in."""
+        if not scopes:
+            return
+        nodes = self._rows.trees.nodes(self._source.id)
+        stored = [scope.id for scope in scopes if scope.there is not None]
+        extra = {
+            tree: [_leaf(tree, *member) for member in members]
+            for tree, members in self._rows.reduce.scopes.members(stored).items()
+        }
+        for scope in scopes:
+            if scope.source.head is None:
+                continue
+            own = nodes[scope.source.id]
+            copy = transplant(scope.source.head, own, scope.id, self._successors, extra.get(scope.id, ()), _new_node)
+            scope.copy = copy
+            matched = scope.there is not None and scope.there.head is not None
+            self._tally[Counted.TREES_MATCHED if matched else Counted.TREES_COPIED] += 1
+            self._tally[Counted.LEAVES_INSERTED] += copy.inserted
+            self._tally[Counted.NODES_DIRTY] += copy.dirtied
+
+    def _store_scopes(self, scopes: Sequence[ScopeCopy]) -> None:
+        """Store new scopes and all members; the leaves of copies are known, others come with their tree."""
+        made = [scope for scope in scopes if scope.there is None]
+        self._rows.trees.copy_scopes(self._target.id, made, self._settings.refresh.quiet_s)
+        members: list[tuple[TreeId, PayloadId, SessionId, NodeId | None]] = []
+        for scope in scopes:
+            speaks = {successor.payload_id: session for successor, session in scope.members}
+            if scope.copy is None:
+                members += [(scope.id, payload, session, None) for payload, session in speaks.items()]
+                continue
+            # What the target's scope held has its session already: that one stays.
+            anybody = scope.members[0][1]
+            members += [
+                (scope.id, node.payload_id, speaks.get(node.payload_id, anybody), node.id)
+                for node in scope.copy.nodes
+                if node.payload_id is not None
+            ]
+        self._rows.trees.copy_members(members)
+
+    def _grow(self, scopes: Sequence[ScopeCopy]) -> list[TreeChange]:
+        """What happens to trees that take the source's leaves, and to scopes that are active from now on."""
+        rest = [scope for scope in scopes if scope.copy is None]
+        growing = [scope for scope in rest if scope.there is not None and scope.there.head is not None]
+        loaded = self._rows.reduce.load_paths(
+            [(scope.id, brought.key) for scope in growing for brought, _ in scope.members]
+        )
+        changes = []
+        for scope in growing:
+            if scope.there is not None and scope.there.head is not None:
+                diff = insert(scope.there.head, loaded[scope.id], scope.leaves, _new_node)
+                changes.append(TreeChange(scope.id, diff.head, diff))
+        self._tally[Counted.TREES_MATCHED] += len(growing)
+        self._tally[Counted.LEAVES_INSERTED] += sum(len(_leaves(change.diff)) for change in changes)
+        changes += self._build([scope for scope in rest if scope not in growing])
+        touched = [node for change in changes for node in (*change.diff.inserted, *change.diff.updated)]
+        self._tally[Counted.NODES_DIRTY] += sum(node.level > 0 and node.dirty for node in touched)
+        return changes
+
+    def _build(self, scopes: Sequence[ScopeCopy]) -> list[TreeChange]:
+        """Trees for sessions, and for entities and scenes that have enough facts now."""
+        counted = [scope.id for scope in scopes if scope.source.kind is not TreeKind.SESSION]
+        evidence = self._rows.reduce.scopes.evidence(counted)
+        active = [
+            scope
+            for scope in scopes
+            if deserves_tree(
+                scope.source.kind,
+                *evidence.get(scope.id, (0, 0)),
+                self._settings.reduce,
+                person=scope.source.kind is TreeKind.ENTITY and self._people.by_key(scope.key) is not None,
+            )
+        ]
+        whole = self._rows.reduce.scopes.members(
+            [scope.id for scope in active if scope.source.kind is not TreeKind.SESSION]
+        )
+        changes = []
+        for scope in active:
+            stored = whole.get(scope.id)
+            leaves = scope.leaves if stored is None else [_leaf(scope.id, *member) for member in stored]
+            k = scope.there.k if scope.there is not None else scope.source.k
+            diff = build(tree_id=scope.id, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
+            changes.append(TreeChange(scope.id, diff.head, diff))
+        return changes
+
+    def _store_trees(
+        self, copies: Sequence[ScopeCopy], changes: Sequence[TreeChange], pairs: Sequence[ScenePair]
+    ) -> None:
+        """Write structure: nodes first, then index rows, then trees, as all writers lock them."""
+        rows, refresh = self._rows.trees, self._settings.refresh
+        replaced = [scope.id for scope in copies if scope.there is not None and scope.there.head is not None]
+        rows.lock_nodes_of(replaced, [node.id for change in changes for node in change.diff.updated])
+        rows.clear_trees(replaced)
+        rows.add_nodes([node for scope in copies if scope.copy is not None for node in scope.copy.nodes])
+        self._rows.reduce.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s)
+        heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
+        rows.set_heads(list(heads.values()), refresh.quiet_s)
+        sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}
+        sizes |= {change.tree_id: change.head.leaf_count for change in changes}
+        rows.set_scenes(
+            {
+                pair.target.id: united(pair, sizes[pair.target.id] - pair.target.head.leaf_count)
+                for pair in pairs
+                if pair.target.head is not None
+            }
+        )
+
+
+def _session_of(scope: StoredScope) -> SessionId:
+    """The session that a session scope is about: its key."""
+    return SessionId(UUID(scope.key))
+
+
+def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> Leaf:
+    return Leaf(leaf_id(tree, payload), key, start, end, payload)
+
+
+def _leaves(diff: Diff) -> list[Node]:
+    return [node for node in diff.inserted if node.level == 0]
