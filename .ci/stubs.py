@@ -96,24 +96,33 @@ class Stub:
 
     def _noted(self, annotation: str, where: Any) -> str:
         """An annotation, whose names are imported from where the module of the method has them from."""
-        innermost = inspect.unwrap(where)
         for node in ast.walk(ast.parse(annotation, mode="eval")):
             if isinstance(node, ast.Name) and not hasattr(builtins, node.id):
-                self._import(node.id, importlib.import_module(innermost.__module__))
+                self._import(node.id, where)
         return annotation
 
-    def _import(self, name: str, module: ModuleType) -> None:
-        if inspect.ismodule(vars(module).get(name)):
+    def _import(self, name: str, where: Any) -> None:
+        innermost = importlib.import_module(inspect.unwrap(where).__module__)
+        if inspect.ismodule(vars(innermost).get(name)):
             self.modules.add(name)
             return
         here = vars(self.module).get(name)
         if inspect.isclass(here) and here.__module__ == self.module.__name__:
             return
-        sources = (module.__file__, self.module.__file__, str(path_of(MODULES[0])))
+        sources = [innermost.__file__, *_files(where), self.module.__file__, str(path_of(MODULES[0]))]
         known = [homes_of(str(each)) for each in sources if each and Path(each).exists()]
-        home = next((homes[name] for homes in known if name in homes), module.__name__)
+        own = name in vars(innermost) and name not in homes_of(str(innermost.__file__))
+        home = (
+            innermost.__name__ if own else next((homes[name] for homes in known if name in homes), innermost.__name__)
+        )
         if self.homes.setdefault(name, home) != home:
             raise ValueError(f"{name} is imported from {home} and from {self.homes[name]}")
+
+
+def _files(method: Any) -> Iterator[str]:
+    """The files of the functions that are around a method of the library."""
+    while (method := getattr(method, "__wrapped__", None)) is not None:
+        yield method.__globals__["__file__"]
 
 
 def written(name: str) -> str:

@@ -12,19 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from benchmarks.eval.dataset import Conversation
-from benchmarks.eval.ingesting import remembered
-from benchmarks.eval.locomo import load as load_locomo
 from benchmarks.eval.states import ATTRIBUTES, RIGHT, Label, Score, Stated, outcome, pair_row, read, rows, score
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.recall.timeline.states import TimelineState
-from memforest_core.settings import load_settings
 
 BEGINNING = datetime.fromisoformat("2025-03-03T10:00:00+00:00")
 """When a turn without a time of its own is said; a Monday."""
@@ -149,29 +144,12 @@ def measure_half(locked: bool) -> tuple[list[Row], dict[str, object]]:
     return made, {"wrong": items, "wrong_pairs": pairs}
 
 
-def conversation_states(conversation: Conversation) -> list[Stated]:
-    """What is stated as current some weeks after the last session of a conversation."""
-    as_of = conversation.sessions[-1].started_at + LATER
-    with remembered((conversation,), load_settings(), None) as remembering:
-        return stated_of(remembering.memory, conversation.id, as_of)
-
-
 def main() -> None:
     """Run and print."""
     options = parser(__doc__ or "")
     options.add_argument("--locked", action="store_true", help="the locked half: figures only")
-    options.add_argument("--locomo", type=Path, metavar="FILE", help="list the states of a conversation in this file")
-    options.add_argument("--conversation", metavar="ID", help="which one (default: the first)")
     arguments = options.parse_args()
     report = Report(arguments.seed, arguments.json)
-    if arguments.locomo is not None:
-        known = {one.id: one for one in load_locomo(arguments.locomo)}
-        chosen = arguments.conversation or next(iter(known))
-        if chosen not in known:
-            options.error(f"--conversation is one of {', '.join(known)}")
-        listed = [dict[str, object](one.to_dict()) for one in conversation_states(known[chosen])]
-        report.end(listed, {"what": "current states of a conversation, to be judged by eye", "conversation": chosen})
-        return
     made, details = measure_half(arguments.locked)
     for name, ones in details.items():
         say(f"{name}: {json.dumps(ones, ensure_ascii=False, indent=1)}")

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from benchmarks.chaos.conversations import conversations
 from benchmarks.chaos.ground import Ground, NotSettled, Scene, ground
-from benchmarks.chaos.outcome import Facts, difference, facts, ready_sessions
+from benchmarks.chaos.outcome import Facts, difference, facts, ready_sessions, violations
 from benchmarks.chaos.scenarios import SCENARIOS, Scenario
-from benchmarks.chaos.verified import violations
 from benchmarks.harness import Report, Row, parser, say
 from memforest_core.cli.toolkit.logs import configure_logs
 
@@ -49,7 +48,9 @@ def played(place: Ground, scenario: Scenario, expected: Facts, n: int) -> Row:
     """Play one scenario and count."""
     started = time.monotonic()
     name = f"{scenario.number}-{scenario.name}"
-    with place.scene(name, faults=scenario.faults, index_away=scenario.index_away, settings=scenario.settings) as scene:
+    with place.scene(
+        name, faults=scenario.faults, without_index=scenario.without_index, settings=scenario.settings
+    ) as scene:
         result = scenario.play(scene)
         settled, stuck = _settled(scene)
         if scenario.after is not None:

@@ -63,7 +63,7 @@ def row(
     for line in calm:
         say(f"{name}, undisturbed: {line:.600}")
     for at, outcome in outcomes.items():
-        if not outcome.kept:
+        if not outcome.sound:
             say(f"{name} --at {at}: {outcome}"[:600])
             for line in [*outcome.differing[:SHOWN], *outcome.unclean[:SHOWN]]:
                 say(f"    {line:.600}")
@@ -77,7 +77,7 @@ def row(
         "unreached": unreached,
         "heard": dict(heard),
         "seconds": round(time.monotonic() - started, 1),
-        "replay": [at for at, each in outcomes.items() if not each.kept],
+        "replay": [at for at, each in outcomes.items() if not each.sound],
     }
     say("  ".join(f"{key}={value}" for key, value in made.items()))
     return made

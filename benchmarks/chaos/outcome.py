@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from benchmarks.harness import say
 from memforest_core.client.producer import MemForestClient
+from memforest_core.client.services.service import open_services
 from memforest_core.errors import NotFound
 from memforest_core.ingest.accept.records import SessionProgress
+from memforest_core.lifecycle.verify.service import open_verification
 from tests.harness.processes import Deployment
 
 Candidate = tuple[str, str, int, int, str, tuple[int, ...]]
@@ -142,4 +145,21 @@ def ready_sessions(client: MemForestClient, accepted: Iterable[tuple[str, str]])
             count += is_ready(client.status(owner, session_id))
         except NotFound:
             continue
+    return count
+
+
+def violations(running: Deployment) -> int:
+    """How many, over everything in the database and the index; a check that could not be made counts as one."""
+    services = open_services(running.settings)
+    try:
+        services.index.prepare()
+        report = open_verification(services.engine, services.index, services.settings).run()
+    finally:
+        services.close()
+    count = 0
+    for result in report.checks:
+        broken = result.violations + (result.not_checked is not None)
+        if broken:
+            say(f"verify: {result.check.value}: {broken} of {result.checked}, such as {result.examples[:2]}")
+        count += broken
     return count

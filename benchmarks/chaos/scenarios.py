@@ -57,7 +57,7 @@ class Scenario:
     after: Callable[[Scene], tuple[Details, int]] | None = None
     """Looked at once everything is settled: details, and promises not kept."""
     faults: Mapping[Fault, float] | None = None
-    index_away: bool = False
+    without_index: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of this scenario's workers."""
 
@@ -255,7 +255,7 @@ SCENARIOS = (
     Scenario(1, "worker_killed_every_300_ms", killed_workers, leases_lost),
     Scenario(2, "broker_wiped_and_restarted", wiped_broker),
     Scenario(3, "postgres_restarted_immediate", restarted_postgres, leases_lost),
-    Scenario(4, "qdrant_away_for_the_ingest", absent_index, index_is_back, index_away=True),
+    Scenario(4, "qdrant_away_for_the_ingest", absent_index, index_is_back, without_index=True),
     Scenario(
         5,
         "unreliable_model",

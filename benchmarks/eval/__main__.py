@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks.eval import beam, languages, lives, locomo, longmemeval, realtalk
+from benchmarks.eval import languages, lives, locomo, longmemeval
 from benchmarks.eval.answers import ANSWERS, answer_and_judge, tasks
 from benchmarks.eval.baseline_rows import BASELINES
 from benchmarks.eval.baselines import DEPTH
 from benchmarks.eval.dataset import Dataset, WrongFile, fingerprint, limited
 from benchmarks.eval.ingesting import Memory, remembered
+from benchmarks.eval.judging import JUDGE
 from benchmarks.eval.losses import loss_table
 from benchmarks.eval.peer_rows import present
 from benchmarks.eval.records import RecordFile, WrongRun
@@ -38,7 +39,6 @@ DOCUMENTS = OWN.with_name("documents.json")
 LIVES, LOCKED = "lives", "lives-locked"
 SHIPPED = {"own": OWN, "documents": DOCUMENTS, LIVES: lives.LIVES, LOCKED: lives.LOCKED, LANGUAGES: languages.DATA}
 """Data sets whose file is part of this repository."""
-LOADERS = {"longmemeval": longmemeval.load, "realtalk": realtalk.load, "beam": beam.load}
 MEASURED = (
     "share: percent of the text of a question's gold turns that is in the best 500 and 2,000 tokens of delivered text,"
     " headers included, all methods packed alike; recall: percent of the gold turns whose text (or a sentence of it of"
@@ -58,7 +58,7 @@ MEASURED = (
 def options() -> argparse.ArgumentParser:
     """The command line."""
     made = parser("Measure evidence recall of MemForest and of baselines over the same texts.")
-    made.add_argument("--dataset", choices=(*SHIPPED, "locomo", *LOADERS), default="own", help="format of the file")
+    made.add_argument("--dataset", choices=(*SHIPPED, "locomo", "longmemeval"), default="own", help="format")
     made.add_argument("--path", type=Path, help="file or directory; own, documents and the lives bring theirs")
     made.add_argument("--captions", action="store_true", help="LoCoMo: what a picture shows is part of its turn")
     made.add_argument("--transform", action="store_true", help="replace names and shift dates, by the seed")
@@ -98,7 +98,7 @@ def load(arguments: argparse.Namespace) -> Dataset:
     elif arguments.dataset == "locomo":
         data = locomo.load(arguments.path, captions=arguments.captions)
     else:
-        data = LOADERS[arguments.dataset](arguments.path)
+        data = longmemeval.load(arguments.path)
     return transformed(data, arguments.seed) if arguments.transform else data
 
 
@@ -165,14 +165,14 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
 def answering_models(settings: Settings) -> str | None:
     """The model that answers, when there is one and one that judges."""
     llm = settings.llm
-    names = [step.model or llm.model for step in (llm.answer, llm.judge)]
+    names = [step.model or llm.model for step in (llm.answer, llm.profile)]
     return None if OFFLINE in names else names[0]
 
 
 def answered(work: Run, samples: int, table: Path, *, resume: bool) -> None:
     """Let the chat model answer from what each method delivered, and judge; a table of an earlier run goes on."""
     services = work.services
-    services.check_models([Step.ANSWER, Step.JUDGE])
+    services.check_models([Step.ANSWER, JUDGE])
     if not resume:
         table.unlink(missing_ok=True)
     model = answering_models(services.settings) or OFFLINE

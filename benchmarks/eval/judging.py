@@ -11,6 +11,8 @@ from benchmarks.eval.tables import Verdict
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
 
+JUDGE = Step.PROFILE
+"""The step whose model judges, as nothing here writes profiles: MEMFOREST_LLM__PROFILE__MODEL names a judge."""
 ASKED = 2
 """A judge whose verdict can't be read is asked again once, and shown why."""
 MAX_SHOWN_CHARS = 2_000
@@ -45,7 +47,7 @@ def judge(chat: ChatModel, question: str, gold_answer: str, answer: str) -> Verd
     messages = [Message("system", _SYSTEM), Message("user", document)]
     fault = ContentFault("the judge was not asked")
     for _ in range(ASKED):
-        request = ChatRequest(Step.JUDGE, tuple(messages), JudgeAnswer.model_json_schema(), "verdict")
+        request = ChatRequest(JUDGE, tuple(messages), JudgeAnswer.model_json_schema(), "verdict")
         reply = chat.complete(request)
         try:
             return verdict_of(reply.text)

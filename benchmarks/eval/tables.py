@@ -1,18 +1,12 @@
-"""Answers and their verdicts as a CSV with the columns of the paper's artifact, and the tables that follow from it.
-
-``python -m benchmarks.eval.tables FILE.csv [--json]`` computes the tables anew from such a file, whoever wrote it.
-"""
+"""Answers and their verdicts as a CSV with the columns of the paper's artifact, and the tables that follow from it."""
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
-import json
 import math
 import os
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from benchmarks.eval.measuring import flat
-from benchmarks.harness import Row, say
+from benchmarks.harness import Row
 
 COLUMNS = ("method", "model_size", "question_type", "qid", "question", "gold_answer")
 """What stands before ``answer_1 .. answer_n, judge_1 .. judge_n``."""
@@ -193,25 +187,11 @@ def pass_at(judged: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(judged - correct, k) / math.comb(judged, k)
 
 
-def first(verdicts: Sequence[Verdict], k: int) -> bool:
-    """Whether one of the first ``k`` samples is correct: pass@k as the paper's artifact computes it.
-
-    It takes the maximum of the columns judge_1 .. judge_k, so that pass@1 is judge_1 alone. In the mean over many
-    questions that is pass_at; a single question's is 0 or 1, and which it is hangs on the order of the samples.
-    Raises ValueError when one of the first ``k`` has no verdict.
-    """
-    drawn = verdicts[:k]
-    if k < 1 or len(drawn) < k or Verdict.FAILED in drawn:
-        raise ValueError(f"pass@{k} needs the first {k} samples judged")
-    return Verdict.CORRECT in drawn
-
-
 def table(rows: Sequence[Judged]) -> list[Row]:
-    """For each method and model pass@1 .. pass@8 both ways, and the accuracy (pass@1) by category, in percent.
+    """For each method and model pass@1 .. pass@8, and the accuracy (pass@1) by category, in percent.
 
     pass_k is ``pass_at`` of all judged samples, a mean over the questions with at least k of them; ``questions_k`` says
-    how many these are when they are not all. first_k is ``first``, over the questions whose first k samples are all
-    judged, counted by ``first_questions_k`` in the same way. ``failed`` counts samples without a verdict.
+    how many these are when they are not all. ``failed`` counts samples without a verdict.
     """
     groups: dict[tuple[str, str], list[Judged]] = defaultdict(list)
     for row in rows:
@@ -227,21 +207,12 @@ def _summary(method: str, size: str, rows: Sequence[Judged]) -> Row:
             passes[f"pass_{k}"] = _percent([pass_at(row.judged, row.correct, k) for row in enough])
             if len(enough) < len(rows):
                 passes[f"questions_{k}"] = len(enough)
-    firsts: Row = {}
-    for k in range(1, MAX_K + 1):
-        verdicts = [[sample.verdict for sample in row.samples[:k]] for row in rows]
-        whole = [each for each in verdicts if len(each) == k and Verdict.FAILED not in each]
-        if whole:
-            firsts[f"first_{k}"] = _percent([float(first(each, k)) for each in whole])
-            if len(whole) < len(rows):
-                firsts[f"first_questions_{k}"] = len(whole)
     return {
         "method": method,
         "model_size": size,
         "n": len(rows),
         "failed": sum(len(row.samples) - row.judged for row in rows),
         **passes,
-        **firsts,
         "by_category": _by_category(rows),
     }
 
@@ -257,26 +228,3 @@ def _by_category(rows: Sequence[Judged]) -> dict[str, Row]:
 
 def _percent(shares: Sequence[float]) -> float:
     return round(100 * sum(shares) / len(shares), 1)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the tables of a file; exit code 2, with one sentence, when it is no such file."""
-    options = argparse.ArgumentParser(description="Compute pass@k and accuracy by category from judged answers.")
-    options.add_argument("file", type=Path, help="CSV with the columns " + ", ".join(header(1)))
-    options.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = options.parse_args(argv)
-    try:
-        rows = table(read(arguments.file))
-    except WrongTable as error:
-        say(str(error))
-        return 2
-    if arguments.json:
-        print(json.dumps({"rows": rows}, ensure_ascii=False))
-    else:
-        for row in rows:
-            print("  ".join(f"{name}={value}" for name, value in row.items()))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from benchmarks.eval.baselines import DEPTH, Answered
 from benchmarks.eval.dataset import Conversation, Question
-from benchmarks.eval.parts import SETTINGS, Part, without
 from memforest_core.client.services.service import Services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
@@ -28,6 +27,19 @@ TREES: Mapping[str, tuple[str, ...]] = {
     "session+scene": ("session", "scene"),
     "entity+scene": ("entity", "scene"),
 }
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "related": {"related_weight": 0.0},
+    "series": {"series_weight": 0.0},
+    "exact": {"exact_weight": 0.0},
+    "tokens": {"tokens_weight": 0.0},
+    "answer": {"answer_weight": 0.0},
+    "unread": {"unread_weight": 0.0},
+    "enough-words": {"enough_words": 0.0},
+    "neighbour": {"neighbour_weight": 0.0},
+    "next-but-one": {"next_but_one_weight": 0.0},
+    "current": {"current_weight": 0.0},
+}
+"""The parts that a setting switches off, with what it is set to."""
 NO_VOTES = "no-votes"
 """Trees bring candidates, and none of their levels votes."""
 VOTES = ("interval", "root", "topic")
@@ -47,13 +59,11 @@ class Variant:
     mode: str = DEFAULT_MODE
     recall: Mapping[str, object] | None = None
     """Settings of recall that are not the configured ones."""
-    without: Part | None = None
-    """A part that is missing and has no setting."""
 
     @property
     def timed(self) -> bool:
         """Whether its queries are timed: not those of a row that differs in a weight, a part or the trees only."""
-        return self.recall is None and self.without is None
+        return self.recall is None
 
 
 def variants(group: str, llm: LlmSettings) -> list[Variant]:
@@ -74,7 +84,6 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
     if group in {PARTS, "all"}:
         given = {one.name for one in chosen}
         parts = [Variant(f"{MEMFOREST}:no-{name}", recall=settings) for name, settings in SETTINGS.items()]
-        parts += [Variant(f"{MEMFOREST}:no-{part}", without=part) for part in Part]
         chosen += [one for one in parts if one.name not in given]
     if group in {"trees", "all"}:
         chosen += [
@@ -104,8 +113,6 @@ class Recalling:
     tenant: TenantId
     timed: bool = True
     """Whether it asks a second time, for the clock."""
-    without: Part | None = None
-    """The part that is missing while it asks."""
 
     def ask(self, conversation: Conversation, question: Question) -> Answered:
         """The evidence within every budget, and its time; then the time of the configured number of pieces.
@@ -127,8 +134,7 @@ class Recalling:
     def recall(self, conversation: Conversation, question: Question, k: int | None) -> RecallResult:
         """``k`` pieces, asked when the question was, else when the last session began."""
         asked_at = question.asked_at or conversation.sessions[-1].started_at
-        with without(self.without):
-            return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
+        return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
 
 
 def recallings(services: Services, chosen: list[Variant], *, timed: bool = True) -> list[Recalling]:
@@ -138,5 +144,5 @@ def recallings(services: Services, chosen: list[Variant], *, timed: bool = True)
     for one in chosen:
         own = services.settings.recall.model_copy(update=dict(one.recall or {}))
         service = replace(services, settings=services.settings.model_copy(update={"recall": own})).recall
-        made.append(Recalling(one.name, one.mode, service, tenant, timed and one.timed, one.without))
+        made.append(Recalling(one.name, one.mode, service, tenant, timed and one.timed))
     return made

@@ -16,8 +16,7 @@ import numpy as np
 from benchmarks.harness import Database, seeded_ids
 from benchmarks.recall_latency.copies import Copies
 from benchmarks.recall_latency.scopes import Child, Scope
-from benchmarks.recall_latency.word_tokens import token_vectors
-from benchmarks.recall_latency.world import TENANT, Said, StoredVectors, World, sessions, unit
+from benchmarks.recall_latency.world import TENANT, Said, StoredVectors, World, sessions, token_vectors, unit
 from memforest_core.domain.cells import CellCut, Cutting, cut_cells, turn_starts
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.facts import Fact

@@ -40,7 +40,7 @@ class Commands(TyperGroup):
             if not as_json:
                 raise
             report_message("usage", error.format_message(), as_json=True)
-            raise typer.Exit(Exit.MEND) from None
+            raise typer.Exit(Exit.REFUSED) from None
         except BrokenPipeError:
             _drop_stdout()
             raise typer.Exit(Exit.READER_GONE) from None

@@ -1,4 +1,4 @@
-"""``memforest demo``: a conversation is remembered and asked about, with nothing installed but this package."""
+"""``memforest demo``: remember a conversation and answer questions, with this package alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memforest_core.domain.evidence import RecallResult
 
 EVIDENCE = 10
-"""Pieces asked for per question; an expectation is about the first few."""
+"""Evidence items per question; an expectation is about the first few."""
 
 
 def demo(
@@ -61,7 +61,7 @@ def demo(
             if keep:
                 _stay(memory, directory, report, as_json)
         if not keep:
-            _tell(report, as_json, kept=data is not None, page=None)
+            _print(report, as_json, stored=data is not None, page=None)
     if not report.ok:
         raise typer.Exit(Exit.FAILED)
 
@@ -72,17 +72,17 @@ def _stay(memory: MemForest, directory: Path, report: DemoReport, as_json: bool)
 
     place = directory.expanduser().resolve()
     with stop_requested() as stop, served_page(memory, place) as page:
-        _tell(report, as_json, kept=True, page=page)
+        _print(report, as_json, stored=True, page=page)
         stop.wait()
 
 
-def _tell(report: DemoReport, as_json: bool, *, kept: bool, page: ServedPage | None) -> None:
+def _print(report: DemoReport, as_json: bool, *, stored: bool, page: ServedPage | None) -> None:
     if as_json:
         served = None if page is None else {"address": page.address, "key_file": str(page.key_file)}
         print_json(as_document(report) | {"page": served})
     else:
-        print_report(report, kept=kept, page=page)
-    sys.stdout.flush()  # whoever started this may wait for these lines
+        print_report(report, stored=stored, page=page)
+    sys.stdout.flush()  # a parent process may wait for these lines
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s:
     owner = sessions[0].owner
     milestones = Milestones(started)
     totals = follow(memory, owner, progress, milestones, timeout_s)
-    answers = tuple(_asked(memory, owner, question) for question in load_questions())
+    answers = tuple(_answer(memory, owner, question) for question in load_questions())
     return DemoReport(
         model=memory.settings.llm.model,
         data=directory,
@@ -126,7 +126,7 @@ def _run(memory: MemForest, progress: StageProgress, directory: Path, startup_s:
     )
 
 
-def _asked(memory: MemForest, owner: str, question: DemoQuestion) -> Answer:
+def _answer(memory: MemForest, owner: str, question: DemoQuestion) -> Answer:
     result = memory.recall(owner, question.question, max(EVIDENCE, question.within))
     return Answer(question, question.answered_by([piece.text for piece in result.evidence]), result)
 

@@ -68,7 +68,7 @@ class StageProgress:
         self._tasks: dict[str, TaskID] = {}
         self._next_line = 0.0
         self._last: dict[str, tuple[int, int]] = {}
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +87,8 @@ class StageProgress:
         if not self._shown:
             return
         for trouble in troubles:
-            if trouble.reason not in self._told:
-                self._told.add(trouble.reason)
+            if trouble.reason not in self._printed:
+                self._printed.add(trouble.reason)
                 where = console(stderr=True) if self._bars is None else self._bars.console
                 where.print(f"{trouble.state}: {printable(trouble.reason)} [{trouble.code}]", style="yellow")
         if sys.stderr.isatty():
@@ -117,7 +117,7 @@ def follow(memory: MemForest, owner: str, watch: StageProgress, milestones: Mile
     """
     inspection, tenant = memory.services.inspection, memory.client.tenant
 
-    def look() -> Totals | None:
+    def poll() -> Totals | None:
         state = inspection.forest(tenant, owner)
         watch.show(state.totals, state.troubles)
         milestones.see(state.totals)
@@ -127,7 +127,7 @@ def follow(memory: MemForest, owner: str, watch: StageProgress, milestones: Mile
         return None
 
     nudge = partial(_nudge, memory, owner)
-    totals = waited(polled(look, timeout_s, POLL_S, nudge=nudge, nudge_s=NUDGE_S, first_nudge_s=0.0))
+    totals = waited(polled(poll, timeout_s, POLL_S, nudge=nudge, nudge_s=NUDGE_S, first_nudge_s=0.0))
     if totals is None:
         raise WaitTimeout(f"The demo is not done after {timeout_s:g} s: give it longer with --timeout.")
     return totals

@@ -31,10 +31,10 @@ LINE_CHARS = 110
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question, what came back, and whether that holds what is expected."""
+    """A question, what came back, and whether it has what is expected."""
 
     question: DemoQuestion
-    holds: bool
+    found: bool
     result: RecallResult
 
 
@@ -58,8 +58,8 @@ class DemoReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every expectation holds."""
-        return all(answer.holds for answer in self.answers) and not self.differences
+        """Whether every expectation is met."""
+        return all(answer.found for answer in self.answers) and not self.differences
 
 
 def print_header(model: str, directory: Path, startup_s: float) -> None:
@@ -68,10 +68,10 @@ def print_header(model: str, directory: Path, startup_s: float) -> None:
     hint = " (no network, no key; set MEMFOREST_LLM__MODEL for another)" if model == "offline" else ""
     out.print(f"Model {model}{hint}.", soft_wrap=True)
     out.print(f"Postgres, broker, vector engine and worker: started in {startup_s:.1f} s.")
-    out.print(f"Everything is kept in {directory}.", soft_wrap=True)
+    out.print(f"Everything is stored in {directory}.", soft_wrap=True)
 
 
-def print_report(report: DemoReport, *, kept: bool, page: ServedPage | None = None) -> None:
+def print_report(report: DemoReport, *, stored: bool, page: ServedPage | None = None) -> None:
     """Print answers, times, model calls, what to do next, and where the pages are."""
     out = console()
     for number, answer in enumerate(report.answers, start=1):
@@ -82,7 +82,7 @@ def print_report(report: DemoReport, *, kept: bool, page: ServedPage | None = No
     out.print(_calls(report.model_calls))
     for difference in report.differences or ():
         out.print(f"✗ {printable(difference)}", soft_wrap=True, style="red")
-    held = sum(answer.holds for answer in report.answers)
+    held = sum(answer.found for answer in report.answers)
     stated = ", all states and the profile" if report.differences == () else ""
     out.print(
         f"\n{held} of {len(report.answers)} answers{stated} as expected; {report.totals.facts} facts from"
@@ -90,7 +90,7 @@ def print_report(report: DemoReport, *, kept: bool, page: ServedPage | None = No
         style="bold green" if report.ok else "bold red",
     )
     out.print("\nNext", style="bold")
-    for line in next_steps(report, kept=kept):
+    for line in next_steps(report, stored=stored):
         out.print(line, soft_wrap=True, style="dim")
     if page is not None:
         out.print("")
@@ -98,12 +98,12 @@ def print_report(report: DemoReport, *, kept: bool, page: ServedPage | None = No
             out.print(line, soft_wrap=True)
 
 
-def next_steps(report: DemoReport, *, kept: bool) -> list[str]:
-    """What to type next: on the demo's own memory where it was kept, else on one's own words."""
-    if not kept:
+def next_steps(report: DemoReport, *, stored: bool) -> list[str]:
+    """What to type next: on the demo's own memory where it is stored, else on one's own words."""
+    if not stored:
         return [
             f"memforest demo --keep                          # the same, with its pages at {PAGES}",
-            "memforest demo --data demo-data                # the same, kept: ask it yourself",
+            "memforest demo --data demo-data                # the same, stored: ask it yourself",
             "memforest ingest chats.jsonl --data my-data    # your own conversations, then: memforest recall ...",
         ]
     from memforest_core.cli.demo_data import load_conversation
@@ -125,7 +125,7 @@ def _print_answer(out: Console, number: int, answer: Answer, *, whole: bool) -> 
     out.print(Text(f"\n{number}. {question.question}", style="bold"))
     if place is None:
         expected = " or ".join(f"“{text}”" for text in question.expect)
-        out.print(Text(f"   ✗ {expected} is not in the first {question.within} pieces of evidence", style="red"))
+        out.print(Text(f"   ✗ {expected} is not in the first {question.within} evidence items", style="red"))
     elif whole:
         for rank, evidence in enumerate(answer.result.evidence[:place], start=1):
             out.print(evidence_text(evidence, rank))
@@ -141,7 +141,7 @@ def _print_answer(out: Console, number: int, answer: Answer, *, whole: bool) -> 
 
 
 def _position(answer: Answer) -> int | None:
-    """The place of the answer, from 1; None when it is not among the first pieces."""
+    """The place of the answer, from 1; None when it is not among the first evidence items."""
     wanted = [text.casefold() for text in answer.question.expect]
     for place, evidence in enumerate(answer.result.evidence[: answer.question.within], start=1):
         if any(text in evidence.text.casefold() for text in wanted):
@@ -208,7 +208,7 @@ def as_document(report: DemoReport) -> dict[str, Any]:
                 "question": answer.question.question,
                 "expect": list(answer.question.expect),
                 "within": answer.question.within,
-                "holds": answer.holds,
+                "found": answer.found,
                 "evidence": plain(answer.result.evidence),
                 "timings_ms": plain(answer.result.timings_ms),
                 "degraded": list(answer.result.degraded),

@@ -36,7 +36,7 @@ class ProgramOpener:
                 yield Store(memory, memory.services.engine, memory.services.inspection)
             return
         from memforest_core.client.producer import MemForestClient
-        from memforest_core.client.services.producer import open_producer
+        from memforest_core.client.services.producer_services import open_producer
         from memforest_core.observe.inspection import open_inspection
         from memforest_core.settings import load_settings
 

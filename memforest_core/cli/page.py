@@ -1,4 +1,4 @@
-"""The HTTP service and its pages beside a node in the foreground, and the key of this machine's user."""
+"""The HTTP service and its pages next to a node in the foreground, and the key of this machine's user."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def local_key(memory: MemForest, directory: Path) -> Path:
     if known and Callers(engine).find(known) is not None:
         return file
     secret = Keys(engine, memory.settings.server.key_label).create(memory.tenant, KEY_NAME, scope="admin").secret
-    beside = directory / f"{KEY_FILE}.new"
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    written = directory / f"{KEY_FILE}.new"
+    written.unlink(missing_ok=True)
+    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as opened:
         opened.write(secret + "\n")
-    beside.replace(file)
+    written.replace(file)
     return file

@@ -28,7 +28,7 @@ WATCH_S = 1.0
 
 def up(
     data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="Where everything is kept; made when missing.")
+        Path, typer.Option("--data", metavar="DIR", help="Where everything is stored; made when missing.")
     ] = Path("memforest-data"),
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Tasks at once.")] = 8,
     flower: Annotated[bool, typer.Option("--flower", help="Also show queues and tasks in Flower, a page.")] = False,
@@ -42,7 +42,7 @@ def up(
 ) -> None:
     """Run Postgres, broker, vector engine and a worker in one directory until Ctrl-C or SIGTERM.
 
-    Other processes of this user can do everything beside it: commands with the same --data, programs by the printed
+    Other processes of this user can do everything meanwhile: commands with the same --data, programs by the printed
     addresses.
     """
     from memforest_workers.signals import stop_requested
@@ -126,4 +126,4 @@ def _announce(
         for line in ["", *explorer.lines] if explorer is not None else []:
             out.print(line, soft_wrap=True)
         out.print("\nStop with Ctrl-C.")
-    sys.stdout.flush()  # whoever started this may wait for these lines
+    sys.stdout.flush()  # a parent process may wait for these lines

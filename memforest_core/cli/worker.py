@@ -76,7 +76,7 @@ def _work(
     parent: int | None = None,
     place: int = 0,
 ) -> None:
-    """One worker process, until it is told to stop."""
+    """One worker process, until a signal stops it."""
     from memforest_workers.worker import open_worker, run_worker
 
     parts = open_worker(settings, wanted)

@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
-from memforest_core.assistant.calendar.service import CalendarService
-from memforest_core.assistant.calendar.summarizing import Summarizing
+from memforest_core.assistant.calendar.service import CalendarService, Summarizing
 from memforest_core.assistant.context.answering import ContextualAnswers
 from memforest_core.assistant.context.service import ContextService
 from memforest_core.assistant.conversation_window.service import WindowService
@@ -21,7 +20,7 @@ from memforest_core.assistant.topics.records import Match
 from memforest_core.assistant.topics.service import TopicService
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.client.producer import MemForestClient, without_tenant
-from memforest_core.client.services.producer import Producer
+from memforest_core.client.services.producer_services import Producer
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import ForestId, TenantId
@@ -71,7 +70,7 @@ class MemForest(MemForestClient):
         """Connect to Postgres, the broker and the vector index that the ``settings`` name (the environment's unless
         given)."""
         services = open_services(settings or load_settings())
-        # An index that is away is prepared by the workers; recall answers from full text until then, and says so.
+        # Workers prepare an index that is unavailable; recall answers from full text until then, and says so.
         with suppress(IndexUnavailable):
             services.index.prepare()
         return cls(services)

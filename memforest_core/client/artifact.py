@@ -67,7 +67,7 @@ class MemForest:
         return [QueryResult(found) for found in self._memory.recall_many(questions, 10)]
 
     def save(self, user_id: str) -> None:
-        """Wait until everything of the user is durable and refreshed; nothing is ever kept in memory only."""
+        """Wait until everything of the user is durable and refreshed; nothing is ever in memory only."""
         self._memory.flush(user_id)
 
     def close(self) -> None:

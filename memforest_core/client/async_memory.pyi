@@ -81,7 +81,7 @@ class AsyncWebhooks(Face[Webhooks]):
     """``Webhooks`` for asyncio programs: the same methods."""
 
     async def create(self, url: str, events: Sequence[str] | None = None, *, description: str = "") -> NewEndpoint:
-        """Have ``url`` told of ``events`` (all unless given) from now on; the secret is shown this once.
+        """Have ``events`` (all unless given) posted to ``url`` from now on; the secret is shown this once.
 
         Raises InvalidInput."""
 
@@ -100,7 +100,7 @@ class AsyncWebhooks(Face[Webhooks]):
         one is given. At most ``limit``; ``cursor`` is that of the page before. Raises InvalidInput."""
 
     async def enable(self, endpoint: UUID | str, enabled: bool = True) -> Endpoint:
-        """Enable an endpoint, or with ``enabled`` False disable it: it is told of nothing that happens meanwhile.
+        """Enable an endpoint, or with ``enabled`` False disable it: nothing that happens meanwhile is posted to it.
 
         Raises InvalidInput, NotFound."""
 
@@ -113,7 +113,7 @@ class AsyncWebhooks(Face[Webhooks]):
         Raises InvalidInput, NotFound."""
 
     async def rotate(self, endpoint: UUID | str) -> NewEndpoint:
-        """Give an endpoint another secret; the one before signs beside it for a day. Raises InvalidInput, NotFound."""
+        """Give an endpoint another secret; the former one signs too for a day. Raises InvalidInput, NotFound."""
 
 class AsyncLifecycle(Face[Lifecycle]):
     """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
@@ -130,7 +130,7 @@ class AsyncLifecycle(Face[Lifecycle]):
         since: object | None = None,
         limit: int = 1000,
     ) -> Sequence[AuditEntry]:
-        """Who asked for what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
+        """Which caller started what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
 
         ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
         most entries."""
@@ -249,7 +249,7 @@ class AsyncLifecycle(Face[Lifecycle]):
     ) -> Operation:
         """Keep a ``fact`` (its UUID), a ``session`` or one ``turn`` of it (their ids) whatever a policy says.
 
-        Of a session all turns are kept, and every fact that was said there; of a turn the facts that rest on it. An
+        Of a session all turns stay, and every fact that was said there; of a turn the facts that rest on it. An
         explicit deletion takes what is pinned, too."""
 
     async def pins(self, owner: str, *, limit: int = 1000) -> Pins:
@@ -274,7 +274,7 @@ class AsyncLifecycle(Face[Lifecycle]):
         actor: str,
         dry_run: bool = False,
     ) -> Operation:
-        """Rebuild an owner's facts, trees and summaries beside the live ones, and switch at the end.
+        """Rebuild an owner's facts, trees and summaries next to the live ones, and switch at the end.
 
         ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
         windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
@@ -384,7 +384,7 @@ class AsyncMemForest(Face[MemForest]):
 
         With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
         to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
-        ``MemForestClient`` has no models and never looks."""
+        ``MemForestClient`` has no models and never searches."""
 
     async def calls(
         self,
@@ -400,8 +400,8 @@ class AsyncMemForest(Face[MemForest]):
     ) -> Page[LoggedCall]:
         """The model calls that were made, failed ones too, the newest first: tokens, dollars and latency of each.
 
-        ``owner`` and ``session_id`` keep the calls made for them, ``step`` those of one step ("extract", "summarize",
-        "browse", "plan", "answer", "profile", "judge", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
+        ``owner`` and ``session_id`` select the calls made for them, ``step`` those of one step ("extract", "summarize",
+        "browse", "plan", "answer", "profile", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
         error's code), ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds
         or datetimes; UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of
         the page before. Without an owner the whole tenant's; an owner without a memory yet has none, and
@@ -543,7 +543,7 @@ class AsyncMemForest(Face[MemForest]):
     ) -> Page[StoredFact]:
         """An owner's facts with the turns that say them, the one that was learned last first.
 
-        ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
+        ``session_id`` selects what one session says, ``about`` (a name or a speaker's id) what is about somebody,
         ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
         from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
         (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
@@ -628,7 +628,7 @@ class AsyncMemForest(Face[MemForest]):
         The handles hold ids and counts, no turns. ``timeout_s`` are the seconds to wait for one session."""
 
     async def intent(self, text: str) -> Intent:
-        """What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
+        """What a text that is addressed to the assistant requests of its memory: to remember or forget something,
         what is known about the writer, or nothing. Nothing is done about it.
 
         ``text`` has at most 8,192 characters. With a chat model one call reads it (a second one when the answer can't
@@ -640,7 +640,7 @@ class AsyncMemForest(Face[MemForest]):
         """As ``MemForest.lifecycle``."""
 
     async def node(self, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
-        """A node of a tree, its parent, the nodes before and after it on its level, and a page of its children.
+        """A node of a tree, its parent, its neighbours on its level, and a page of its children.
 
         ``limit`` and ``cursor`` are those of the children. Raises NotFound, InvalidInput, StoreUnavailable."""
 
@@ -705,9 +705,9 @@ class AsyncMemForest(Face[MemForest]):
     ) -> SessionHandle:
         """Keep a note: a statement such as "I moved to Miami", as a session of one turn whose facts are pinned.
 
-        ``about`` is whom it is about and who "I" is in it (a speaker's id or name, or another name); the owner unless
-        given. ``at`` is when it was said (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
-        contradict each other the later one holds, and the timeline has both. ``session_id`` is the note's own id; the
+        ``about`` is whom it is about, and "I" in it (a speaker's id or name, or another name); the owner unless
+        given. ``at`` is its time (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
+        contradict each other the later one is current; the timeline has both. ``session_id`` is the note's own id; the
         same note again under it changes nothing. ``metadata``, ``wait`` and what is raised are as in ``enqueue``."""
 
     @property
@@ -867,7 +867,7 @@ class AsyncMemForest(Face[MemForest]):
     async def wait(
         self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = 300.0
     ) -> SessionProgress:
-        """Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be asked for.
+        """Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be recalled.
 
         Raises NotFound, and WaitTimeout whose ``last_error`` says why it goes no further."""
 
@@ -889,7 +889,7 @@ class AsyncMemForest(Face[MemForest]):
         ``session_id`` "LATEST" names the session that runs or, without one, the one that got a turn last.
         ``max_tokens`` bounds the estimated tokens (the setting window.max_tokens unless given), ``last_turns`` turns
         stay word for word (window.last_turns). Summaries are those of the session's tree, where they are clean. When
-        window.compact_turns turns have gathered without, all but ``last_turns`` of them are compacted: one call to the
+        12 turns have gathered without, all but ``last_turns`` of them are compacted: one call to the
         model of ``llm.summarize`` makes the next summary of the one before and what is new; without a model, rules do.
         A model that is unavailable is no error: ``degraded`` says so. An owner without a memory, or without a session
         for LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,

@@ -1,4 +1,4 @@
-"""What a caller holds of a session that was accepted and of an operation that was asked for, here or over HTTP."""
+"""Handles of an accepted session and of an operation, in this process or over HTTP."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SessionHandle:
         return self._source.status(self.owner, self.session_id)
 
     def wait(self, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
-        """Wait, at most ``timeout_s`` seconds, until its "raw" cells, "facts" or "summaries" can be asked for.
+        """Wait, at most ``timeout_s`` seconds, until its "raw" cells, "facts" or "summaries" can be recalled.
 
         Raises WaitTimeout.
         """
@@ -66,7 +66,7 @@ class SessionHandle:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation that was asked for: a task that goes on when its caller ends."""
+    """A started operation: a task that goes on when its caller ends."""
 
     id: TaskId
     kind: OperationKind

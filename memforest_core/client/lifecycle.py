@@ -3,32 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from memforest_core.client.handles import Operation
+from memforest_core.client.producer import without_tenant
 from memforest_core.client.services.lifecycle import LifecycleParts
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.bundle.service import Watch
+from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.correct.records import Pins
+from memforest_core.lifecycle.correct.service import Correction
 from memforest_core.lifecycle.erase.receipt import Receipt
-from memforest_core.lifecycle.merge.report import ConflictReport
+from memforest_core.lifecycle.erase.service import Erasure
+from memforest_core.lifecycle.merge.service import Merging
 from memforest_core.lifecycle.rebuild.cost_plan import Plan
 from memforest_core.lifecycle.rebuild.records import Options
-from memforest_core.lifecycle.retain.records import Policy, Preview
-from memforest_core.work.records import AuditEntry, Numbers, OperationTask, TaskId
+from memforest_core.lifecycle.rebuild.service import Rematerializing
+from memforest_core.lifecycle.retain.records import Policy
+from memforest_core.lifecycle.retain.service import Retention
+from memforest_core.work.records import AuditEntry, OperationTask, TaskId
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, waiting
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def _served(
+    service: Callable[[LifecycleParts], S], method: Callable[Concatenate[S, TenantId, P], T]
+) -> Callable[Concatenate[Lifecycle, P], T]:
+    """A method of ``Lifecycle`` that is a service's own, for its tenant: documented where it is done."""
+
+    def called(lifecycle: Lifecycle, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(service(lifecycle._parts), lifecycle._tenant, *args, **kwargs)
+
+    without_tenant(called, method)
+    return called
+
+
+def _starting(
+    kind: OperationKind,
+    service: Callable[[LifecycleParts], S],
+    method: Callable[Concatenate[S, TenantId, P], TaskId],
+) -> Callable[Concatenate[Lifecycle, P], Operation]:
+    """The same for a method that starts an operation of this ``kind``."""
+
+    def called(lifecycle: Lifecycle, /, *args: P.args, **kwargs: P.kwargs) -> Operation:
+        return lifecycle._started(method(service(lifecycle._parts), lifecycle._tenant, *args, **kwargs), kind)
+
+    without_tenant(called, method, Operation)
+    return called
 
 
 class Lifecycle:
     """Operations on stored memory, for one tenant. Thread-safe.
 
     What returns an ``Operation`` returns at once: a task with a row, progress and an entry in the audit, which workers
-    carry out and which survives a kill at any point. ``owner`` is the owner's id, ``actor`` is who asks, for the
+    carry out and which survives a kill at any point. ``owner`` is the owner's id, ``actor`` the caller's name, for the
     audit; a ``dry_run`` only counts. Times are ISO 8601, unix seconds or datetimes.
     All raise InvalidInput, NotFound and StoreUnavailable before anything is changed.
     """
@@ -37,223 +72,16 @@ class Lifecycle:
         self._parts = parts
         self._tenant = tenant
 
-    def forget(
-        self,
-        owner: str,
-        *,
-        session: str | None = None,
-        turns: Sequence[str] = (),
-        fact: UUID | str | None = None,
-        since: object | None = None,
-        until: object | None = None,
-        speaker: str | None = None,
-        everything: bool = False,
-        actor: str,
-        dry_run: bool = False,
-    ) -> Operation:
-        """Delete ``turns`` (their ids) of a session, a whole ``session`` (its id), a ``fact`` (its UUID), what was said
-        from ``since`` to before ``until``, a ``speaker``'s words (their id or name), or ``everything``.
-
-        Facts that were said nowhere else go, others lose that occurrence; summaries that may quote what is gone are
-        masked in the same transaction. ``receipt`` says what was removed, and that nothing refers to it.
-        """
-        task = self._parts.erasure.ask(
-            self._tenant,
-            owner,
-            session=session,
-            turns=turns,
-            fact=fact,
-            since=since,
-            until=until,
-            speaker=speaker,
-            everything=everything,
-            actor=actor,
-            dry_run=dry_run,
-        )
-        return self._asked(task, OperationKind.ERASE)
-
-    def receipt(self, operation: TaskId) -> Receipt:
-        """What a finished deletion (by its operation's id) removed, and what the search for references to it found."""
-        return self._parts.erasure.receipt(self._tenant, operation)
-
-    def correct(
-        self,
-        owner: str,
-        fact: UUID | str,
-        *,
-        text: str | None = None,
-        start: object | None = None,
-        end: object | None = None,
-        value: str | None = None,
-        erase: bool = False,
-        actor: str,
-        dry_run: bool = False,
-    ) -> Operation:
-        """Give a ``fact`` (its UUID) another sentence (``text``), time (from ``start`` to ``end``) or ``value``.
-
-        The old one is superseded: recall leaves it out from now on, and still has it ``as_of`` before; with ``erase``
-        it is deleted. The operation is done when the new one can be found.
-
-        Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
-        """
-        task = self._parts.correction.correct(
-            self._tenant,
-            owner,
-            fact,
-            text=text,
-            start=start,
-            end=end,
-            value=value,
-            erase=erase,
-            actor=actor,
-            dry_run=dry_run,
-        )
-        return self._asked(task, OperationKind.CORRECT)
-
-    def pin(
-        self,
-        owner: str,
-        fact: UUID | str | None = None,
-        *,
-        session: str | None = None,
-        turn: str | None = None,
-        actor: str,
-    ) -> Operation:
-        """Keep a ``fact`` (its UUID), a ``session`` or one ``turn`` of it (their ids) whatever a policy says.
-
-        Of a session all turns are kept, and every fact that was said there; of a turn the facts that rest on it. An
-        explicit deletion takes what is pinned, too.
-        """
-        return self._set_pinned(owner, fact, session, turn, actor, True)
-
-    def unpin(
-        self,
-        owner: str,
-        fact: UUID | str | None = None,
-        *,
-        session: str | None = None,
-        turn: str | None = None,
-        actor: str,
-    ) -> Operation:
-        """Let policies forget a ``fact``, a ``session`` or a ``turn`` again; arguments as in ``pin``."""
-        return self._set_pinned(owner, fact, session, turn, actor, False)
-
-    def pins(self, owner: str, *, limit: int = 1_000) -> Pins:
-        """The pinned sessions, turns and facts of an owner, at most ``limit`` of each."""
-        return self._parts.correction.pins(self._tenant, owner, limit)
-
-    def _set_pinned(
-        self, owner: str, fact: UUID | str | None, session: str | None, turn: str | None, actor: str, pinned: bool
-    ) -> Operation:
-        if (fact is None) == (session is None) or (turn is not None and session is None):
-            raise InvalidInput("Name a fact, a session, or a turn with its session.", code="invalid_pin")
-        correction = self._parts.correction
-        if fact is not None:
-            task = correction.set_pinned(self._tenant, owner, fact, actor, pinned)
-        else:
-            task = correction.set_words_pinned(self._tenant, owner, session or "", turn, actor, pinned)
-        return self._asked(task, OperationKind.CORRECT)
-
-    def merge(
-        self,
-        sources: Sequence[str],
-        into: str,
-        *,
-        keep_sources: bool = False,
-        actor: str,
-        dry_run: bool = False,
-    ) -> Operation:
-        """Merge the forests of these owners (``sources``) into the forest of another owner (``into``), old or new.
-
-        The sources take no sessions meanwhile, and are gone afterwards unless ``keep_sources``. Calls no model but for
-        nodes above what was joined.
-        """
-        task = self._parts.merging.ask(
-            self._tenant, sources, into, keep_sources=keep_sources, actor=actor, dry_run=dry_run
-        )
-        return self._asked(task, OperationKind.MERGE)
-
-    def merge_conflicts(self, sources: Sequence[str], into: str) -> ConflictReport:
-        """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
-        return self._parts.merging.conflicts(self._tenant, sources, into)
-
-    def export(
-        self,
-        owner: str,
-        path: str | Path,
-        *,
-        vectors: bool = True,
-        summaries: bool = True,
-        overwrite: bool = False,
-        actor: str,
-        dry_run: bool = False,
-        watch: Watch = lambda *_: None,
-    ) -> Numbers:
-        """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
-
-        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
-        replaced. ``watch`` is called with the rows done and the number of all rows.
-        """
-        return self._parts.bundles.export(
-            self._tenant,
-            owner,
-            Path(path),
-            vectors=vectors,
-            summaries=summaries,
-            overwrite=overwrite,
-            actor=actor,
-            dry_run=dry_run,
-            watch=watch,
-        )
-
-    def import_(
-        self,
-        path: str | Path,
-        owner: str | None = None,
-        *,
-        vectors: bool = True,
-        actor: str,
-        dry_run: bool = False,
-        watch: Watch = lambda *_: None,
-    ) -> Numbers:
-        """Read a forest from the bundle at ``path`` for an ``owner`` who has none (by default the bundle's own).
-
-        This process reads it; without ``vectors`` they are computed again. Everything is checked before anything is
-        written. Called again after an interruption it continues. ``watch`` as in ``export``.
-        """
-        return self._parts.bundles.import_(
-            self._tenant, Path(path), owner, vectors=vectors, actor=actor, dry_run=dry_run, watch=watch
-        )
-
-    def rematerialize_plan(
-        self, owner: str, *, rules: Mapping[str, float] | None = None, extract: bool = False, summaries: bool = False
-    ) -> Plan:
-        """The cost of a rebuild of an owner's forest: calls, tokens, dollars. Arguments as in ``rematerialize``."""
-        return self._parts.rematerializing.plan(self._tenant, owner, Options(dict(rules or {}), extract, summaries))
-
-    def rematerialize(
-        self,
-        owner: str,
-        *,
-        rules: Mapping[str, float] | None = None,
-        extract: bool = False,
-        summaries: bool = False,
-        actor: str,
-        dry_run: bool = False,
-    ) -> Operation:
-        """Rebuild an owner's facts, trees and summaries beside the live ones, and switch at the end.
-
-        ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
-        windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
-        meanwhile are taken along.
-        """
-        options = Options(dict(rules or {}), extract, summaries)
-        task = self._parts.rematerializing.ask(self._tenant, owner, options, actor=actor, dry_run=dry_run)
-        return self._asked(task, OperationKind.REMATERIALIZE)
-
-    def rematerialize_abandon(self, owner: str) -> int:
-        """Delete the hidden forests that abandoned rebuilds of an owner's forest have left; returns how many."""
-        return self._parts.rematerializing.abandon(self._tenant, owner)
+    forget = _starting(OperationKind.ERASE, lambda parts: parts.erasure, Erasure.ask)
+    correct = _starting(OperationKind.CORRECT, lambda parts: parts.correction, Correction.correct)
+    merge = _starting(OperationKind.MERGE, lambda parts: parts.merging, Merging.ask)
+    merge_conflicts = _served(lambda parts: parts.merging, Merging.conflicts)
+    export = _served(lambda parts: parts.bundles, Bundles.export)
+    import_ = _served(lambda parts: parts.bundles, Bundles.import_)
+    rematerialize_abandon = _served(lambda parts: parts.rematerializing, Rematerializing.abandon)
+    clear_policy = _served(lambda parts: parts.retention, Retention.clear_policy)
+    policies = _served(lambda parts: parts.retention, Retention.policies)
+    preview_policy = _served(lambda parts: parts.retention, Retention.preview)
 
     def set_policy(
         self,
@@ -292,22 +120,84 @@ class Lifecycle:
             order=order,
         )
 
-    def clear_policy(self, owner: str | None = None, *, actor: str) -> bool:
-        """Remove the policy of an owner, or (None) the one for all others; returns whether there was one."""
-        return self._parts.retention.clear_policy(self._tenant, owner, actor=actor)
+    def receipt(self, operation: TaskId) -> Receipt:
+        """What a finished deletion (by its operation's id) removed, and what the search for references to it found."""
+        return self._parts.erasure.receipt(self._tenant, operation)
 
-    def policies(self) -> Sequence[Policy]:
-        """All policies, the one for all others first."""
-        return self._parts.retention.policies(self._tenant)
+    def pin(
+        self,
+        owner: str,
+        fact: UUID | str | None = None,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        actor: str,
+    ) -> Operation:
+        """Keep a ``fact`` (its UUID), a ``session`` or one ``turn`` of it (their ids) whatever a policy says.
+
+        Of a session all turns stay, and every fact that was said there; of a turn the facts that rest on it. An
+        explicit deletion takes what is pinned, too.
+        """
+        return self._set_pinned(owner, fact, session, turn, actor, True)
+
+    def unpin(
+        self,
+        owner: str,
+        fact: UUID | str | None = None,
+        *,
+        session: str | None = None,
+        turn: str | None = None,
+        actor: str,
+    ) -> Operation:
+        """Let policies forget a ``fact``, a ``session`` or a ``turn`` again; arguments as in ``pin``."""
+        return self._set_pinned(owner, fact, session, turn, actor, False)
+
+    def pins(self, owner: str, *, limit: int = 1_000) -> Pins:
+        """The pinned sessions, turns and facts of an owner, at most ``limit`` of each."""
+        return self._parts.correction.pins(self._tenant, owner, limit)
+
+    def _set_pinned(
+        self, owner: str, fact: UUID | str | None, session: str | None, turn: str | None, actor: str, pinned: bool
+    ) -> Operation:
+        if (fact is None) == (session is None) or (turn is not None and session is None):
+            raise InvalidInput("Name a fact, a session, or a turn with its session.", code="invalid_pin")
+        correction = self._parts.correction
+        if fact is not None:
+            task = correction.set_pinned(self._tenant, owner, fact, actor, pinned)
+        else:
+            task = correction.set_words_pinned(self._tenant, owner, session or "", turn, actor, pinned)
+        return self._started(task, OperationKind.CORRECT)
+
+    def rematerialize_plan(
+        self, owner: str, *, rules: Mapping[str, float] | None = None, extract: bool = False, summaries: bool = False
+    ) -> Plan:
+        """The cost of a rebuild of an owner's forest: calls, tokens, dollars. Arguments as in ``rematerialize``."""
+        return self._parts.rematerializing.plan(self._tenant, owner, Options(dict(rules or {}), extract, summaries))
+
+    def rematerialize(
+        self,
+        owner: str,
+        *,
+        rules: Mapping[str, float] | None = None,
+        extract: bool = False,
+        summaries: bool = False,
+        actor: str,
+        dry_run: bool = False,
+    ) -> Operation:
+        """Rebuild an owner's facts, trees and summaries next to the live ones, and switch at the end.
+
+        ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
+        windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
+        meanwhile are taken along.
+        """
+        options = Options(dict(rules or {}), extract, summaries)
+        task = self._parts.rematerializing.ask(self._tenant, owner, options, actor=actor, dry_run=dry_run)
+        return self._started(task, OperationKind.REMATERIALIZE)
 
     def apply_policy(self, owner: str | None = None, *, actor: str, dry_run: bool = False) -> Sequence[Operation]:
         """Forget now what is beyond an owner's policy, or (owner None) beyond anybody's."""
         tasks = self._parts.retention.apply(self._tenant, owner, actor=actor, dry_run=dry_run)
-        return [self._asked(task, OperationKind.RETAIN) for task in tasks]
-
-    def preview_policy(self, owner: str) -> Preview:
-        """What a policy would delete from an owner's forest now: facts, cells, digests, and what windows hold."""
-        return self._parts.retention.preview(self._tenant, owner)
+        return [self._started(task, OperationKind.RETAIN) for task in tasks]
 
     def operation(self, operation: TaskId) -> OperationTask:
         """An operation as it is."""
@@ -323,7 +213,7 @@ class Lifecycle:
 
         Raises InvalidInput (``too_late``) for what is done or can't be taken back any more.
         """
-        return self._asked(operation, self._parts.operations.cancel(self._tenant, operation, actor))
+        return self._started(operation, self._parts.operations.cancel(self._tenant, operation, actor))
 
     @waiting
     def wait(
@@ -355,7 +245,7 @@ class Lifecycle:
         since: object | None = None,
         limit: int = 1_000,
     ) -> Sequence[AuditEntry]:
-        """Who asked for what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
+        """Which caller started what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
 
         ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
         most entries.
@@ -365,5 +255,5 @@ class Lifecycle:
             self._tenant, owner, action=action, task=operation, since=moment, limit=limit
         )
 
-    def _asked(self, task: TaskId, kind: OperationKind) -> Operation:
+    def _started(self, task: TaskId, kind: OperationKind) -> Operation:
         return Operation(task, kind, self)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, update_wrapper
 from inspect import signature
-from typing import Concatenate, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
 from memforest_core.assistant.profile.notes import note_id, note_turn
 from memforest_core.assistant.topics.records import Match
 from memforest_core.client.handles import SessionHandle
-from memforest_core.client.services.producer import Producer, open_producer
+from memforest_core.client.services.producer_services import Producer, open_producer
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
@@ -56,13 +56,19 @@ def _timely(wait: str, timeout_s: float) -> AbstractContextManager[None]:
     return nullcontext() if wait == "none" else within(max(LEAST_STORING_S, timeout_s))
 
 
-def without_tenant(called: Callable[..., T], method: Callable[..., T]) -> None:
-    """Give a method the documentation and the signature of another one that it calls for its tenant."""
+def without_tenant(called: Callable[..., Any], method: Callable[..., Any], returned: type | None = None) -> None:
+    """Give a method the documentation and the signature of another one that it calls for its tenant.
+
+    ``returned`` is what it returns instead. ``part_of`` names an operation that only services know.
+    """
     update_wrapper(called, method)
     own = signature(method)
     called.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[each for name, each in own.parameters.items() if name != "tenant"]
+        parameters=[each for name, each in own.parameters.items() if name not in ("tenant", "part_of")],
+        return_annotation=own.return_annotation if returned is None else returned.__name__,
     )
+    if returned is not None:
+        called.__annotations__ = {**called.__annotations__, "return": returned}
 
 
 def _accepting(
@@ -119,7 +125,7 @@ class MemForestClient:
 
     @cached_property
     def webhooks(self) -> Webhooks:
-        """The tenant's webhooks: who is told of events, and what was delivered."""
+        """The tenant's webhooks: which addresses get events, and what was delivered."""
         return Webhooks(self._producer.engine, self.settings.webhooks, self._tenant)
 
     @waiting
@@ -211,7 +217,7 @@ class MemForestClient:
 
         With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
         to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
-        ``MemForestClient`` has no models and never looks.
+        ``MemForestClient`` has no models and never searches.
         """
         _check_wait(wait, transaction)
         closes = close or WAIT_STAGES[wait] in (Stage.FACTS, Stage.SUMMARIES)
@@ -255,9 +261,9 @@ class MemForestClient:
     ) -> Steps[SessionHandle]:
         """Keep a note: a statement such as "I moved to Miami", as a session of one turn whose facts are pinned.
 
-        ``about`` is whom it is about and who "I" is in it (a speaker's id or name, or another name); the owner unless
-        given. ``at`` is when it was said (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
-        contradict each other the later one holds, and the timeline has both. ``session_id`` is the note's own id; the
+        ``about`` is whom it is about, and "I" in it (a speaker's id or name, or another name); the owner unless
+        given. ``at`` is its time (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
+        contradict each other the later one is current; the timeline has both. ``session_id`` is the note's own id; the
         same note again under it changes nothing. ``metadata``, ``wait`` and what is raised are as in ``enqueue``.
         """
         stage_named(wait)
@@ -278,9 +284,9 @@ class MemForestClient:
         backfill: bool = True,
         room_timeout_s: float = ROOM_TIMEOUT_S,
     ) -> Iterator[SessionHandle]:
-        """Enqueue (owner, session id, turns) as they come, as a ``backfill`` unless told otherwise; a handle for each.
+        """Enqueue (owner, session id, turns) as they come, as a ``backfill`` unless that is False; a handle for each.
 
-        Nothing is kept, so any number of sessions takes the memory of one. When the queue is full it waits for room,
+        Any number of sessions takes the memory of one. When the queue is full it waits for room,
         at most ``room_timeout_s`` seconds for one session, and then raises QuotaExceeded; else raises as ``enqueue``.
         What was handed over before an error is stored, and may be sent again.
         """
@@ -338,7 +344,7 @@ class MemForestClient:
     def wait(
         self, owner: str, session_id: str, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> Steps[SessionProgress]:
-        """Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be asked for.
+        """Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be recalled.
 
         Raises NotFound, and WaitTimeout whose ``last_error`` says why it goes no further.
         """

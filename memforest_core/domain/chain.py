@@ -8,9 +8,19 @@ from datetime import datetime
 from itertools import count
 
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
-from memforest_core.domain.holding import Mention, Position, Role, Said, arranged, is_denial, is_plan, role_of, spoken
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.state_names import canonical, single_valued
+from memforest_core.domain.state_order import (
+    Mention,
+    Position,
+    Role,
+    Said,
+    arranged,
+    is_denial,
+    is_plan,
+    role_of,
+    spoken,
+)
 from memforest_core.domain.text import normalize_name, normalize_statement
 from memforest_core.domain.times import TimeSpan
 
@@ -47,7 +57,7 @@ class ChainState:
 
     @property
     def time(self) -> TimeSpan:
-        """When it began or happened: the first date that is told of it."""
+        """When it began or happened: the first date that is known of it."""
         times = (each.fact.statement.time for each in self.said)
         return next((time for time in times if time.known), self.statement.time)
 
@@ -58,7 +68,7 @@ class ChainState:
 
     @property
     def current(self) -> bool:
-        """Whether it holds as far as is known."""
+        """Whether it is valid as far as is known."""
         return self.role is Role.SETS and self.superseded_by is None
 
     @property
@@ -73,16 +83,16 @@ class ChainState:
 
 
 def wrong_states(said: Iterable[Sequence[Said]], states: Sequence[ChainState]) -> list[ChainState]:
-    """The states that corrected facts told, each ended by the one that tells it right; ``states`` are all others.
+    """The states of corrected facts, each ended by the one that says it right; ``states`` are all others.
 
     They change no chain. A correction that is not among the states is named by its fact.
     """
     found = [ChainState(Role.WRONG, list(each)) for each in said if each]
-    telling = {each.fact.id: state for state in (*found, *states) for each in state.said}
+    by_fact = {each.fact.id: state for state in (*found, *states) for each in state.said}
     for state in found:
         right = state.said[0].fact.superseded_by
-        if right is not None and right in telling:
-            _supersede(telling[right], state)
+        if right is not None and right in by_fact:
+            _supersede(by_fact[right], state)
         else:
             state.superseded_by = right
     return found
@@ -100,19 +110,19 @@ def states_of(attribute: str, said: Iterable[Said], now: datetime | None = None)
     plans = [each for each in everything if role_of(each, now) is not Role.MARKED and is_plan(each)]
     taken_back = frozenset(plan.fact.id for plan in plans if _taken_back(plan, everything, single))
     chain = _Chain(single, now, taken_back)
-    told: list[Said] = []
+    others: list[Said] = []
     changing: list[Said] = []
     for each in everything:
         changes = chain.role(each) in {Role.SETS, Role.ENDS} or _denies(each.fact.statement)
-        (changing if changes else told).append(each)
-    for each in sorted([*told, *arranged(changing)], key=lambda each: each.position):
+        (changing if changes else others).append(each)
+    for each in sorted([*others, *arranged(changing)], key=lambda each: each.position):
         chain.add(each)
     chain.correct()
     return chain.states
 
 
 def _taken_back(plan: Said, others: Iterable[Said], single: bool) -> bool:
-    """Whether something said after a plan denies it, tells it as done, or plans something else."""
+    """Whether something said after a plan denies it, says that it is done, or plans something else."""
     value, time = plan.fact.statement.value, plan.fact.statement.time
     for other in others:
         statement = other.fact.statement
@@ -127,14 +137,14 @@ def _taken_back(plan: Said, others: Iterable[Said], single: bool) -> bool:
 
 
 class _Chain:
-    """The states so far, and which of them hold."""
+    """The states so far, and which of them are current."""
 
     def __init__(self, single: bool, now: datetime | None, taken_back: frozenset[FactId]) -> None:
         self._single = single
         self._now = now
         self._taken_back = taken_back
-        self._holding: dict[object, ChainState] = {}
-        self._told: dict[object, ChainState] = {}
+        self._current: dict[object, ChainState] = {}
+        self._marked: dict[object, ChainState] = {}
         self._unlike = count()
         self.states: list[ChainState] = []
 
@@ -148,13 +158,13 @@ class _Chain:
         role = self.role(said)
         if role is Role.ENDS and self._is_state(statement):
             role = Role.SETS
-        if role is Role.MARKED and _denies(statement) and _key(statement, Polarity.POSITIVE) in self._holding:
+        if role is Role.MARKED and _denies(statement) and _key(statement, Polarity.POSITIVE) in self._current:
             role = Role.ENDS
         match role:
             case Role.EVENT:
                 self.states.append(ChainState(role, [said]))
             case Role.MARKED:
-                self._tell(said, (statement.polarity, statement.modality, _value_key(statement)))
+                self._mark(said, (statement.polarity, statement.modality, _value_key(statement)))
             case Role.ENDS:
                 self._end(said, statement)
             case Role.SETS:
@@ -169,23 +179,23 @@ class _Chain:
             and not self._meant(statement.value)
         )
 
-    def _tell(self, said: Said, key: object) -> None:
-        known = self._told.get(key)
+    def _mark(self, said: Said, key: object) -> None:
+        known = self._marked.get(key)
         if known is not None:
             known.said.append(said)
             return
-        self._told[key] = ChainState(Role.MARKED, [said])
-        self.states.append(self._told[key])
+        self._marked[key] = ChainState(Role.MARKED, [said])
+        self.states.append(self._marked[key])
 
     def _end(self, said: Said, statement: Statement) -> None:
         ended = self._meant(statement.value or statement.previous_value)
         key = (Role.ENDS, _value_key(statement))
-        known = self._told.get(key)
+        known = self._marked.get(key)
         if known is not None and not ended:
             known.said.append(said)
             return
-        self._told[key] = ChainState(Role.ENDS, [said])
-        self._append(self._told[key], ended)
+        self._marked[key] = ChainState(Role.ENDS, [said])
+        self._append(self._marked[key], ended)
 
     def _set(self, said: Said, statement: Statement) -> None:
         known = self._same(statement)
@@ -199,13 +209,13 @@ class _Chain:
         state = ChainState(Role.SETS, [said])
         opposite = [
             each
-            for each in self._holding.values()
+            for each in self._current.values()
             if each.statement.polarity is not statement.polarity and _alike(each.statement.value, statement.value)
         ]
         if is_denial(statement):
             ended = opposite
         elif self._single:
-            ended = [each for each in self._holding.values() if not is_denial(each.statement) or each in opposite]
+            ended = [each for each in self._current.values() if not is_denial(each.statement) or each in opposite]
         elif opposite:
             ended = opposite
         elif corrects or statement.change is Change.SWITCH:
@@ -213,37 +223,37 @@ class _Chain:
         else:
             ended = []
         self._append(state, ended)
-        self._holding[_key(statement, statement.polarity) if _value_key(statement) else next(self._unlike)] = state
+        self._current[_key(statement, statement.polarity) if _value_key(statement) else next(self._unlike)] = state
 
     def _append(self, state: ChainState, ended: Sequence[ChainState]) -> None:
         for each in ended:
             _supersede(state, each)
-        self._holding = {key: each for key, each in self._holding.items() if each.superseded_by is None}
+        self._current = {key: each for key, each in self._current.items() if each.superseded_by is None}
         self.states.append(state)
 
     def _same(self, statement: Statement) -> ChainState | None:
-        """The state that holds and has this value."""
+        """The current state with this value."""
         key = _value_key(statement)
-        found = self._holding.get(_key(statement, statement.polarity)) if key else None
+        found = self._current.get(_key(statement, statement.polarity)) if key else None
         if found is None and key and self._single:
-            same = (each for each in self._holding.values() if each.statement.polarity is statement.polarity)
+            same = (each for each in self._current.values() if each.statement.polarity is statement.polarity)
             found = next((each for each in same if _alike(each.statement.value, statement.value)), None)
         return found
 
     def _meant(self, value: str) -> list[ChainState]:
-        """The holding states that a value names: equal ones, else the latest alike; without a value the only one."""
-        holding = [each for each in self._holding.values() if not is_denial(each.statement)]
+        """The current states that a value names: equal ones, else the latest alike; without a value the only one."""
+        current = [each for each in self._current.values() if not is_denial(each.statement)]
         if not value.strip():
-            return holding if self._single or len(holding) == 1 else []
+            return current if self._single or len(current) == 1 else []
         key = normalize_name(value)
-        equal = [each for each in holding if normalize_name(each.statement.value) == key]
+        equal = [each for each in current if normalize_name(each.statement.value) == key]
         # Leaving Harborline ends being "a data analyst at Harborline Freight".
         named = _names(value) if self._single else frozenset()
-        alike = (each for each in holding if _shares(each.statement.value, value))
-        return equal or [*alike, *(each for each in holding if named and named <= _words(each.statement.text))][-1:]
+        alike = (each for each in current if _names_one_thing(each.statement.value, value))
+        return equal or [*alike, *(each for each in current if named and named <= _words(each.statement.text))][-1:]
 
     def correct(self) -> None:
-        """What a correction names as wrong was said before it, though it may tell of a later time."""
+        """What a correction names as wrong was said before it, though it may be about a later time."""
         for state in self.states:
             statement = state.statement
             if state.role is not Role.SETS or statement.change is not Change.CORRECT or not statement.previous_value:
@@ -259,7 +269,7 @@ class _Chain:
 
 
 def _denies(statement: Statement) -> bool:
-    """Whether it says that a value does not hold ("I don't work at Initech"), and not when that ended."""
+    """Whether it says that a value is not valid ("I don't work at Initech"), and not when that ended."""
     denied = statement.polarity is Polarity.NEGATIVE and statement.change is Change.NONE
     return denied and statement.modality is Modality.ASSERTED and bool(statement.value.strip())
 
@@ -285,7 +295,7 @@ def _value_key(statement: Statement) -> str:
 
 
 def _has_digit(text: str) -> bool:
-    """Or a sign that tells values apart: A+ and A-, C and C++."""
+    """Or a sign that distinguishes values: A+ and A-, C and C++."""
     return any(char.isdigit() or char in "+#" for char in text) or text.rstrip().endswith("-")
 
 
@@ -299,8 +309,8 @@ def _alike(one: str, other: str) -> bool:
     return bool(shorter) and longer[: len(shorter)] == shorter
 
 
-def _shares(one: str, other: str) -> bool:
-    """Whether two values name one thing: a shared name, or a shared word when one of them has no name."""
+def _names_one_thing(one: str, other: str) -> bool:
+    """Whether two values name one thing: a common name, or a common word when one of them has no name."""
     names, others = _names(one), _names(other)
     if names and others:
         return not names.isdisjoint(others)

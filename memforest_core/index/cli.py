@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memforest_core.work.records import OperationTask, TaskId
 
 POLL_S = 0.5
-_TOLD = ("id", "kind", "subject", "state", "progress", "created_at", "finished_at", "error_code", "error_text")
+_SHOWN = ("id", "kind", "subject", "state", "progress", "created_at", "finished_at", "error_code", "error_text")
 
 app = typer.Typer(help="Look after the vector index, which can always be rebuilt.", no_args_is_help=True)
 
@@ -51,7 +51,7 @@ def rebuild(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild all points while recall goes on. Calls no chat model: vectors are kept in the database.
+    """Rebuild all points while recall goes on. Calls no chat model: vectors are stored in the database.
 
     Cells that lack token vectors, of an older version or from a bundle, get them from the built-in embedding model.
 
@@ -60,10 +60,10 @@ def rebuild(
     # An embedded node works only as long as this command runs.
     wait = wait or data is not None
     with _opened(data) as (upkeep, tenant):
-        asked = upkeep.rebuild() if owner is None else upkeep.rebuild_owner(tenant, owner)
-        found, behind, over = _waited(upkeep, asked, timeout) if wait else _looked(upkeep, asked)
+        requested = upkeep.rebuild() if owner is None else upkeep.rebuild_owner(tenant, owner)
+        found, behind, over = _waited(upkeep, requested, timeout) if wait else _progress(upkeep, requested)
     if as_json:
-        tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(asked, found, strict=False)]
+        tasks = [_plain(task) | {"tenant": str(key)} for key, task in zip(requested, found, strict=False)]
         print_json({"waited": wait, "done": over and not behind, "behind": behind, "tasks": tasks})
     else:
         _print_rebuild(found, behind, waited=wait)
@@ -87,32 +87,32 @@ Rebuilt = tuple[list["OperationTask"], int, bool]
 """The rebuilds as they are, how many rows are behind, and whether all rebuilds have ended."""
 
 
-def _looked(upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId]) -> Rebuilt:
-    found, behind = upkeep.progress(asked)
+def _progress(upkeep: IndexUpkeep, requested: Mapping[TenantId, TaskId]) -> Rebuilt:
+    found, behind = upkeep.progress(requested)
     return found, behind, all(task.finished for task in found)
 
 
-def _waited(upkeep: IndexUpkeep, asked: Mapping[TenantId, TaskId], timeout_s: float) -> Rebuilt:
-    """As ``_looked``, once everything is done, a rebuild is dead, or the time is over."""
+def _waited(upkeep: IndexUpkeep, requested: Mapping[TenantId, TaskId], timeout_s: float) -> Rebuilt:
+    """As ``_progress``, once everything is done, a rebuild is dead, or the time is over."""
     from memforest_core.work.waiting import polled, waited
 
     with console(stderr=True).status("rebuilding") as shown:
 
-        def look() -> Rebuilt | None:
-            found, behind, over = _looked(upkeep, asked)
+        def poll() -> Rebuilt | None:
+            found, behind, over = _progress(upkeep, requested)
             if any(task.state == WorkState.DEAD for task in found) or (over and not behind):
                 return found, behind, over
             marked = sum(int(task.progress.get("marked", 0)) for task in found)
             shown.update(f"rebuilding: {marked} rows marked, {behind} to write")
             return None
 
-        done = waited(polled(look, timeout_s, POLL_S, nudge=lambda: upkeep.wake(list(asked))))
-    return done or _looked(upkeep, asked)
+        done = waited(polled(poll, timeout_s, POLL_S, nudge=lambda: upkeep.wake(list(requested))))
+    return done or _progress(upkeep, requested)
 
 
 def _plain(task: OperationTask) -> dict[str, object]:
     """A task without what only its handler reads."""
-    return {name: value for name, value in plain(task).items() if name in _TOLD}
+    return {name: value for name, value in plain(task).items() if name in _SHOWN}
 
 
 def _print_state(state: IndexState) -> None:
@@ -120,7 +120,7 @@ def _print_state(state: IndexState) -> None:
     rows = {
         "collection": state.collection,
         "model": f"{printable(state.model)}, {state.dimension} dimensions",
-        "points": "the index is away" if state.points is None else str(state.points),
+        "points": "the index is unavailable" if state.points is None else str(state.points),
         "behind": ", ".join(f"{count} {kind}s" for kind, count in sorted(state.behind.items())) or "none",
         "mark": f"{state.mark or 'none yet'} ({agreement[state.agrees]})",
     }

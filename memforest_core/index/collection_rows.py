@@ -1,4 +1,4 @@
-"""Which vector collection is live, and the generation that tells whether it and the database still belong together."""
+"""Which vector collection is live, and the generation that says whether it and the database still belong together."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MARK_LOCK = 0x6D666D6B
 Confirm = Callable[[UUID, str], None]
 """Notes a generation, and the start of the database under which both stores have it."""
 
-# Identifies this database since its last start. A restored server has another start time, a restored copy beside it
-# another database oid, tables restored into the same database other oids. The service role may read all three.
+# Identifies this database since its last start. A restored server has another start time, a restored copy in the same
+# server another database oid, tables restored into the same database other oids. The service role may read all three.
 STORE = """concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
                      'memforest.collection'::regclass::oid, extract(epoch FROM pg_postmaster_start_time()))"""
 
-_LOOK = sa.text(f"""
+_READ_LIVE = sa.text(f"""
     SELECT name, model, dimension, generation, store_started AS confirmed_store, {STORE} AS store,
            extract(epoch FROM clock_timestamp())::double precision AS now
       FROM memforest.collection WHERE live
@@ -43,7 +43,7 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
     with transaction(engine) as connection:
         live = connection.execute(_LIVE).first()
         if live is None or live.name != name:
-            # Asked again under the lock: two processes may start at once.
+            # Read under the lock too: two processes may start at once.
             connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
             live = connection.execute(_LIVE).first()
         if live is None:
@@ -59,7 +59,7 @@ def claim_collection(engine: sa.Engine, name: str, model: str, dimension: int) -
 
 
 def switch_collection(connection: sa.Connection, name: str, model: str, dimension: int) -> None:
-    """Make this the live collection; the caller holds the table.
+    """Make this the live collection; the caller has locked the table.
 
     It has no generation: the next check compares it with the rows and begins one in both stores.
     """
@@ -77,16 +77,16 @@ class CollectionStore:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def look(self) -> StoredGeneration | None:
+    def live(self) -> StoredGeneration | None:
         """The live collection; None before there is one."""
         with transaction(self._engine) as connection:
-            row = connection.execute(_LOOK).first()
+            row = connection.execute(_READ_LIVE).first()
         return StoredGeneration(*row) if row is not None else None
 
     @contextmanager
     def comparing(self) -> Iterator[Confirm | None]:
         """For the one process that may compare and mark now: how it notes the generation of both stores. Else None."""
-        # Nothing but this lock is held while the index is asked; a process that finds it taken does not wait.
+        # Only this lock is held while the index is read; a process that finds it taken does not wait.
         with transaction(self._engine) as connection:
 
             def confirm(generation: UUID, store: str) -> None:

@@ -27,11 +27,11 @@ from memforest_core.work.wakeups import WakeUps
 log = structlog.get_logger(__name__)
 
 CHECK_S = 4.0
-"""A process looks at most this often; a round of the reconciler is longer by default."""
+"""A process compares at most this often; a round of the reconciler is longer by default."""
 FOUND = "found"
 """Argument of a parity task: which finding it follows."""
 WHOLE = "whole"
-"""Argument of the one task that also looks at points of tenants that the database does not know."""
+"""Argument of the one task that also compares points of tenants that the database does not know."""
 
 _SPACE = UUID("2b1f6c7e-8d0a-5c55-9a8e-6d61726b7321")
 
@@ -41,7 +41,7 @@ class GenerationState(StrEnum):
 
     SKIPPED = "skipped"
     """It was checked a moment ago, another process checks it, or there is no collection yet."""
-    AWAY = "away"
+    UNAVAILABLE = "unavailable"
     """The index is unavailable; nothing is indexed either until it answers."""
     SAME = "same"
     RENEWED = "renewed"
@@ -64,7 +64,7 @@ class Generation:
     at: float
 
     def text(self) -> str:
-        """As the index keeps it."""
+        """The form in which the index stores it."""
         return f"{self.generation} {self.previous or '-'} {self.at:.3f}"
 
 
@@ -86,7 +86,7 @@ def judge(stored: StoredGeneration, seen: Generation | None, mark_s: float) -> G
     if stored.generation is None:
         return GenerationState.UNMARKED
     if seen is None or stored.generation not in (seen.generation, seen.previous):
-        # Also when Postgres restarted, as with a node: recall must not trust an index that lacks points.
+        # Also when Postgres restarted, as with a node: recall must not trust an index without some points.
         return GenerationState.INDEX_CHANGED
     if stored.confirmed_store != stored.store:
         return GenerationState.STORE_RESTARTED
@@ -112,7 +112,7 @@ class Generations:
         """Compare the generations, unless that was done a moment ago and ``now`` is False. Cheap when they are equal.
 
         When they differ, or Postgres restarted, each tenant with something to compare gets one parity task, and only
-        then a new generation begins: if the process dies in between, the next check asks for the same tasks.
+        then a new generation begins: if the process dies in between, the next check requests the same tasks.
 
         Raises StoreUnavailable, InvalidSettings for a collection of another dimension.
         """
@@ -120,25 +120,25 @@ class Generations:
             if not now and time.monotonic() < self._next:
                 return GenerationState.SKIPPED
             self._next = time.monotonic() + CHECK_S
-        asked: list[tuple[TenantId, TaskId]] = []
+        requested: list[tuple[TenantId, TaskId]] = []
         with self.collections.comparing() as confirm:
-            stored = self.collections.look() if confirm is not None else None
+            stored = self.collections.live() if confirm is not None else None
             if confirm is None or stored is None:
                 return GenerationState.SKIPPED
             try:
-                found = self._compare(confirm, stored, asked)
+                found = self._compare(confirm, stored, requested)
             except IndexUnavailable as error:
                 log.warning("marks_not_compared", code=error.code)
-                found = GenerationState.AWAY
-        for tenant, task in asked[:1]:
+                found = GenerationState.UNAVAILABLE
+        for tenant, task in requested[:1]:
             # One wake-up is enough: a worker goes on while any tenant has a task, and wakes others.
             self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return found
 
     def _compare(
-        self, confirm: Confirm, stored: StoredGeneration, asked: list[tuple[TenantId, TaskId]]
+        self, confirm: Confirm, stored: StoredGeneration, requested: list[tuple[TenantId, TaskId]]
     ) -> GenerationState:
-        """What the generations say; the tasks that are asked for are added to ``asked``."""
+        """What the generations say; the requested tasks are added to ``requested``."""
         self.index.prepare()
         seen = parse_generation(self.index.read_mark())
         found = judge(stored, seen, self.mark_s)
@@ -153,7 +153,7 @@ class Generations:
                 generation = uuid5(_SPACE, f"{stored.generation} {stored.confirmed_store} {stored.store}")
                 if seen is not None and seen.generation == generation:
                     confirm(generation, stored.store)
-                elif not self._diverged(found, generation, asked):
+                elif not self._diverged(found, generation, requested):
                     return GenerationState.SKIPPED
                 else:
                     self._begin(confirm, stored, generation)
@@ -163,8 +163,8 @@ class Generations:
         self.index.write_mark(Generation(generation, stored.generation, stored.now).text())
         confirm(generation, stored.store)
 
-    def _diverged(self, found: GenerationState, generation: UUID, asked: list[tuple[TenantId, TaskId]]) -> bool:
-        """Ask for tasks that compare the stores; False when there are points but no tenant to own a task."""
+    def _diverged(self, found: GenerationState, generation: UUID, requested: list[tuple[TenantId, TaskId]]) -> bool:
+        """Request tasks that compare the stores; False when there are points but no tenant to own a task."""
         points = bool(self.index.scan(None, 1).points)
         tenants = self.collections.tenants()
         for tenant in tenants:
@@ -172,10 +172,10 @@ class Generations:
                 needed = points or rows.any_indexed()
             if needed:
                 with self.tasks.transaction(tenant) as tasks:
-                    arguments = {FOUND: found.value} | ({WHOLE: 1} if not asked else {})
-                    asked.append((tenant, tasks.enqueue(OperationKind.PARITY, str(generation), arguments)))
-        if asked:
+                    arguments = {FOUND: found.value} | ({WHOLE: 1} if not requested else {})
+                    requested.append((tenant, tasks.enqueue(OperationKind.PARITY, str(generation), arguments)))
+        if requested:
             # A comparison follows every restart of Postgres: that is normal.
             tell = log.info if found is GenerationState.STORE_RESTARTED else log.warning
-            tell("index_compared", code=found.value, tenants=len(asked))
+            tell("index_compared", code=found.value, tenants=len(requested))
         return bool(tenants) or not points

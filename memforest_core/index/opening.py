@@ -69,8 +69,8 @@ def open_maintenance(
 def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -> VectorIndex:
     """The configured vector index, not yet prepared.
 
-    A directory that belongs to an embedded node is opened by that node alone (``owned``); whoever else is given it
-    asks the node.
+    A directory that belongs to an embedded node is opened by that node alone (``owned``); other processes call
+    the node.
     """
     if settings.index.kind == "qdrant_edge":
         if settings.index.path is None:

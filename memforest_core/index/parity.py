@@ -1,4 +1,4 @@
-"""Makes index rows and points agree, page by page: finds what one of them lacks, and which is older."""
+"""Makes index rows and points agree, page by page: finds what is missing in one of them, and which is older."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def unequal(points: Sequence[ScannedPoint], rows: Mapping[UUID, PointRow]) -> Un
     return Unequal(orphans, ahead)
 
 
-def lacking(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRow]:
+def missing_points(rows: Sequence[PointRow], found: Mapping[UUID, int]) -> list[PointRow]:
     """The rows whose point is missing or older than they saw written."""
     return [row for row in rows if found.get(row.id, 0) < row.indexed_version]
 
@@ -114,7 +114,7 @@ class Parity(Sweep):
         # Of an index that is set aside all is missing; the next check of generations finds it without a mark.
         differing(self.store, self.index, tenant, page)
         found = self.index.versions([row.key(tenant) for row in page])
-        missing = lacking(page, found)
+        missing = missing_points(page, found)
         with self.store.indexing(tenant) as rows:
             marked = rows.mark_missing(missing, found)
         return dict(progress) | {

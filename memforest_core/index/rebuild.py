@@ -1,4 +1,4 @@
-"""Writes the index anew from what the database keeps: no language model, no embedding, queries go on meanwhile."""
+"""Rebuilds the index from the database: no language model, no embedding, queries go on meanwhile."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class IndexState:
     model: str
     dimension: int
     points: int | None
-    """The tenant's points; None while the index is away."""
+    """The tenant's points; None while the index is unavailable."""
     mark: str | None
     """The mark that the database knows."""
     agrees: bool | None
-    """Whether the index has that mark; None while it is away or nothing is marked yet."""
+    """Whether the index has that mark; None while it is unavailable or nothing is marked yet."""
     behind: Mapping[str, int]
     """Rows that the index does not have as they are, by kind."""
     tasks: tuple[OperationTask, ...]
@@ -77,7 +77,7 @@ class IndexState:
 
 @dataclass(frozen=True, slots=True)
 class IndexUpkeep:
-    """What people ask of the index: to be written anew, and how it is."""
+    """Rebuilds of the index on request, and its state."""
 
     store: IndexStore
     collections: CollectionStore
@@ -86,11 +86,11 @@ class IndexUpkeep:
     wakeups: WakeUps
 
     def rebuild(self) -> dict[TenantId, TaskId]:
-        """Ask for all points of all tenants to be written anew; the task of each tenant. Raises StoreUnavailable."""
+        """Request a rebuild of all points of all tenants; the task of each tenant. Raises StoreUnavailable."""
         return {tenant: self._request(tenant, None) for tenant in self.collections.tenants()}
 
     def rebuild_owner(self, tenant: TenantId, owner: str) -> dict[TenantId, TaskId]:
-        """Ask for one owner's points to be written anew. Raises NotFound, StoreUnavailable."""
+        """Request a rebuild of one owner's points. Raises NotFound, StoreUnavailable."""
         with self.store.indexing(tenant) as rows:
             forest = known(rows.find_forest(owner), owner)
         return {tenant: self._request(tenant, forest)}
@@ -98,16 +98,16 @@ class IndexUpkeep:
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
         subject = str(forest or "")
         with self.tasks.transaction(tenant) as tasks:
-            asked = {FOREST: subject} if forest else {}
-            task = tasks.enqueue(OperationKind.REBUILD, subject, asked, lane=1, forest=forest)
+            requested = {FOREST: subject} if forest else {}
+            task = tasks.enqueue(OperationKind.REBUILD, subject, requested, lane=1, forest=forest)
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
 
-    def progress(self, asked: Mapping[TenantId, TaskId]) -> tuple[list[OperationTask], int]:
+    def progress(self, requested: Mapping[TenantId, TaskId]) -> tuple[list[OperationTask], int]:
         """The tasks as they are, and how many rows of their tenants are behind. Raises StoreUnavailable."""
         found: list[OperationTask] = []
         behind = 0
-        for tenant, task in asked.items():
+        for tenant, task in requested.items():
             with self.tasks.transaction(tenant) as tasks:
                 seen = tasks.get(task)
             if seen is not None:
@@ -122,7 +122,7 @@ class IndexUpkeep:
 
     def state(self, tenant: TenantId) -> IndexState | None:
         """How the index is; None before there is a live collection. Raises StoreUnavailable."""
-        stored = self.collections.look()
+        stored = self.collections.live()
         if stored is None:
             return None
         points: int | None = None

@@ -1,4 +1,4 @@
-"""What the indexer needs from the store, and what keeps rows and points in agreement."""
+"""What the indexer needs from the store, and for comparing rows with points."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PointRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredGeneration:
-    """The live collection, and the generation that the database keeps.
+    """The live collection, and the generation that the database has.
 
     ``store`` names this start of this database, ``confirmed_store`` the one under which ``generation`` was confirmed;
     ``now`` is the database's clock in seconds since 1970.

@@ -39,7 +39,7 @@ UNSURE = f"""(
 _UNDER = "tenant_id = :t AND point_id = ANY(CAST(:ids AS uuid[])) AND lease_token = :token"
 """Those of some rows that are under a lease, which no index knows."""
 
-# No index has a column that a claim changes: Postgres then writes the row anew in its page, and nothing to the indexes.
+# No index has a column that a claim changes: Postgres then rewrites the row in its page, and nothing to the indexes.
 _CLAIM = sa.text(f"""
     WITH behind AS (
         SELECT point_id FROM memforest.index_row
@@ -79,7 +79,7 @@ _FORGET = sa.text("""
     RETURNING i.point_id
     """)
 
-# A writer of the forest that has locked a row is about to take the lease off it. Waiting for that writer while holding
+# A writer of the forest that has locked a row is about to take the lease off it. Waiting for that writer with locks on
 # other rows could deadlock, so rows that are locked are left out, and waited for one by one.
 _HOLD_FREE = sa.text(f"""
     SELECT point_id, forest_id, version, deleted FROM memforest.index_row
@@ -167,7 +167,7 @@ def _point_row(row: sa.Row[*tuple[Any, ...]]) -> PointRow:
 
 
 def _stale(row: sa.Row[*tuple[Any, ...]], content: Content | None) -> StalePoint:
-    """A claimed index row, and the content of what it stands for; None: that is gone."""
+    """A claimed index row, and the content of its cell, fact or node; None: that is gone."""
     made = content or {}
     if row.indexed_version:
         made.pop("waited_s", None)
@@ -180,7 +180,7 @@ class IndexRows(VectorRows):
     """Rows of one indexing transaction."""
 
     def claim_points(self, kinds: Sequence[PointKind], lease: PointLease, limit: int) -> list[StalePoint]:
-        """Take index rows that are behind under a lease, beside those that were made under it.
+        """Take index rows that are behind under a lease, in addition to those that were made under it.
 
         None, while it is not certain that the points are not newer than the rows: a restored store has not been
         looked at yet, or the tenant's parity task is under way.
@@ -251,7 +251,7 @@ class IndexRows(VectorRows):
         dropped: Mapping[UUID, int],
         alone: UUID | None = None,
     ) -> tuple[frozenset[UUID], frozenset[UUID]]:
-        """The index holds the written versions, and tombstones of the dropped ones have done their work.
+        """The index has the written versions, and tombstones of the dropped ones have done their work.
 
         What else was ``claimed`` and is still under the lease is given back as behind. Returns all these, and what
         somebody else has locked: a writer of the forest that has a row may wait for another one of these, so nothing is
@@ -303,8 +303,8 @@ class IndexRows(VectorRows):
     ) -> None:
         """Give the claimed rows back after an error: for a try in ``delay_s`` seconds, or (None) as they were before.
 
-        As they were is for an index that was away: that is no failed try, and they keep their place in the queue. A
-        row that somebody else has locked keeps its lease until that ends.
+        As they were is for an unavailable index: that is no failed try, and they stay at their place in the queue. A
+        row that somebody else has locked is leased until that ends.
         """
         values: dict[str, object] = {"attempts": sa.func.greatest(m.IndexRow.attempts - 1, 0)}
         if delay_s is not None:
@@ -325,7 +325,7 @@ class IndexRows(VectorRows):
         return self._run(_HOLD_FREE, token=token, ids=list(ids))
 
     def behind(self, forest: ForestId, limit: int) -> int:
-        """How many of a forest's points are not in the index as they should be; ``limit`` stands for that many or more.
+        """How many of a forest's points are not in the index as they should be; ``limit`` means that many or more.
 
         Also ``limit`` while nobody knows: a restored store has not been looked at yet, or is being compared.
         """
@@ -341,14 +341,14 @@ class IndexRows(VectorRows):
         return forest_id(self._db, self._tenant, owner)
 
     def any_indexed(self) -> bool:
-        """Whether the index holds, as far as the rows know, any point of the tenant."""
+        """Whether the index has, as far as the rows know, any point of the tenant."""
         indexed = sa.exists().where(m.IndexRow.tenant_id == self._tenant, m.IndexRow.indexed_version > 0)
         return bool(self._db.scalar(sa.select(indexed)))
 
     def mark_all(self, after: UUID | None, limit: int, forest: ForestId | None, lost: bool) -> tuple[UUID | None, int]:
         """Mark the next ``limit`` rows in the order of ids as behind, under a higher version, in the backfill lane.
 
-        ``forest`` None: of all forests. ``lost`` says that the index holds none of their points. Returns the last id,
+        ``forest`` None: of all forests. ``lost`` says that the index has none of their points. Returns the last id,
         None when there was no row left, and how many rows.
         """
         living = self._after(after, forest, limit).where(~m.IndexRow.deleted)
@@ -389,9 +389,9 @@ class IndexRows(VectorRows):
         return (rows if forest is None else rows.where(row.forest_id == forest)).order_by(row.point_id).limit(limit)
 
     def overtake(self, versions: Mapping[UUID, int]) -> int:
-        """Raise rows above these versions, which the index holds and no row has confirmed; how many.
+        """Raise rows above these versions, which the index has and no row has confirmed; how many.
 
-        They are behind then. Otherwise the guard against late writers would keep a point that no row stands for.
+        They are behind then. Otherwise the guard against late writers would leave a point without a row.
         """
         if not versions:
             return 0

@@ -61,7 +61,7 @@ class OutagePause:
         self._trying = False
 
     @property
-    def away(self) -> bool:
+    def unavailable(self) -> bool:
         """Whether the last try failed."""
         return self._failures > 0
 
@@ -77,7 +77,7 @@ class OutagePause:
             return True
 
     def failed(self) -> None:
-        """The index was away; failures of calls that were under way together count once."""
+        """The index was unavailable; failures of calls that were under way together count once."""
         with self._lock:
             if not self._failures or self._trying:
                 self._failures += 1
@@ -138,13 +138,13 @@ class Indexer:
     def run_one(
         self, tenant: TenantId, worker: WorkerId, kinds: Sequence[PointKind], lease: PointLease | None = None
     ) -> int:
-        """Index one batch; how many rows are up to date now (0: none was behind, or the index is away).
+        """Index one batch; how many rows are up to date now (0: none was behind, or the index is unavailable).
 
-        ``lease``: rows that the worker has made under it are indexed beside those that wait.
+        ``lease``: rows that the worker has made under it are indexed in addition to those that wait.
 
         Vectors are committed before the index is written, so that nothing is embedded twice; those of a slow model in
         portions, each of which renews the lease. Neither is written for a row whose lease was lost; a point that was
-        erased while it was written is deleted again. While the index is away nothing is claimed. Raises
+        erased while it was written is deleted again. While the index is unavailable nothing is claimed. Raises
         StoreUnavailable.
         """
         lease = PointLease(worker) if lease is None else lease
@@ -195,10 +195,10 @@ class Indexer:
             rows.release_points(lease)
 
     def _reachable(self) -> bool:
-        """Whether to go on. After an outage the collection is made anew if the index came back without it."""
+        """Whether to go on. After an outage the collection is created if the index came back without it."""
         if not self._pause.may_try():
             return False
-        if self._pause.away:
+        if self._pause.unavailable:
             try:
                 self.index.prepare()
             except IndexUnavailable:
@@ -210,7 +210,7 @@ class Indexer:
     def _write(
         self, tenant: TenantId, token: LeaseToken, points: Sequence[StalePoint], known: dict[OwnText, Vectors]
     ) -> None:
-        """Write what is still under the lease; take away again what was erased meanwhile."""
+        """Write what is still under the lease; delete what was erased meanwhile."""
         vectors = dict(known)
         missing = [text for text in texts_of(points) if text not in known]
         held = frozenset(point.id for point in points)
@@ -222,7 +222,7 @@ class Indexer:
             vectors |= embedded.vectors
             self.telemetry.called(tenant, [embedded.record])
             more = any(text not in vectors for text in missing)
-            # A row that somebody else had locked while a portion was stored lacks the vectors of that portion.
+            # A row that somebody else had locked while a portion was stored is missing the vectors of that portion.
             held &= self._held(tenant, token, points, embedded, renew=more)
             if not held:
                 break
@@ -313,7 +313,7 @@ class Indexer:
     def _embedded(
         self, missing: Sequence[OwnText], cells: Mapping[OwnText, Sequence[int]], failed: dict[str, MemForestError]
     ) -> Iterator[Embedding]:
-        """The vectors of texts, each embedded once whoever says it, in portions that keep to the lease; ``cells`` says
+        """The vectors of texts, each embedded once for all forests, in portions that keep to the lease; ``cells`` says
         where the turns of those begin that are cells. Texts that the model alone can't embed are added to ``failed``.
         """
         owners: dict[str, list[OwnText]] = {}

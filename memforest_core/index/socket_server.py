@@ -79,7 +79,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a crash; a client that went away or sent too slowly is none."""
+        """Log a crash; a client that ended or sent too slowly is none."""
         crash = sys.exception()
         if crash is not None and not isinstance(crash, OSError):
             log.error("index_request_crashed", **place_of(crash))

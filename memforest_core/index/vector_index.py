@@ -46,7 +46,7 @@ RowId = Annotated[UUID, GetPydanticSchema(_as_known)]
 
 
 class PointKind(StrEnum):
-    """What a point stands for."""
+    """What a point represents."""
 
     FACT = "fact"
     CELL = "cell"
@@ -63,7 +63,7 @@ class SparseVector:
 
 @dataclass(frozen=True, slots=True)
 class PointKey:
-    """Whose point it is and which row it stands for. Two keys never mean the same point, whatever ids rows have."""
+    """Whose point it is and which row it represents. Two keys never mean the same point, whatever ids rows have."""
 
     tenant: TenantId
     forest_id: ForestId
@@ -72,7 +72,7 @@ class PointKey:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One index row. ``id`` is that of the row it stands for; ``version`` only grows.
+    """One index row. ``id`` is that of the row it represents; ``version`` only grows.
 
     Times are seconds since 1970 (float), None when unknown. ``tree_id``, ``level`` and ``is_root`` are set for nodes;
     ``session_id`` for cells.
@@ -213,7 +213,7 @@ class VectorIndex(Protocol):
         order)."""
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        """The stored version of each of these points of one tenant that exists, by the row it stands for."""
+        """The stored version of each of these points of one tenant that exists, by the row it represents."""
 
     def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
         """Those of these points of one tenant that are stored under the same version with another vector (within half

@@ -1,4 +1,4 @@
-"""Rows that the index should have a point for: written beside what they belong to, read by the indexer."""
+"""Rows that the index should have a point for: written with what they belong to, read by the indexer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def want_indexed_in(
 ) -> None:
     """The same for points of several forests, in one statement: all writers lock index rows in the order of ids.
 
-    A row that is being written keeps its lease, so that a point has one writer at a time; its writer then finds the row
+    A row that is being written stays leased, so that a point has one writer at a time; its writer then finds the row
     behind and gives it back. With a ``lease``, rows that are new are made under it, and added to it.
     """
     if not forests:

@@ -38,7 +38,7 @@ async def limited(call: Callable[[], Coroutine[Any, Any, T]], most: int) -> T:
 def bounded(
     handle: Callable[Concatenate[Any, httpx.Request, ...], Awaitable[httpx.Response]],
 ) -> Callable[[Any, httpx.Request], Coroutine[Any, Any, httpx.Response]]:
-    """A transport's ``handle_async_request`` that keeps the limit of the call it is made in."""
+    """A transport's ``handle_async_request`` that has the limit of the call it is made in."""
 
     async def handle_async_request(self: Any, request: httpx.Request) -> httpx.Response:
         most = _most.get()
@@ -61,7 +61,7 @@ def _checked(response: httpx.Response, request: httpx.Request, most: int) -> htt
         raise AnswerRefused("redirects to another server, which is not followed: set its API_BASE to the right address")
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in (*_ENCODINGS, "identity", ""):
-        raise AnswerRefused("answered in an encoding that was not asked for")
+        raise AnswerRefused("answered in an encoding that was not requested")
     headers = [pair for pair in response.headers.raw if pair[0].lower() not in (b"content-encoding", b"content-length")]
     stream = cast(httpx.AsyncByteStream, response.stream)
     return httpx.Response(

@@ -11,16 +11,20 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from memforest_core.domain.forks import renewed_in_child
+from memforest_core.errors import ModelUnavailable
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+CONCURRENCY = 8
+"""Requests of one process to an embedding or rerank model that are under way at once."""
 _GRACE_S = 1.0
 """A loop that is itself blocked (synchronous code inside litellm) is left after this much more."""
 
@@ -34,7 +38,7 @@ class Finished(Generic[T]):
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:
-    # An exception that nobody asks for is logged by asyncio, with its text.
+    # An exception that nobody retrieves is logged by asyncio, with its text.
     if not task.cancelled():
         task.exception()
 
@@ -104,3 +108,14 @@ def call_loop() -> CallLoop:
         if _process.loop is None:
             _process.loop = CallLoop()
         return _process.loop
+
+
+@contextmanager
+def slot_of(slots: threading.Semaphore, timeout_s: float, what: str, hint: str = "") -> Iterator[None]:
+    """A slot, waited for at most ``timeout_s`` seconds. Raises ModelUnavailable, which says ``what`` was busy."""
+    if not slots.acquire(timeout=timeout_s):
+        raise ModelUnavailable(f"{what} stayed busy for {timeout_s:g} s{hint}.")
+    try:
+        yield
+    finally:
+        slots.release()

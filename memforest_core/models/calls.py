@@ -34,13 +34,12 @@ class Step(StrEnum):
     PLAN = "plan"
     ANSWER = "answer"
     PROFILE = "profile"
-    JUDGE = "judge"
     EMBED = "embed"
     RERANK = "rerank"
 
 
 CHAT_STEPS = tuple(step for step in Step if step not in {Step.EMBED, Step.RERANK})
-"""The steps that a chat model is asked in."""
+"""The steps of calls to a chat model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """What one call cost: the row that accounting keeps. ``outcome`` is "ok" or an error code."""
+    """What one call cost: the row of accounting. ``outcome`` is "ok" or an error code."""
 
     step: Step
     model: str
@@ -153,7 +152,7 @@ class Reranker(Protocol):
         """Its name, as recorded."""
 
     def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
-        """Scores of texts, at least one: higher for a text that tells more about the question.
+        """Scores of texts, at least one: higher for a text that says more about the question.
 
         They are finite, and compare within one call only. Raises ModelUnavailable (also when it
         takes too long), ModelRateLimited, ModelRejected, ModelAuthFailed.

@@ -12,12 +12,11 @@ from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
 from memforest_core.models.accounting import record_of
 from memforest_core.models.answer_limits import BASE_BYTES, TOKEN_BYTES, limited
-from memforest_core.models.call_loop import call_loop
+from memforest_core.models.call_loop import call_loop, slot_of
 from memforest_core.models.calls import ChatReply, ChatRequest, Step
 from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses_format
-from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
+from memforest_core.models.litellm_runtime import key_argument, litellm_module, misses_key
 from memforest_core.models.schema_ladder import Rung, SchemaLadder, messages, response_format
-from memforest_core.models.slots import slot_of
 from memforest_core.models.step_settings import StepSettings
 
 
@@ -52,7 +51,7 @@ class LitellmChat:
     def complete(self, request: ChatRequest) -> ChatReply:
         """One call: waits for a slot of the step, then for the answer, each at most ``timeout_s``.
 
-        A provider that refuses ``response_format`` is asked again in a weaker way, once per model
+        A provider that refuses ``response_format`` is called again in a weaker way, once per model
         and rung, within the same deadline. Raises as the port says; InvalidSettings for a step
         without a model.
         """
@@ -80,7 +79,7 @@ class LitellmChat:
     def _require_key(self, step: Step, settings: StepSettings, target: Target) -> None:
         if step in self._with_key:
             return
-        if lacks_key(settings.model, settings.api_key, settings.api_base):
+        if misses_key(settings.model, settings.api_key, settings.api_base):
             raise missing_key(target)
         self._with_key.add(step)
 

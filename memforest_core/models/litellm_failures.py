@@ -75,7 +75,7 @@ def failure(error: BaseException, target: Target) -> MemForestError:
     if any(type(link) is ValueError and "headers" in str(link) for link in _chain(error)):
         # aiohttp's, which litellm wraps as a lost connection.
         return ModelAuthFailed(
-            f"The key of {target} can't be sent, it holds a line break or the like: set {target.settings}__API_KEY."
+            f"The key of {target} can't be sent, it has a line break or the like: set {target.settings}__API_KEY."
         )
     if isinstance(error, litellm.BadRequestError) and "LLM Provider NOT provided" in str(error):
         return ModelRejected(
@@ -104,7 +104,7 @@ def _permanent(cause: BaseException, target: Target, names: str) -> ModelRejecte
 
 
 def refuses_format(error: BaseException) -> bool:
-    """Whether a provider refused the way the schema was asked for, not the request itself."""
+    """Whether a provider refused the way the schema was requested, not the request itself."""
     if not isinstance(error, litellm_module().BadRequestError):
         return False
     text = str(error).lower()

@@ -9,10 +9,9 @@ from typing import Any
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.models.answer_limits import BASE_BYTES, ROW_BYTES, limited
-from memforest_core.models.call_loop import Finished, call_loop
+from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop, slot_of
 from memforest_core.models.litellm_failures import Target, missing_key
-from memforest_core.models.litellm_runtime import key_argument, lacks_key, litellm_module
-from memforest_core.models.slots import CONCURRENCY, slot_of
+from memforest_core.models.litellm_runtime import key_argument, litellm_module, misses_key
 
 
 @renewed_in_child
@@ -35,7 +34,7 @@ class LitellmRequests:
         target = self.target
         litellm = litellm_module()  # its import takes seconds, which are no part of a call
         if not self._has_key:
-            if lacks_key(target.model, self._api_key, target.api_base):
+            if misses_key(target.model, self._api_key, target.api_base):
                 raise missing_key(target)
             self._has_key = True
         common = {

@@ -65,7 +65,7 @@ def _load() -> Any:
         each.handle_async_request = bounded(each.handle_async_request)
     # Its class of messages refuses a content in parts, as some servers write it.
     litellm.Message.__init__ = _in_one(litellm.Message.__init__)
-    # Of 21 MB, and only read to make the text that stands beside it.
+    # Of 21 MB, and only read to make the text next to it.
     litellm.utils.json_data = None
     # Imported by the first call otherwise, which would be half a second slower.
     importlib.import_module("openai.resources")
@@ -90,11 +90,11 @@ def _given(api_key: str | None) -> bool:
     return api_key is not None and api_key.strip() != ""
 
 
-def lacks_key(model: str, api_key: str | None, api_base: str | None) -> bool:
-    """Whether the provider needs a key that is neither given nor where litellm looks for it; empty is not given."""
+def misses_key(model: str, api_key: str | None, api_base: str | None) -> bool:
+    """Whether the provider needs a key that is neither given nor where litellm reads it; empty is not given."""
     if _given(api_key) or api_base is not None:
         return False
-    # litellm takes a variable that is set but empty for a key; the call then fails as if the server was away.
+    # litellm takes a variable that is set but empty for a key; the call then fails as if the server was unavailable.
     for name in [name for name, value in os.environ.items() if name.endswith("_API_KEY") and not value.strip()]:
         os.environ.pop(name, None)
     missing = litellm_module().validate_environment(model).get("missing_keys") or []

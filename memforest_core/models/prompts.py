@@ -18,7 +18,7 @@ MAX_BYTES = 4 * MAX_CHARS
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Instructions that replace the built-in ones, by prompt; None keeps those."""
+    """Instructions that replace the built-in ones, by prompt; None leaves those."""
 
     extract: str | None = None
     summarize: str | None = None
@@ -48,7 +48,7 @@ def open_prompts(settings: PromptSettings) -> Prompts:
 def instructions_with(built_in: str, own: str | None, frame: str) -> str:
     """The system message: the built-in one, or an application's own instructions and after them the ``frame``.
 
-    A frame says what the user message holds, that all in it is data, and what the answer looks like. It comes last.
+    A frame says what the user message contains, that all in it is data, and what the answer looks like. It comes last.
     """
     return built_in if own is None else f"{own}\n\n{frame}"
 

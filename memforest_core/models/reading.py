@@ -111,7 +111,7 @@ def _parsed(text: str) -> tuple[object, bool]:
         except ValueError:
             continue
     if not re.search(r"[\[{]", body):
-        raise ContentFault("the answer holds no JSON object")
+        raise ContentFault("the answer has no JSON object")
     from json_repair import loads  # few answers need it
 
     try:

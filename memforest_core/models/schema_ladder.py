@@ -1,4 +1,4 @@
-"""How a schema is asked for, and what to fall back to where a provider refuses to hear of it."""
+"""How a schema is requested, and what to fall back to where a provider refuses to hear of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Rung(IntEnum):
-    """From the strongest way of asking to the weakest."""
+    """From the strongest way of requesting to the weakest."""
 
     JSON_SCHEMA = 0
     JSON_OBJECT = 1

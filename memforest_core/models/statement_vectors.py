@@ -13,8 +13,8 @@ from memforest_core.domain.forks import renewed_in_child
 from memforest_core.models.calls import Embedded, Embedder, Vectors
 
 LABEL_WEIGHT = 0.4
-"""Of a label's vector in routing, beside 1 of the sentence's. With it cosines have the scale that they had when origin,
-label and sentence were embedded as one text, and the thresholds of scenes hold (docs/adr/0023-scenes.md)."""
+"""Of a label's vector in routing, next to 1 of the sentence's. With it cosines have the scale of one text of origin,
+label and sentence, and the thresholds of scenes hold (docs/adr/0023-scenes.md)."""
 MAX_LABELS = 1_024
 """Labels whose vectors a process remembers: 1.5 MB of the built-in model's. The offline rules have 11."""
 
@@ -54,10 +54,10 @@ class StatementEmbedder:
         sentences = {parts.get(text, (text,))[0] for text in texts}
         labels = {parts[text][1] for text in texts if text in parts} - sentences
         vectors = self._known(labels)
-        lacking = [each for each in embedded_for(texts, parts) if each not in vectors]
-        embedded = self._embedder.embed(lacking)
-        vectors.update(zip(lacking, embedded.vectors, strict=True))
-        self._remember({label: vectors[label] for label in labels.intersection(lacking)})
+        missing = [each for each in embedded_for(texts, parts) if each not in vectors]
+        embedded = self._embedder.embed(missing)
+        vectors.update(zip(missing, embedded.vectors, strict=True))
+        self._remember({label: vectors[label] for label in labels.intersection(missing)})
         rows = ([vectors[each] for each in parts.get(text, (text,))] for text in texts)
         made = [row[0] if len(row) == 1 else routing_vector(*row) for row in rows]
         return Embedded(np.stack(made), embedded.record)

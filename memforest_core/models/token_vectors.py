@@ -1,7 +1,7 @@
-"""Token vectors: what each token of a text means where it stands, in few bits, for late interaction.
+"""Token vectors: what each token of a text means in its context, in few bits, for late interaction.
 
 A model that pools makes one vector of a text, in which a rare word weighs no more than the others. Its states, one for
-each token, are there before that. Of those, ``WIDTH`` numbers are kept, the share of a state in as many directions in
+each token, are there before that. Of those, ``WIDTH`` numbers are stored, the share of a state in as many directions in
 which states of texts differ most, four bits each: 32 bytes a token (docs/adr/0039-late-interaction.md).
 """
 
@@ -32,7 +32,7 @@ Unit = NDArray[np.float32]
 
 
 class TokenVectors(NamedTuple):
-    """The token vectors of a text; ``starts`` are the places in it, in characters, where its tokens begin."""
+    """The token vectors of a text; ``starts`` are the offsets in it, in characters, where its tokens begin."""
 
     packed: Packed
     starts: Sequence[int]
@@ -47,9 +47,9 @@ class TurnTokens(NamedTuple):
 
 def pack(states: NDArray[np.float32], directions: NDArray[np.float32]) -> Packed:
     """The token vectors of states, shape (..., tokens, dimension), along ``directions``, shape (dimension, WIDTH)."""
-    shares = states @ directions
-    largest = np.abs(shares).max(axis=-1, keepdims=True)
-    whole = np.rint(shares * (LARGEST / np.maximum(largest, 1e-9))).astype(np.int8) + np.int8(LARGEST + 1)
+    parts = states @ directions
+    largest = np.abs(parts).max(axis=-1, keepdims=True)
+    whole = np.rint(parts * (LARGEST / np.maximum(largest, 1e-9))).astype(np.int8) + np.int8(LARGEST + 1)
     bits = whole.view(np.uint8)
     packed: Packed = (bits[..., :PACKED] << 4) | bits[..., PACKED:]
     return packed
@@ -68,7 +68,7 @@ def unpack(packed: Packed) -> Unit:
 def to_bytes(tokens: TokenVectors, turns: Sequence[int]) -> bytes:
     """What is stored of a cell: how many tokens its date and each of its turns have, and these.
 
-    ``turns`` are the places in the text, in characters, where its turns begin; what is before the first is its date.
+    ``turns`` are the offsets in the text, in characters, where its turns begin; what is before the first is its date.
     """
     borders = np.searchsorted(np.asarray(tokens.starts, dtype=np.int64), turns)
     counts = np.diff([0, *borders, len(tokens.packed)])

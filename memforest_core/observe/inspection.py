@@ -17,12 +17,12 @@ from memforest_core.observe.records import (
     CostBy,
     Costs,
     ForestState,
-    GrownTree,
     LoggedCall,
     ModelCalls,
     Overview,
     Spent,
     SystemState,
+    TreeNode,
     TreeOverview,
 )
 from memforest_core.observe.rows import ObserveRows, ObserveStore
@@ -91,15 +91,17 @@ class InspectionService:
             raise NotFound(f"Owner {owner!r:.80} has no tree {tree}.")
         return found[0]
 
-    def tree(self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None) -> GrownTree:
-        """One tree's upper ``depth`` levels (the root is the first), or all of them.
+    def tree(
+        self, tenant: TenantId, owner: str, wanted: str, depth: int | None = None
+    ) -> tuple[TreeOverview, Sequence[TreeNode]]:
+        """One tree and the nodes of its upper ``depth`` levels (the root is the first), or all of them.
 
         ``wanted`` is as ``chosen`` takes it. Raises NotFound, InvalidInput, StoreUnavailable.
         """
         with self.store.observing(tenant) as rows:
             overview = chosen(rows.overviews(_forest(rows, owner)), wanted)
             lowest = 0 if depth is None else max(0, overview.height - depth + 1)
-            return GrownTree(overview, tuple(rows.nodes(overview.id, lowest)))
+            return overview, rows.nodes(overview.id, lowest)
 
     def overview(self, tenant: TenantId) -> Overview:
         """The state of a tenant's work. Raises StoreUnavailable, InvalidSettings."""
@@ -139,7 +141,7 @@ class InspectionService:
         """The model calls that were made, failed ones too, the newest first: tokens, dollars and latency of each.
 
         ``owner`` and ``session_id`` select the calls made for them, ``step`` those of one step ("extract", "summarize",
-        "browse", "plan", "answer", "profile", "judge", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
+        "browse", "plan", "answer", "profile", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
         error's code), ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds
         or datetimes; UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of
         the page before. Without an owner the whole tenant's; an owner without a memory yet has none, and

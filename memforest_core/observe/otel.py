@@ -111,13 +111,11 @@ class _Block(AbstractContextManager[str | None]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._span is not None and error is not None:
-            self._span.set_attribute("error.type", error.code if isinstance(error, MemForestError) else _named(error))
+            self._span.set_attribute(
+                "error.type", error.code if isinstance(error, MemForestError) else type(error).__name__
+            )
             self._span.set_status(StatusCode.ERROR)
         self._current.__exit__(kind, error, trace)
-
-
-def _named(error: BaseException) -> str:
-    return type(error).__name__
 
 
 @renewed_in_child

@@ -265,14 +265,6 @@ class ForestState:
 
 
 @dataclass(frozen=True, slots=True)
-class GrownTree:
-    """A tree and its nodes, higher levels first, each level in key order."""
-
-    overview: TreeOverview
-    nodes: tuple[TreeNode, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Overview:
     """A tenant's work at one moment, and the workers that serve all tenants."""
 

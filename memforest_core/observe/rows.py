@@ -14,7 +14,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.accept.rows.accepting import AcceptRows
-from memforest_core.ingest.extract.offline.languages import is_english
+from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.observe.reading.rows import ORDER, ReadingRows, moment_of
 from memforest_core.observe.records import (
     CallFilter,

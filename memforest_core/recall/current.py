@@ -10,12 +10,12 @@ from datetime import datetime
 from memforest_core.domain.asked_now import MAX_WORDS, asks_still
 from memforest_core.domain.asked_order import order_of
 from memforest_core.domain.chain import ChainState
-from memforest_core.domain.holding import Role
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.meant import FORMER, joking, not_so
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.scoring import Voted, best_first
 from memforest_core.domain.state_names import single_valued
+from memforest_core.domain.state_order import Role
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.domain.words.records import Words
 from memforest_core.recall.question import Question

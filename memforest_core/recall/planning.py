@@ -15,7 +15,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import clean
 from memforest_core.domain.times import days_between
 from memforest_core.errors import ContentFault
-from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
+from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import instructions_with
 from memforest_core.recall.question import MAX_QUESTION_CHARS
@@ -142,7 +142,7 @@ def planned(
         return direct
     try:
         document = _document(question, trees[:MAX_TREES], asked_at)
-        answer = asked(chat, Step.PLAN, instructions_with(_SYSTEM, own, _FRAME), document, PlanAnswer, "plan")
+        answer = answer_of(chat, Step.PLAN, instructions_with(_SYSTEM, own, _FRAME), document, PlanAnswer, "plan")
         return _checked(answer, question, roots)
     except MODEL_FAILURES as error:
         reason = f"The planner could not be used ({in_words(error.code)}): every tree was asked the question itself."

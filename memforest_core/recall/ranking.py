@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from memforest_core.domain.times import days_between
 from memforest_core.errors import ContentFault
-from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
+from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import instructions_with
 
@@ -155,7 +155,7 @@ class LlmRanker:
         document = self._document(family, part)
         try:
             system = instructions_with(_SYSTEM, self.own, _FRAME)
-            answer = asked(self.chat, Step.BROWSE, system, document, RankingAnswer, "ranking")
+            answer = answer_of(self.chat, Step.BROWSE, system, document, RankingAnswer, "ranking")
             places = chosen(answer, len(part))
         except MODEL_FAILURES as error:
             tally.ended(answered=False)

@@ -14,7 +14,7 @@ from memforest_core.domain.text import clean
 from memforest_core.domain.words import words_of
 from memforest_core.domain.words.records import FollowUpWords, Words
 from memforest_core.errors import ContentFault
-from memforest_core.models.answers import MODEL_FAILURES, asked, in_words
+from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import instructions_with
 from memforest_core.recall.question import MAX_QUESTION_CHARS
@@ -115,7 +115,7 @@ def standalone(
     document = _document(question, turns, asked_at)
     try:
         system = instructions_with(_SYSTEM, own, _FRAME)
-        text = _checked(asked(chat, Step.PLAN, system, document, RewritingAnswer, "rewriting"), question)
+        text = _checked(answer_of(chat, Step.PLAN, system, document, RewritingAnswer, "rewriting"), question)
     except MODEL_FAILURES as error:
         reason = (
             f"The question was not completed from its session ({in_words(error.code)}): it was searched for as asked."

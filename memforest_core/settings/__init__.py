@@ -186,7 +186,6 @@ class LlmSettings(Group):
     answer: StepOverride = StepOverride()
     profile: StepOverride = StepOverride()
     """Profiles, what to forget, and what somebody wants of the memory."""
-    judge: StepOverride = StepOverride()
 
     @model_validator(mode="after")
     def _cached_with_uncached(self) -> Self:

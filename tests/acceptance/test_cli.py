@@ -176,14 +176,14 @@ def test_the_demo_answers_where_bob_lived(remembered: Remembered) -> None:
     """Given the conversation, then the statement that answers each residence question is among the first three."""
     answers = remembered.demo.json["questions"]
     assert [answer["question"] for answer in answers] == [asked.question for asked in load_questions()]
-    assert [(answer["question"], answer["holds"]) for answer in answers[:RESIDENCE_QUESTIONS]] == [
+    assert [(answer["question"], answer["found"]) for answer in answers[:RESIDENCE_QUESTIONS]] == [
         (answer["question"], True) for answer in answers[:RESIDENCE_QUESTIONS]
     ]
 
 
 def test_the_demos_exit_code_tells_whether_all_expectations_hold(remembered: Remembered) -> None:
     report = remembered.demo.json
-    assert report["ok"] is (all(answer["holds"] for answer in report["questions"]) and not report["differences"])
+    assert report["ok"] is (all(answer["found"] for answer in report["questions"]) and not report["differences"])
     assert remembered.demo.code == (0 if report["ok"] else 1)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kill_beside import Told
+from tests.harness.kill_concurrent import Reported
 from tests.harness.kill_operations import extra_turn, wrong_turns
 from tests.harness.kill_runs import (
     ASKERS,
@@ -101,10 +101,10 @@ def test_earlier_turns_of_a_deleted_session_must_be_gone() -> None:
 
 
 def test_only_an_import_for_an_owner_with_a_memory_may_be_refused() -> None:
-    assert unended(Told(asked=["first"]), {}) == []
-    assert unended(Told(), {"first": "owner_exists"}) == []
-    assert unended(Told(), {"first": "not_found"}) != []
-    assert unended(Told(), {}) != []
+    assert unended(Reported(requested=["first"]), {}) == []
+    assert unended(Reported(), {"first": "owner_exists"}) == []
+    assert unended(Reported(), {"first": "not_found"}) != []
+    assert unended(Reported(), {}) != []
 
 
 def test_every_kind_of_operation_is_paired_with_each_other_one_and_with_itself() -> None:
@@ -121,28 +121,28 @@ def ends_of(pair: Pair) -> Ends:
 
 def test_one_that_waits_must_end_in_the_order_of_asking() -> None:
     ends = ends_of(("erase-session", "merge-live"))
-    assert against(ends, Told(state=SECOND_LAST, asked=list(ASKERS))) == []
-    assert against(ends, Told(state=FIRST_LAST, asked=list(ASKERS))) != []
-    assert against(ends, Told(state=FIRST_LAST, asked=list(ASKERS[::-1]))) == []
+    assert against(ends, Reported(state=SECOND_LAST, requested=list(ASKERS))) == []
+    assert against(ends, Reported(state=FIRST_LAST, requested=list(ASKERS))) != []
+    assert against(ends, Reported(state=FIRST_LAST, requested=list(ASKERS[::-1]))) == []
 
 
 def test_two_that_run_beside_each_other_may_end_in_any_order() -> None:
     ends = ends_of(("correct", "export"))
     for state in (SECOND_LAST, FIRST_LAST):
-        assert against(ends, Told(state=state, asked=list(ASKERS))) == []
-    assert against(ends, Told(state={"fact": ["neither"]}, asked=list(ASKERS))) != []
+        assert against(ends, Reported(state=state, requested=list(ASKERS))) == []
+    assert against(ends, Reported(state={"fact": ["neither"]}, requested=list(ASKERS))) != []
 
 
 def test_one_that_was_refused_came_second() -> None:
     ends = ends_of(("erase-owner", "merge-live"))
-    assert against(ends, Told(state=SECOND_LAST, asked=["first"])) == []
-    assert against(ends, Told(state=FIRST_LAST, asked=["first"])) != []
+    assert against(ends, Reported(state=SECOND_LAST, requested=["first"])) == []
+    assert against(ends, Reported(state=FIRST_LAST, requested=["first"])) != []
 
 
 def test_one_task_for_two_who_ask_is_done_once() -> None:
     ends = ends_of(("retain", "retain"))
-    assert against(ends, Told(state=FIRST_ONLY, asked=list(ASKERS), at_once=True)) == []
-    assert against(ends, Told(state=SECOND_LAST, asked=list(ASKERS), at_once=True)) != []
+    assert against(ends, Reported(state=FIRST_ONLY, requested=list(ASKERS), at_once=True)) == []
+    assert against(ends, Reported(state=SECOND_LAST, requested=list(ASKERS), at_once=True)) != []
 
 
 def test_points_are_seeded_and_within_what_an_operation_does() -> None:

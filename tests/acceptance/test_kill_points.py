@@ -46,20 +46,20 @@ def test_ends_the_same_wherever_it_is_killed(place: Arena, grown: Prepared, oper
 
 
 def after_each_count(calm: CalmRun) -> list[int]:
-    """Right after the commit of each step of a counting task: its progress is not kept yet."""
+    """Right after the commit of each step of a counting task: its progress is not retained yet."""
     events = list(enumerate(calm.end.events, start=1))
     counted = [number for number, what in events if what.startswith(COUNTED)]
     commits = [number for number, what in events if what == COMMITTED]
     return [next(commit for commit in commits if commit > number) for number in counted]
 
 
-@pytest.mark.parametrize(("toy", "kept"), [("counting", True), ("counting-twice", False)])
-def test_a_step_that_can_not_be_repeated_is_caught(place: Arena, grown: Prepared, toy: str, kept: bool) -> None:
+@pytest.mark.parametrize(("toy", "retained"), [("counting", True), ("counting-twice", False)])
+def test_a_step_that_can_not_be_repeated_is_caught(place: Arena, grown: Prepared, toy: str, retained: bool) -> None:
     calm = place.calm(toy, grown)
     _, second, _ = after_each_count(calm)
     (outcome,) = place.points(calm, [second])
     assert outcome.killed
-    assert outcome.kept is kept
+    assert outcome.sound is retained
 
 
 def test_the_toys_are_no_operations_of_ours() -> None:

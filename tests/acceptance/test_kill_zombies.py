@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.kill_beside import IDLE
+from tests.harness.kill_concurrent import IDLE
 from tests.harness.kill_runs import MEANWHILE, STAGES, CalmSession, Prepared, ZombieArena, arena, drawn_stops
 from tests.harness.servers import SessionServers
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.eval.answers import NOT_SAID, AnswerTask, answer_and_judge
+from benchmarks.eval.judging import JUDGE
 from benchmarks.eval.tables import read
 from memforest_core.errors import ContextTooLong, ModelRateLimited
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
@@ -92,7 +93,7 @@ def test_a_call_that_fails_is_failed_and_not_wrong(tmp_path: Path, capsys: pytes
     def fails(step: Step, document: dict[str, Any]) -> Exception | None:
         if step is Step.ANSWER and "a?" in document["question"]:
             return ContextTooLong("too long")
-        return ModelRateLimited("slow down") if step is Step.JUDGE and "b?" in document["question"] else None
+        return ModelRateLimited("slow down") if step is JUDGE and "b?" in document["question"] else None
 
     path = tmp_path / "answers.csv"
     answer_and_judge([task("a"), task("b"), task("c")], Reader(fails), 1, 2, path)
@@ -107,9 +108,7 @@ def test_what_failed_is_taken_again_and_nothing_else(tmp_path: Path) -> None:
     answer_and_judge(
         [task("a"), task("b")],
         Reader(
-            lambda step, document: (
-                ModelRateLimited("no") if step is Step.JUDGE and "b?" in document["question"] else None
-            )
+            lambda step, document: ModelRateLimited("no") if step is JUDGE and "b?" in document["question"] else None
         ),
         1,
         1,
@@ -119,7 +118,7 @@ def test_what_failed_is_taken_again_and_nothing_else(tmp_path: Path) -> None:
     answer_and_judge([task("a"), task("b")], again, 1, 1, path)
     assert verdicts(path) == {"a": ["correct"], "b": ["correct"]}
     # The answer was there already: only its judge was missing.
-    assert again.calls == {Step.JUDGE: 1}
+    assert again.calls == {JUDGE: 1}
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

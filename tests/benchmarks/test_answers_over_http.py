@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.eval.answers import AnswerTask, answer_and_judge
+from benchmarks.eval.judging import JUDGE
 from benchmarks.eval.tables import read, table
 from memforest_core.errors import ModelAuthFailed
 from memforest_core.models.calls import Step
@@ -51,7 +52,7 @@ def server(warm: None) -> Iterator[ModelServer]:
 
 def chat(server: ModelServer) -> LitellmChat:
     settings = StepSettings("openai/reader", api_base=server.url, api_key="key", timeout_s=10.0)
-    return LitellmChat({Step.ANSWER: settings, Step.JUDGE: settings})
+    return LitellmChat({Step.ANSWER: settings, JUDGE: settings})
 
 
 def task(qid: str, found: str, gold: str, before: str = "") -> AnswerTask:

@@ -162,7 +162,7 @@ def test_a_model_answers_from_what_was_delivered_on_the_same_memory(
         wanted = ["--methods", "bm25_turns", "--limit", "2", "--answers", "2", "--conversations", "1"]
         run(
             command_line().parse_args([*wanted, *options[4:6], "--out", str(out)]),
-            load_settings(llm={"answer": model, "judge": model}),
+            load_settings(llm={"answer": model, "profile": model}),
         )
     assert json.loads((out / RESULT).read_text())["measured"]["ingest_kept"] is True
     rows = read(out / ANSWERS)

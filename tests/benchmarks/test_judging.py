@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.eval.judging import JudgeAnswer, judge, verdict_of
+from benchmarks.eval.judging import JUDGE, JudgeAnswer, judge, verdict_of
 from benchmarks.eval.tables import Verdict
 from memforest_core.errors import ContentFault
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
@@ -75,7 +75,7 @@ def test_a_judge_that_mumbles_is_asked_once_more_and_shown_why() -> None:
     chat = Scripted("I think so", GOOD)
     assert judge(chat, "When?", "May", "in May") is Verdict.CORRECT
     first, second = chat.requests
-    assert (first.step, first.schema, first.schema_name) == (Step.JUDGE, JudgeAnswer.model_json_schema(), "verdict")
+    assert (first.step, first.schema, first.schema_name) == (JUDGE, JudgeAnswer.model_json_schema(), "verdict")
     assert second.messages[:2] == first.messages
     assert [message.role for message in second.messages] == ["system", "user", "assistant", "user"]
     assert second.messages[2].content == "I think so"

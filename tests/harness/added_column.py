@@ -45,12 +45,12 @@ def run(postgres_url: str, broker_url: str, redis_url: str, directory: Path) -> 
         found = {}
         for table, name in ADDED.items():
             row = running.rows(
-                f"""SELECT count(*) AS every, count(*) FILTER (WHERE x.{name} = {TYPES[name][1]}) AS kept
+                f"""SELECT count(*) AS every, count(*) FILTER (WHERE x.{name} = {TYPES[name][1]}) AS filled
                       FROM memforest.{table} x, memforest.forest f
                      WHERE f.owner = :owner AND f.state = 'live' AND {_OF_OWNER[table]}""",
                 owner=owner,
             )[0]
-            found[table] = [row.every, row.kept]
+            found[table] = [row.every, row.filled]
         return found
 
     servers = SessionServers(postgres_url, broker_url, redis_url, None)

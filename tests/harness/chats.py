@@ -7,7 +7,7 @@ from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
 
 
 class AnsweringChat:
-    """Answers one after the other; an error is raised in its turn. Keeps every request."""
+    """Answers one after the other; an error is raised in its turn. Records every request."""
 
     def __init__(self, *answers: str | MemForestError, name: str = "chat") -> None:
         self.answers = list(answers)

@@ -77,11 +77,11 @@ class Chromium:
     def tab(self, *, scripts: bool = True) -> Iterator[Tab]:
         """A tab to act in, as a person does, who has no cookies at first; without ``scripts`` pages run none."""
         # Chromium reads commands from its descriptor 3 and answers on 4; of others sh takes those below 10 only.
-        asking, commands = os.pipe()
+        reading, commands = os.pipe()
         answers, telling = os.pipe()
         browser = subprocess.Popen(
             [
-                *("sh", "-c", f'exec 3</dev/fd/{asking} 4>/dev/fd/{telling}; exec "$@"', "sh", self.program, *OPTIONS),
+                *("sh", "-c", f'exec 3</dev/fd/{reading} 4>/dev/fd/{telling}; exec "$@"', "sh", self.program, *OPTIONS),
                 f"--user-data-dir={self.directory / 'tab'}",
                 "--remote-debugging-pipe",
                 "--incognito",
@@ -89,10 +89,10 @@ class Chromium:
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=(asking, telling),
+            pass_fds=(reading, telling),
             start_new_session=True,
         )
-        os.close(asking)
+        os.close(reading)
         os.close(telling)
         try:
             tab = Tab(commands, answers)
@@ -227,10 +227,10 @@ class Tab:
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)
-        asked: dict[str, Any] = {"id": number, "method": method, "params": parameters}
+        call: dict[str, Any] = {"id": number, "method": method, "params": parameters}
         if self._session is not None and not method.startswith("Target."):
-            asked["sessionId"] = self._session
-        os.write(self._commands, json.dumps(asked).encode() + b"\0")
+            call["sessionId"] = self._session
+        os.write(self._commands, json.dumps(call).encode() + b"\0")
         deadline = time.monotonic() + PATIENCE_S
         while True:
             heard = self._hear(deadline)

@@ -54,7 +54,7 @@ _WHETHER = {"due_at", "superseded_at", "retry_at", "redo_at", "cold_at", "title"
 """Of which only matters whether there is one: moments, and titles, whose terms are weighed against those of the scenes
 that were refreshed before."""
 _VECTORS = {"centroid", "pooled"}
-"""Sums of vectors, of which a length and a weighted sum are kept: both forgive the order of adding, nothing else."""
+"""Sums of vectors, of which a length and a weighted sum remain: both forgive the order of adding, nothing else."""
 _LEFT_OUT = {
     *("tenant", "worker", "migration", "llm_call", "collection"),
     # Put together below, or numbers of how it went.
@@ -82,7 +82,7 @@ class _Names:
         for row in rows["placement"]:
             members[row["tree_id"]].append(f"{self.plain(row['payload_id'])} in {self.plain(row['session_id'])}")
         for row in rows["tree"]:
-            # A scene has no name but what it holds, and from which session: its key is made of ids.
+            # A scene has no name but what it contains, and from which session: its key is made of ids.
             own = row["kind"] == TreeKind.SCENE
             held = "\n".join(sorted(members[row["tree_id"]]))
             key = hashlib.sha256(held.encode()).hexdigest()[:12] if own else self.plain(row["scope_key"])
@@ -116,17 +116,17 @@ class _Names:
 
 
 def _columns(names: _Names, row: Mapping[str, Any], dropped: Iterable[str] = ()) -> dict[str, object]:
-    kept: dict[str, object] = {}
+    plain: dict[str, object] = {}
     for column, value in row.items():
         if column in _DROPPED or column in dropped:
             continue
         if column in _WHETHER:
-            kept[column] = value is not None
+            plain[column] = value is not None
         elif column in _VECTORS:
-            kept[column] = None if value is None else _marks(np.frombuffer(value, "<f4"))
+            plain[column] = None if value is None else _marks(np.frombuffer(value, "<f4"))
         else:
-            kept[column] = names.plain(value)
-    return kept
+            plain[column] = names.plain(value)
+    return plain
 
 
 def _marks(vector: NDArray[np.float32]) -> list[float]:
@@ -227,9 +227,9 @@ def receipts(engine: sa.Engine, tenant: TenantId) -> list[str]:
 
 
 def _numbers(detail: Mapping[str, object]) -> dict[str, object]:
-    told = {name: value for name, value in detail.items() if not (isinstance(value, str) and _ID.search(value))}
-    told.pop("run", None)  # how often an export or import was begun
-    return told
+    numbers = {name: value for name, value in detail.items() if not (isinstance(value, str) and _ID.search(value))}
+    numbers.pop("run", None)  # how often an export or import was begun
+    return numbers
 
 
 def differences(calm: State, other: State, most: int = 5) -> list[str]:

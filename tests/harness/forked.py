@@ -39,7 +39,7 @@ def _answer(call: Callable[[], object], writing: int) -> None:
     signal.alarm(PATIENCE_S)
     try:
         answer = call()
-    except BaseException as error:  # noqa: BLE001 - the parent looks at it
+    except BaseException as error:  # noqa: BLE001 - the parent reads it
         answer = f"{type(error).__name__}: {error}"
     os.write(writing, json.dumps(answer).encode())
     os._exit(0)

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 DEADLINE_S = 90
 """After which a child that hangs is ended by SIGALRM."""
 ONE_CHILD = "tests.harness.kill_child"
-SEVERAL = "tests.harness.kill_beside"
+SEVERAL = "tests.harness.kill_concurrent"
 IMPORTED = (
     "memforest_core.index.qdrant.edge_index",
     "memforest_core.index.qdrant.server_index",
@@ -68,27 +68,27 @@ class Zygote:
     """The forking process, from outside. Thread-safe."""
 
     def __init__(self) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMFOREST_")}
+        retained = {name: value for name, value in os.environ.items() if not name.startswith("MEMFOREST_")}
         self._lock = threading.Lock()
-        self._asked: dict[int, SimpleQueue[int | None]] = {}
+        self._pending: dict[int, SimpleQueue[int | None]] = {}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.harness.forking"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=kept | SINGLE,
+            env=retained | SINGLE,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def start(self, module: str, request: str) -> Forked:
-        """A child that does what a JSON text asks of a module's ``perform``."""
+        """A child that does what a JSON text requests of a module's ``perform``."""
         assert self._process.stdin is not None
         numbers: SimpleQueue[int | None] = SimpleQueue()
         with self._lock:
-            number = len(self._asked)
-            self._asked[number] = numbers
+            number = len(self._pending)
+            self._pending[number] = numbers
             self._process.stdin.write(f"{number} {module} {request}\n")
             self._process.stdin.flush()
         return Forked(numbers)
@@ -110,8 +110,8 @@ class Zygote:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             number, answer = line.split()
-            self._asked[int(number)].put(int(answer))
-        for numbers in list(self._asked.values()):
+            self._pending[int(number)].put(int(answer))
+        for numbers in list(self._pending.values()):
             numbers.put(None)
 
     def __enter__(self) -> Self:
@@ -131,7 +131,7 @@ class _Children:
         self._running: dict[int, tuple[str, int]] = {}
 
     def fork(self, line: str) -> None:
-        """Start what a line asks for."""
+        """Start what a line requests."""
         number, module, request = line.split(" ", 2)
         pid = os.fork()
         if pid == 0:
@@ -157,7 +157,7 @@ class _Children:
 
 
 def _child(module: str, request: str) -> NoReturn:
-    """Do what is asked; an exception ends this process as it would any other, with a traceback and code 1."""
+    """Do what is requested; an exception ends this process as it would any other, with a traceback and code 1."""
     signal.alarm(DEADLINE_S)
     # Only the forking process answers there.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

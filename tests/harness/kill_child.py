@@ -145,7 +145,7 @@ class Request:
     """Of the copy's database, as the service's role."""
     broker: str
     directory: str
-    """The copy's files: the index, and what the operation keeps there."""
+    """The copy's files: the index, and what the operation stores there."""
     answer: str
     """Where the answer is written."""
     kill_at: int | None = None
@@ -209,7 +209,7 @@ class Child:
         if self._operation.prepare is not None:
             self._operation.prepare(self.services, self._directory)
             self._rest()
-        if self._operation.asked_before:
+        if self._operation.requested_before:
             self._operation.act(self.services, self._directory)
 
     def take_over(self) -> None:
@@ -263,21 +263,21 @@ class Child:
         ] + [f"dead: {count} {what}" for what, count in report.dead.items() if count]
 
     def _unended(self, state: State) -> list[str]:
-        """An operation that somebody asked for has a row in the audit for that, and one for its end.
+        """An operation that somebody requested has a row in the audit for that, and one for its end.
 
-        One that goes on in the process that asks is asked for again by whoever takes over.
+        One that goes on in the process that requests is requested again by the process that takes over.
         """
         if self._operation.kind is None:
             return []
-        asked, done = (f'["{self._operation.kind}", "{outcome}", "{ACTOR}"]' for outcome in ("requested", "done"))
+        requested, done = (f'["{self._operation.kind}", "{outcome}", "{ACTOR}"]' for outcome in ("requested", "done"))
         count = state["audit"].count(done)
-        return ([] if asked in state["audit"] else ["audit: nobody asked"]) + (
+        return ([] if requested in state["audit"] else ["audit: nobody requested"]) + (
             [] if count == 1 else [f"audit: done {count} times"]
         )
 
 
 def perform(line: str) -> None:
-    """Do what a request, as JSON, asks for, and write the answer if there is one."""
+    """Do what a request, as JSON, requests, and write the answer if there is one."""
     request = REQUEST.validate_json(line)
     directory = Path(request.directory)
     child = Child(copy_settings(request), directory, OPERATIONS[request.operation], request.kill_at)

@@ -35,14 +35,14 @@ from tests.harness.grown_forests import BOB, DAY_S, KYOTO, MONDAY, NEW_SESSION, 
 from tests.harness.sayings import said
 
 ACTOR = "kill-points"
-ASKING: ContextVar[str] = ContextVar("asking", default=ACTOR)
-"""Who asks, for the audit: with two operations at once, each asker has a name."""
+REQUESTING: ContextVar[str] = ContextVar("requesting", default=ACTOR)
+"""Who requests, for the audit: with two operations at once, each asker has a name."""
 BEFORE = "before"
 """Who did what operations find."""
 COUNT_TO = 3
 _BUNDLE = "bob.memforest"
 _MOVED = "moved.memforest"
-"""What is imported; an export beside it writes the other one."""
+"""What is imported; an export concurrently with it writes the other one."""
 
 _FACT = sa.text(
     """
@@ -67,17 +67,17 @@ class Operation:
     """One operation on the forests of ``grown``."""
 
     act: Act
-    """Asks for it; called again by whoever takes over from a killed process."""
+    """Requests for it; called again by the process that takes over from a killed process."""
     kind: OperationKind | None = None
-    """What the audit calls it; None for what nobody asks for."""
+    """What the audit calls it; None for what nobody requests."""
     prepare: Act | None = None
     """What it finds when it begins, where that is more than the three forests."""
     seen: Callable[[Services, Path], Sequence[str]] = _unseen
     """What else belongs to the end state: the files that it left."""
     handlers: Callable[[Services], Mapping[str, Handler]] = _none
     """Tasks of its own, which no worker knows."""
-    asked_before: bool = False
-    """It is found asked for: where its task's id decides about other ids, and these about who comes first."""
+    requested_before: bool = False
+    """It is found requested: where its task's id decides about other ids, and these about who comes first."""
 
 
 def tenant_of(services: Services) -> TenantId:
@@ -86,11 +86,11 @@ def tenant_of(services: Services) -> TenantId:
 
 
 def once(kind: OperationKind, ask: Callable[[Services], object]) -> Act:
-    """Ask for an operation unless the audit says that it was asked for: a caller whose process died can look."""
+    """Ask for an operation unless the audit says that it was requested: a caller whose process died can look."""
 
     def act(services: Services, _directory: Path) -> None:
         entries = services.operations.audit(tenant_of(services), action=kind.value)
-        if not any(entry.actor == ASKING.get() and entry.outcome == "requested" for entry in entries):
+        if not any(entry.actor == REQUESTING.get() and entry.outcome == "requested" for entry in entries):
             ask(services)
 
     return act
@@ -120,14 +120,14 @@ def _counting(sound: bool) -> Callable[[Services], Mapping[str, Handler]]:
 
 
 def _ask_to_count(services: Services) -> None:
-    services.operations.ask(tenant_of(services), OperationKind.RETAIN, None, {}, actor=ASKING.get())
+    services.operations.ask(tenant_of(services), OperationKind.RETAIN, None, {}, actor=REQUESTING.get())
 
 
 def _rebuild(services: Services, _directory: Path) -> None:
-    """Nobody's audit has it: its task says whether it was asked for."""
+    """Nobody's audit has it: its task says whether it was requested."""
     with tenant_transaction(services.engine, tenant_of(services)) as connection:
-        asked = connection.scalar(sa.text("SELECT count(*) FROM memforest.maintenance"))
-    if not asked:
+        requested = connection.scalar(sa.text("SELECT count(*) FROM memforest.maintenance"))
+    if not requested:
         services.maintenance.upkeep.rebuild()
 
 
@@ -156,21 +156,21 @@ def _erasing(**target: object) -> Operation:
     """Deleting from Bob's forest."""
 
     def ask(services: Services) -> None:
-        services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=ASKING.get())  # type: ignore[arg-type]
+        services.lifecycle.erasure.ask(tenant_of(services), BOB, **target, actor=REQUESTING.get())  # type: ignore[arg-type]
 
     return Operation(once(OperationKind.ERASE, ask), OperationKind.ERASE)
 
 
 def _erase_fact(services: Services) -> None:
     fact = _fact(services, BOB, "numbered 3")
-    services.lifecycle.erasure.ask(tenant_of(services), BOB, fact=fact, actor=ASKING.get())
+    services.lifecycle.erasure.ask(tenant_of(services), BOB, fact=fact, actor=REQUESTING.get())
 
 
 def _correcting(*, erase: bool) -> Operation:
     def ask(services: Services) -> None:
         fact = _fact(services, BOB, "in Davis")
         services.lifecycle.correction.correct(
-            tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=ASKING.get()
+            tenant_of(services), BOB, fact, text="Bob lives in Woodland.", erase=erase, actor=REQUESTING.get()
         )
 
     return Operation(once(OperationKind.CORRECT, ask), OperationKind.CORRECT)
@@ -178,30 +178,30 @@ def _correcting(*, erase: bool) -> Operation:
 
 def _pin(services: Services) -> None:
     fact = _fact(services, BOB, "dog named Rex")
-    services.lifecycle.correction.set_pinned(tenant_of(services), BOB, fact, ASKING.get(), True)
+    services.lifecycle.correction.set_pinned(tenant_of(services), BOB, fact, REQUESTING.get(), True)
 
 
 def _merging(sources: Sequence[str], into: str) -> Operation:
     def ask(services: Services) -> None:
-        services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=ASKING.get())
+        services.lifecycle.merging.ask(tenant_of(services), sources, into, actor=REQUESTING.get())
 
     return Operation(once(OperationKind.MERGE, ask), OperationKind.MERGE)
 
 
 def _rematerialize(services: Services) -> None:
     rules = {"entity_k": 3, "scene_k": 3, "session_k": 4}
-    services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=ASKING.get())
+    services.lifecycle.rematerializing.ask(tenant_of(services), BOB, Options(rules), actor=REQUESTING.get())
 
 
 def _ended(services: Services, kind: OperationKind) -> bool:
     entries = services.operations.audit(tenant_of(services), action=kind.value)
-    return any(entry.actor == ASKING.get() and entry.outcome == "done" for entry in entries)
+    return any(entry.actor == REQUESTING.get() and entry.outcome == "done" for entry in entries)
 
 
 def _export(services: Services, directory: Path) -> None:
-    """Whoever's process died exports again."""
+    """The caller of a process that died exports again."""
     if not _ended(services, OperationKind.EXPORT):
-        _write_bundle(services, directory / _BUNDLE, ASKING.get())
+        _write_bundle(services, directory / _BUNDLE, REQUESTING.get())
 
 
 def _write_bundle(services: Services, path: Path, actor: str) -> None:
@@ -220,7 +220,7 @@ def _move_out(services: Services, directory: Path) -> None:
 
 def _importing(owner: str, prepare: Act) -> Operation:
     def act(services: Services, directory: Path) -> None:
-        services.lifecycle.bundles.import_(tenant_of(services), directory / _MOVED, owner, actor=ASKING.get())
+        services.lifecycle.bundles.import_(tenant_of(services), directory / _MOVED, owner, actor=REQUESTING.get())
 
     return Operation(act, OperationKind.IMPORT, prepare=prepare)
 
@@ -283,11 +283,11 @@ def _set_policy(services: Services, _directory: Path) -> None:
 
 
 def _retain(services: Services) -> None:
-    services.lifecycle.retention.apply(tenant_of(services), BOB, actor=ASKING.get())
+    services.lifecycle.retention.apply(tenant_of(services), BOB, actor=REQUESTING.get())
 
 
 def _remember(services: Services, _directory: Path) -> None:
-    """A note under an id of its own: kept once, however often it is said."""
+    """A note under an id of its own: retained once, however often it is said."""
     tenant = tenant_of(services)
     turn = note_turn(services.engine, tenant, BOB, "I moved to Lisbon.", None, MONDAY + 70 * DAY_S)
     services.producer.acceptance.enqueue(tenant, BOB, "note-lisbon", [turn], note=True)
@@ -334,7 +334,7 @@ REAL: Mapping[str, Operation] = {
     "import": _importing("bob-copy", _copy_out),
     "import-back": _importing(BOB, _move_out),
     "rematerialize": Operation(
-        once(OperationKind.REMATERIALIZE, _rematerialize), OperationKind.REMATERIALIZE, asked_before=True
+        once(OperationKind.REMATERIALIZE, _rematerialize), OperationKind.REMATERIALIZE, requested_before=True
     ),
     "retain": Operation(once(OperationKind.RETAIN, _retain), OperationKind.RETAIN, prepare=_set_policy),
     "remember": Operation(_remember),
@@ -346,7 +346,7 @@ OPERATIONS: Mapping[str, Operation] = {**TOYS, **REAL}
 
 
 _SETTLED = ("session", "turn", "cell", "speaker")
-"""Kinds of rows of which an export beside another operation has as many as before or after that. Of other kinds it has
+"""Kinds of rows of which an export concurrently with another operation has as many as before or after that. Of other kinds it has
 what there was at its moment: placing a corrected fact and making summaries are transactions of their own."""
 
 
@@ -362,12 +362,12 @@ def _bundle_rows(services: Services, directory: Path) -> Sequence[str]:
     return [f"{kind}: {count}" for kind, count in json.loads(rows).items() if kind in _SETTLED]
 
 
-BESIDE: Mapping[str, Operation] = {
+CONCURRENT_OPERATIONS: Mapping[str, Operation] = {
     **REAL,
     "export": replace(REAL["export"], seen=_bundle_rows),
     "erase-new-session": _erasing(session=NEW_SESSION),
 }
-"""Operations that are asked for while other processes work."""
+"""Operations that are requested while other processes work."""
 
 
 WRITERS = APPENDS, LATE = "appends", "late"

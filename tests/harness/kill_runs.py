@@ -26,9 +26,17 @@ from tests.harness.end_state import State, differences
 from tests.harness.forking import SEVERAL, Forked, Zygote
 from tests.harness.grown_forests import grow
 from tests.harness.hashed_words import HashedWords
-from tests.harness.kill_beside import IDLE, INDEX_TIMEOUT_S, PART, TOLD, Part, Told
 from tests.harness.kill_child import ANSWER, COMMITTED, REQUEST, ChildEnd, Request
-from tests.harness.kill_operations import BEGUN, BESIDE, OPERATIONS, OVER, WRITERS, extended_by, wrong_turns
+from tests.harness.kill_concurrent import IDLE, INDEX_TIMEOUT_S, PART, REPORTED, Part, Reported
+from tests.harness.kill_operations import (
+    BEGUN,
+    CONCURRENT_OPERATIONS,
+    OPERATIONS,
+    OVER,
+    WRITERS,
+    extended_by,
+    wrong_turns,
+)
 from tests.harness.servers import SessionServers
 from tests.harness.stack import admin, database_settings, stack
 
@@ -74,7 +82,7 @@ class PointOutcome:
     seconds: float
 
     @property
-    def kept(self) -> bool:
+    def sound(self) -> bool:
         """Whether the end is the same, and verified."""
         return not self.differing and not self.unclean
 
@@ -96,7 +104,7 @@ class Arena:
             grow(running)
             running.services.close()
             running.disconnect()
-            packed = Prepared(self._kept(running.database), self._directory / "packed")
+            packed = Prepared(self._as_template(running.database), self._directory / "packed")
         copy_sparse(files, packed.files)
         return packed
 
@@ -104,7 +112,7 @@ class Arena:
         """Prepare an operation once, and run it without disturbance. Raises Broken."""
         zygote = self._zygotes[0]
         operation = OPERATIONS[name]
-        needs = operation.prepare is not None or operation.asked_before
+        needs = operation.prepare is not None or operation.requested_before
         before = self._prepared(zygote, name, grown) if needs else grown
         with self._copy(before) as (database, files):
             self._ask(zygote, self._request(name, "work", database, files))
@@ -137,7 +145,7 @@ class Arena:
     def _prepared(self, zygote: Zygote, name: str, grown: Prepared) -> Prepared:
         with self._copy(grown) as (database, files):
             self._ask(zygote, self._request(name, "prepare", database, files))
-            before = Prepared(self._kept(database), self._directory / f"before-{uuid4().hex}")
+            before = Prepared(self._as_template(database), self._directory / f"before-{uuid4().hex}")
             copy_sparse(files, before.files)
             return before
 
@@ -159,7 +167,7 @@ class Arena:
             seconds=time.monotonic() - started,
         )
 
-    def _kept(self, database: str) -> str:
+    def _as_template(self, database: str) -> str:
         name = f"kill_{uuid4().hex}"
         self._admin(f"CREATE DATABASE {name} TEMPLATE {database}")
         self._made.append(name)
@@ -282,7 +290,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What a pair may come to, by the order of asking; and how many events each operation had."""
+    """What a pair may come to, by the order of requesting; and how many events each operation had."""
 
     pair: Pair
     before: Prepared
@@ -302,14 +310,14 @@ class PairOutcome:
     at: int | None
     killed: bool
     order: tuple[str, ...]
-    """Who asked, in order; who was refused is not there."""
+    """Who requested, in order; who was refused is not there."""
     differing: list[str]
     unclean: list[str]
     heard: dict[str, int]
     seconds: float
 
     @property
-    def kept(self) -> bool:
+    def sound(self) -> bool:
         """Whether it ended as one after the other, and verified."""
         return not self.differing and not self.unclean
 
@@ -391,24 +399,24 @@ class Started:
     process: Forked
     answer: Path
 
-    def told(self) -> Told | None:
-        """What it tells at its end; None if it was killed where it should be. Raises Broken."""
+    def reported(self) -> Reported | None:
+        """Its report at its end; None if it was killed where it should be. Raises Broken."""
         code = self.process.wait()
         if code == -signal.SIGKILL and self.part.at is not None:
             return None
         if code != 0:
             raise Broken(f"{self.part.role} of {self.part.operations}, at {self.part.at}: exit code {code}")
-        return TOLD.validate_json(self.answer.read_bytes())
+        return REPORTED.validate_json(self.answer.read_bytes())
 
     def begun(self) -> None:
         """Wait until a writer has sent its first turn. Raises Broken."""
         _until_written(self.answer.with_suffix(BEGUN), self.process, f"Writing, {self.part.operations},")
 
-    def end(self) -> Told:
-        """What a process tells that nobody kills. Raises Broken."""
-        told = self.told()
-        assert told is not None
-        return told
+    def end(self) -> Reported:
+        """The report of a process that nobody kills. Raises Broken."""
+        reported = self.reported()
+        assert reported is not None
+        return reported
 
 
 class PairArena(Arena):
@@ -416,7 +424,7 @@ class PairArena(Arena):
 
     def grown(self) -> Prepared:
         """The three forests, at rest, with an index that is served."""
-        files = self._directory / "grown-beside"
+        files = self._directory / "grown-concurrently with"
         files.mkdir()
         copy = Copy(self._zygotes[0], self._servers.broker_url, "", files)
         index = {"kind": "qdrant", "url": copy.serve(), "timeout_s": INDEX_TIMEOUT_S}
@@ -429,7 +437,7 @@ class PairArena(Arena):
 
     def prepared(self, grown: Prepared, names: Sequence[str]) -> Prepared:
         """What these operations find when they begin."""
-        if all(BESIDE[name].prepare is None for name in names):
+        if all(CONCURRENT_OPERATIONS[name].prepare is None for name in names):
             return grown
         with self._copy(grown) as (database, files):
             copy = self._on(database, files)
@@ -460,15 +468,15 @@ class PairArena(Arena):
             # The same request while one waits or runs is the same task.
             orders.append(ASKERS[:1])
         elif Answer.REFUSED in (answer(*_roles(pair)), answer(*_roles(pair)[::-1])):
-            # Who is refused for good leaves what the other one comes to alone.
+            # An operation that is refused for good leaves what the other one comes to alone.
             orders += [ASKERS[:1], ASKERS[1:]]
         for order in orders:
             names = [pair[ASKERS.index(asker)] for asker in order]
             with self.copied(before) as copy:
-                told = copy.start("serial", names, order).end()
-            states[order] = told.state
-            events.setdefault(order[0], len(told.events[order[0]]))
-            unclean += [f"{' then '.join(names)}: {line}" for line in told.unclean]
+                reported = copy.start("serial", names, order).end()
+            states[order] = reported.state
+            events.setdefault(order[0], len(reported.events[order[0]]))
+            unclean += [f"{' then '.join(names)}: {line}" for line in reported.unclean]
         return Ends(pair, before, states, events, unclean)
 
     def pairs(self, ends: Ends, points: Sequence[Point]) -> Iterator[PairOutcome]:
@@ -483,21 +491,21 @@ class PairArena(Arena):
         name, writing = ends.pair
         seed = f"{'+'.join(ends.pair)}/{point.number}/{point.at}"
         session = extended_by(name, point.number)
-        killed, heard, end, wrong = False, Counter[str](), Told(), list[str]()
+        killed, heard, end, wrong = False, Counter[str](), Reported(), list[str]()
         with self.copied(ends.before, self._zygotes[point.number % len(self._zygotes)]) as copy:
             try:
                 writer = copy.start("write", [writing], ASKERS[:1], session=session, seed=seed)
                 writer.begun()
-                told = copy.start("beside", [name], at=point.at).told()
-                if killed := told is None:
-                    told = copy.start("beside", [name]).end()
+                reported = copy.start("concurrent", [name], at=point.at).reported()
+                if killed := reported is None:
+                    reported = copy.start("concurrent", [name]).end()
                 writer.answer.with_suffix(OVER).touch()
                 extended = writer.end()
-                copy.start("beside").end()
-                end = copy.start("look", [name]).end()
-                for each in (told, extended):
+                copy.start("concurrent").end()
+                end = copy.start("end", [name]).end()
+                for each in (reported, extended):
                     heard.update(each.heard)
-                wrong = wrong_turns(name, end.state, extended.accepted) + unended(end, told.refused)
+                wrong = wrong_turns(name, end.state, extended.accepted) + unended(end, reported.refused)
             except Broken as error:
                 wrong = [str(error)]
         return PairOutcome(
@@ -506,7 +514,7 @@ class PairArena(Arena):
             point.victim,
             point.at,
             killed,
-            tuple(end.asked),
+            tuple(end.requested),
             wrong,
             end.unclean,
             dict(heard),
@@ -519,28 +527,28 @@ class PairArena(Arena):
             order = ASKERS if point.first == ASKERS[0] else ASKERS[::-1]
             both = {
                 asker: copy.start(
-                    "beside",
+                    "concurrent",
                     [ends.pair[ASKERS.index(asker)]],
                     [asker],
                     point.at if asker == point.victim else None,
                 )
                 for asker in order
             }
-            killed = both[point.victim].told() is None
+            killed = both[point.victim].reported() is None
             heard: dict[str, int] = {}
             if killed:
-                again = copy.start("beside", [ends.pair[ASKERS.index(point.victim)]], [point.victim])
-                heard |= again.end().heard
+                repeated = copy.start("concurrent", [ends.pair[ASKERS.index(point.victim)]], [point.victim])
+                heard |= repeated.end().heard
             other = next(asker for asker in order if asker != point.victim)
             heard |= both[other].end().heard
-            end = copy.start("look", ends.pair).end()
+            end = copy.start("end", ends.pair).end()
         return PairOutcome(
             ends.pair,
             point.number,
             point.victim,
             point.at,
             killed,
-            tuple(end.asked),
+            tuple(end.requested),
             against(ends, end),
             end.unclean,
             heard,
@@ -554,7 +562,7 @@ class PairArena(Arena):
         return copy
 
     def _packed(self, database: str, files: Path) -> Prepared:
-        packed = Prepared(self._kept(database), self._directory / f"packed-{uuid4().hex}")
+        packed = Prepared(self._as_template(database), self._directory / f"packed-{uuid4().hex}")
         copy_sparse(files, packed.files)
         return packed
 
@@ -565,7 +573,7 @@ class Point:
 
     number: int
     first: str
-    """Whose process is started first; who asks first, the race decides."""
+    """Whose process is started first; who requests first, the race decides."""
     victim: str
     at: int | None
     """The event of the victim that it is killed at; None for never."""
@@ -583,16 +591,16 @@ def drawn_points(ends: Ends, count: int, seed: int) -> list[Point]:
     return points
 
 
-def against(ends: Ends, end: Told) -> list[str]:
-    """How an end differs from each that is right: none, or the differences from that in the order of asking."""
+def against(ends: Ends, end: Reported) -> list[str]:
+    """How an end differs from each that is right: none, or the differences from that in the order of requesting."""
     found = [differences(ends.states[order], end.state) for order in _right(ends, end)]
     return [] if not all(found) else found[0]
 
 
-def unended(end: Told, refused: Mapping[str, str]) -> list[str]:
+def unended(end: Reported, refused: Mapping[str, str]) -> list[str]:
     """Why an operation has no end, if it was neither done nor refused with a sentence that a caller can follow."""
     codes = [code for code in refused.values() if code != "owner_exists"]
-    return [f"refused: {codes}"] if codes or not (end.asked or refused) else []
+    return [f"refused: {codes}"] if codes or not (end.requested or refused) else []
 
 
 def _roles(pair: Pair) -> tuple[Role, Role]:
@@ -600,21 +608,21 @@ def _roles(pair: Pair) -> tuple[Role, Role]:
     return first, second
 
 
-def _right(ends: Ends, end: Told) -> list[tuple[str, ...]]:
-    """In which orders the two may seem to have run, that of asking first."""
+def _right(ends: Ends, end: Reported) -> list[tuple[str, ...]]:
+    """In which orders the two may seem to have run, that of requesting first."""
     if end.at_once:
         return [ASKERS[:1]]
     # Who was refused came too late: the other one was first.
-    order = (*end.asked, *(asker for asker in ASKERS if asker not in end.asked))
+    order = (*end.requested, *(asker for asker in ASKERS if asker not in end.requested))
     earlier, later = (_ROLES[ends.pair[ASKERS.index(asker)]] for asker in order)
     either = answer(earlier, later) in (Answer.CONCURRENT, Answer.OVERTAKES)
-    alone = [tuple(end.asked)] if tuple(end.asked) in ends.states else []
+    alone = [tuple(end.requested)] if tuple(end.requested) in ends.states else []
     return [order, order[::-1]] if either else [order, *alone]
 
 
 STAGES = ("extract", "reduce", "refresh", "index")
 MEANWHILE = ("nothing", "erase-new-session", "erase-owner")
-"""What is asked for while the process stands still: the session that it works on is deleted, or its owner."""
+"""What is requested while the process is stopped: the session that it works on is deleted, or its owner."""
 STOPPED_S = 60.0
 _ASKER = ASKERS[:1]
 
@@ -627,7 +635,7 @@ class CalmSession:
     events: dict[str, list[str]]
     """By stage."""
     ends: dict[str, State]
-    """By what is asked for afterwards."""
+    """By what is requested afterwards."""
     unclean: list[str]
 
 
@@ -655,7 +663,7 @@ class ZombieOutcome:
     seconds: float
 
     @property
-    def kept(self) -> bool:
+    def sound(self) -> bool:
         """Whether the end is the same, and verified."""
         return not self.differing and not self.unclean
 
@@ -675,12 +683,12 @@ class ZombieArena(PairArena):
         unclean: list[str] = []
         for meanwhile in MEANWHILE:
             with self.copied(before) as copy:
-                worked = copy.start("beside").end()
+                worked = copy.start("concurrent").end()
                 events = events or worked.events
-                told = _worked(copy, meanwhile).end()
-                end = copy.start("look").end()
+                reported = _worked(copy, meanwhile).end()
+                end = copy.start("end").end()
             ends[meanwhile] = end.state
-            unclean += [f"{meanwhile}: {line}" for line in (*end.unclean, *told.refused.values())]
+            unclean += [f"{meanwhile}: {line}" for line in (*end.unclean, *reported.refused.values())]
         return CalmSession(before, events, ends, unclean)
 
     def stops(self, calm: CalmSession, stops: Sequence[Stop]) -> Iterator[ZombieOutcome]:
@@ -691,13 +699,13 @@ class ZombieArena(PairArena):
     def _stopped(self, calm: CalmSession, number: int, stop: Stop) -> ZombieOutcome:
         started = time.monotonic()
         with self.copied(calm.before, self._zygotes[number % len(self._zygotes)]) as copy:
-            zombie = copy.start("beside", at=stop.at, stopped=True, stage=stop.stage)
+            zombie = copy.start("concurrent", at=stop.at, stopped=True, stage=stop.stage)
             stopped = _until_stopped(zombie)
             _worked(copy, stop.meanwhile).end()
             if stopped:
                 os.kill(zombie.process.pid, signal.SIGCONT)
             heard = zombie.end().heard
-            end = copy.start("look", askers=_ASKER).end()
+            end = copy.start("end", askers=_ASKER).end()
         return ZombieOutcome(
             stop,
             calm.events[stop.stage][stop.at - 1],
@@ -710,12 +718,12 @@ class ZombieArena(PairArena):
 
 
 def _worked(copy: Copy, meanwhile: str) -> Started:
-    """A process that finds everything at work, brings it to rest, and asks for something."""
+    """A process that finds everything at work, brings it to rest, and requests something."""
     return copy.start("after", () if meanwhile == "nothing" else [meanwhile], _ASKER if meanwhile != "nothing" else ())
 
 
 def _until_stopped(zombie: Started) -> bool:
-    """Wait until it stands still; False when it came to its end."""
+    """Wait until it is stopped; False when it came to its end."""
     deadline = time.monotonic() + STOPPED_S
     while not zombie.process.ended:
         with suppress(psutil.NoSuchProcess):

@@ -1,7 +1,7 @@
 """Renders our overlays as kustomize does, as far as they use it: resources, namespace, images, strategic merges.
 
-Whatever else stands in a kustomization is refused. A list of objects with names is merged by name, any other is
-replaced; null takes a field away.
+Anything else in a kustomization is refused. A list of objects with names is merged by name, any other is
+replaced; null removes a field.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def merged(base: Any, change: Any) -> Any:
         return {key: value for key, value in (base | both).items() if value is not None}
     if named(base) and named(change):
         changes = {each["name"]: each for each in change}
-        kept = [merged(each, changes.pop(each["name"], {})) for each in base]
-        return kept + list(changes.values())
+        whole = [merged(each, changes.pop(each["name"], {})) for each in base]
+        return whole + list(changes.values())
     return change
 
 

@@ -1,4 +1,4 @@
-"""litellm imported and its call path walked once, which takes some seconds, before a test looks at the clock."""
+"""litellm imported and its call path walked once, which takes some seconds, before a test measures time."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ GUARDS = {
 }
 """Rows that belong to another one, whose key theirs begins with: who has locked that one meets nobody who has, too."""
 GATE = "forest"
-"""Who holds a row of this table is the only writer of what belongs to it."""
+"""The transaction that has locked a row of this table is the only writer of what belongs to it."""
 _KEYS = {
     table.name: [column.name for column in table.primary_key.columns if column.name != "tenant_id"]
     for table in m.Base.metadata.sorted_tables
@@ -96,7 +96,7 @@ class Edge:
     wanted_guarded: bool = False
 
     def meets(self, other: Edge) -> bool:
-        """Whether this one may have to wait for what the other holds."""
+        """Whether this one may have to wait for what the other has locked."""
         return (
             self.wanted == other.held
             and self.wanted_as.waits_for(other.held_as)
@@ -139,7 +139,7 @@ class LockOrder:
             def executed(connection: sa.Connection, _cursor: Any, statement: str, *_rest: Any) -> None:
                 transaction = open_.get(id(connection.connection.dbapi_connection))
                 if transaction is not None and _LOCKS.search(statement):
-                    self._look(eye, transaction, " ".join(statement.split()))
+                    self._check(eye, transaction, " ".join(statement.split()))
 
             listeners = (("begin", begun), ("after_cursor_execute", executed))
             for name, listener in listeners:
@@ -150,7 +150,7 @@ class LockOrder:
                 for name, listener in listeners:
                     event.remove(engine, name, listener)
 
-    def _look(self, eye: sa.Connection, transaction: _Transaction, statement: str) -> None:
+    def _check(self, eye: sa.Connection, transaction: _Transaction, statement: str) -> None:
         self.statements += 1
         now = {(row.name, row.id): Mode.named(row.mode) for row in eye.execute(_HELD, {"pid": transaction.pid})}
         before, alone = dict(transaction.held), transaction.alone
@@ -187,11 +187,13 @@ class LockOrder:
         Only writers of forests lock in any order, for one forest has one: so a circle has at most one of them.
         """
         shared = {edge: statement for edge, statement in self.edges.items() if not edge.alone}
-        found = [_told(path, self.edges) for edge in shared if (path := _back(edge, list(shared)))]
-        found += [_told(path, self.edges) for edge in self.edges if edge.alone and (path := _back(edge, list(shared)))]
+        found = [_described(path, self.edges) for edge in shared if (path := _back(edge, list(shared)))]
+        found += [
+            _described(path, self.edges) for edge in self.edges if edge.alone and (path := _back(edge, list(shared)))
+        ]
         within = {**self.ordered, **self.unordered}
         found += [
-            _told([edge, other], within)
+            _described([edge, other], within)
             for edge in self.unordered
             for other in within
             if edge.held == other.held and edge.meets(other) and other.meets(edge) and not (edge.alone and other.alone)
@@ -211,7 +213,7 @@ def _pid(connection: sa.Connection) -> int:
 
 
 def _back(start: Edge, edges: Sequence[Edge]) -> list[Edge]:
-    """The shortest way from what an edge wants back to what it holds, itself first; empty when there is none."""
+    """The shortest way from what an edge wants back to what it has locked, itself first; empty when there is none."""
     paths, seen = [[start]], {start}
     while paths:
         path = paths.pop(0)
@@ -224,7 +226,7 @@ def _back(start: Edge, edges: Sequence[Edge]) -> list[Edge]:
     return []
 
 
-def _told(path: Sequence[Edge], statements: dict[Edge, str]) -> str:
+def _described(path: Sequence[Edge], statements: dict[Edge, str]) -> str:
     return "\n".join(
         f"holds {edge.held} ({edge.held_as.name}), wants {edge.wanted} ({edge.wanted_as.name})"
         f"{', alone' if edge.alone else ''}: {statements[edge][:300]}"

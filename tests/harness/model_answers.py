@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from memforest_core.domain.windows import WindowTurn
-from memforest_core.ingest.extract.answer import SELF_QUOTED_CHARS
+from memforest_core.ingest.extract.extraction_answer import SELF_QUOTED_CHARS
 
 HASH_DIMENSION = 64
 SUMMARY_CHARS = 200
@@ -47,7 +47,7 @@ def wants_extraction(body: Mapping[str, Any]) -> bool:
 
 
 def wants_title(body: Mapping[str, Any]) -> bool:
-    """Whether the call asks for the title of a scene."""
+    """Whether the call requests the title of a scene."""
     return any(role == "system" and text.startswith("You name a topic") for role, text in messages_of(body))
 
 
@@ -76,7 +76,7 @@ def default_answer(body: Mapping[str, Any]) -> str:
 
 
 def sparing(item: dict[str, Any], turns: Mapping[int, WindowTurn]) -> dict[str, Any]:
-    """An item as the prompt asks for it: the ends of a quote of a long turn, no needless speaker or subject."""
+    """An item as the prompt requests it: the ends of a quote of a long turn, no needless speaker or subject."""
     speaker = turns[item["turns"][0]].speaker
     subject = item.get("subject", "")
     shown = {name: value for name, value in item.items() if name not in ("speaker", "subject", "quote")}

@@ -48,9 +48,9 @@ class Fault(StrEnum):
     NULL = "null"
     """A null answer text."""
     WRONG_SCHEMA = "wrong_schema"
-    """A JSON object with none of the fields asked for."""
+    """A JSON object with none of the requested fields."""
     WRONG_TYPE = "wrong_type"
-    """The fields asked for, with values of another type."""
+    """The requested fields, with values of another type."""
     NO_CHOICES = "no_choices"
     """200, with an empty list of choices."""
 

@@ -274,9 +274,9 @@ class ModelServer:
         return _error(404, "no such path", "not_found")
 
     def _chat(self, body: Mapping[str, Any], fault: Fault | None) -> _Response:
-        asked = (body.get("response_format") or {}).get("type")
-        if asked in self.refused_formats:
-            return _error(400, f"'response_format' of type '{asked}' is not supported", "invalid")
+        wanted = (body.get("response_format") or {}).get("type")
+        if wanted in self.refused_formats:
+            return _error(400, f"'response_format' of type '{wanted}' is not supported", "invalid")
         given = self.answer(body)
         text: str | None = given if isinstance(given, str) else None
         finish = "stop"
@@ -325,7 +325,7 @@ class ModelServer:
         data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(rows)]
         tokens = sum(len(text) for text in texts) // 4
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        # Reversed, as a provider may: the index tells which text a vector belongs to.
+        # Reversed, as a provider may: the index says which text a vector belongs to.
         document = {"object": "list", "data": data[::-1], "model": body.get("model")}
         return _Response(200, document | {"usage": usage})
 

@@ -36,8 +36,8 @@ ALL_QUEUES = "extract,reduce,refresh,maintain"
 
 def environment(**values: str) -> dict[str, str]:
     """An environment without any MemForest settings but these."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMFOREST_")}
-    return kept | values
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MEMFOREST_")}
+    return own | values
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def free_port() -> int:
 
 
 class IndexServer:
-    """A Qdrant server that can go away and come back at the same address, with the same points."""
+    """A Qdrant server that can be stopped and started at the same address, with the same points."""
 
     def __init__(self, directory: Path, *, checked: bool = True) -> None:
         self._directory = directory
@@ -190,7 +190,7 @@ class Deployment:
         return process
 
     def await_worker(self, process: subprocess.Popen[bytes], processes: int = 1) -> None:
-        """Until all its processes are enlisted."""
+        """Until all its processes are registered."""
         path = self._log(self.workers.index(process))
         deadline = time.monotonic() + READY_TIMEOUT_S
         while path.read_bytes().count(b"worker_ready") < processes:
@@ -199,7 +199,7 @@ class Deployment:
             time.sleep(0.05)
 
     def start_worker(self, *, concurrency: int = 4, processes: int = 1) -> subprocess.Popen[bytes]:
-        """Start ``memforest worker`` for all queues; it is enlisted when this returns."""
+        """Start ``memforest worker`` for all queues; it is registered when this returns."""
         process = self.launch_worker(concurrency=concurrency, processes=processes)
         self.await_worker(process, processes)
         return process
@@ -275,13 +275,13 @@ def deployment(
     faults: Mapping[str, float] | None = None,
     seed: int = 0,
     offline: bool = False,
-    index_away: bool = False,
+    without_index: bool = False,
     measured: bool = False,
     owned_index: tuple[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
     **variables: str,
 ) -> Iterator[Deployment]:
-    """Servers for one test; workers are started by the test, and so is the index if it is away.
+    """Servers for one test; workers are started by the test, and so is the index if it is left out.
 
     ``settings`` and ``variables`` are environment variables of the workers.
     Leases and rounds are short, so that what is lost is found within seconds; not where time is ``measured``: there
@@ -296,7 +296,7 @@ def deployment(
         if owned_index is not None:
             index = OwnedIndex(directory / "qdrant", *owned_index)
         stack.callback(index.kill)
-        if not index_away:
+        if not without_index:
             index.start()
             guard.watch(index.pid)
         assert address.migration_url is not None

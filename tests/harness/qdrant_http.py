@@ -90,7 +90,7 @@ class Collections:
             folder.mkdir(parents=True)
             shard = engine.EdgeShard.create(str(folder), _config(body))
             (self._path / name / "created.json").write_text(json.dumps(body))
-            self._open[name] = shard  # Last: whoever finds the collection reads created.json.
+            self._open[name] = shard  # Last: a reader that finds the collection reads created.json.
         return True
 
     def drop(self, name: str) -> bool:
@@ -325,13 +325,13 @@ def _completed() -> Json:
 
 
 def _record(record: engine.Record) -> Json:
-    told: Json = {"id": str(record.id), "payload": record.payload}
+    found: Json = {"id": str(record.id), "payload": record.payload}
     if isinstance(record.vector, dict):
-        told["vector"] = {name: _told(vector) for name, vector in record.vector.items()}
-    return told
+        found["vector"] = {name: _as_json(vector) for name, vector in record.vector.items()}
+    return found
 
 
-def _told(vector: Any) -> Json:
+def _as_json(vector: Any) -> Json:
     if isinstance(vector, engine.SparseVector):
         return {"indices": vector.indices, "values": vector.values}
     return vector

@@ -1,4 +1,4 @@
-"""A program that is told of events over HTTP: it keeps what came, and answers as the test says."""
+"""A receiver of events over HTTP: it records the requests, and answers as the test says."""
 
 from __future__ import annotations
 

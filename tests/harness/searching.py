@@ -42,7 +42,7 @@ def in_tables(pipeline: Stack, words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def in_points(pipeline: Stack, words: Sequence[str]) -> list[str]:
-    """The words that the payload of some point holds."""
+    """The words that the payload of some point contains."""
     everything = "\n".join(_payloads(pipeline)).lower()
     return [word for word in words if word.lower() in everything]
 
@@ -60,7 +60,7 @@ def _payloads(pipeline: Stack) -> Iterator[str]:
 
 
 def in_index_files(pipeline: Stack, words: Sequence[str]) -> list[str]:
-    """The words that some file of the index holds, logs and segments alike."""
+    """The words that some file of the index contains, logs and segments alike."""
     path = pipeline.settings.index.path
     assert path is not None
     contents = [file.read_bytes().lower() for file in Path(path).rglob("*") if file.is_file()]
@@ -69,7 +69,7 @@ def in_index_files(pipeline: Stack, words: Sequence[str]) -> list[str]:
 
 
 def in_broker(url: str, words: Sequence[str]) -> list[str]:
-    """The words that some key or value of the Redis protocol holds, in any of its databases."""
+    """The words that some key or value of the Redis protocol contains, in any of its databases."""
     client = redis.Redis.from_url(url, single_connection_client=True)
     everything: list[bytes] = []
     try:

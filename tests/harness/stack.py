@@ -45,7 +45,7 @@ def at(url: str, *, database: str, user: str | None = None) -> str:
 
 @cache
 def _superuser(url: str) -> sa.Engine:
-    """Kept for the whole session: a new connection costs more than most statements."""
+    """Open for the whole session: a new connection costs more than most statements."""
     return sa.create_engine(url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
 
 
@@ -56,10 +56,10 @@ def admin(servers: SessionServers, statement: str) -> None:
 
 
 def owner_of(settings: DatabaseSettings) -> sa.Engine:
-    """Reaches the database as the owner of its tables, whom row security does not bind; a connection is kept between
+    """Reaches the database as the owner of its tables, whom row security does not bind; a connection stays open between
     uses, and replaced when it was lost. The caller disposes of it."""
     assert settings.migration_url is not None
-    # Not prepared: tests change tables under a kept connection.
+    # Not prepared: tests change tables under an open connection.
     plain = {"prepare_threshold": None}
     return sa.create_engine(settings.migration_url.get_secret_value(), pool_pre_ping=True, connect_args=plain)
 
@@ -245,7 +245,7 @@ class Grown:
 def grown_by(
     tell: Callable[[Stack], None], servers: SessionServers, directory: Path, embedder: Embedder
 ) -> Iterator[Grown]:
-    """What a stack is told, worked to rest once for many clones; dropped at the end."""
+    """What a test enqueues, worked to rest once for many clones; dropped at the end."""
     name = f"grown_{uuid4().hex}"
     with stack(servers, directory, embedder=embedder) as running:
         tell(running)

@@ -229,7 +229,7 @@ def test_two_workers_at_once_keep_to_it(forests: Stack, tmp_path: Path, earlier:
 
     def work() -> None:
         worker = WorkerId(uuid4())
-        forests.services.jobs.enlist(worker, "second", ("maintain",))
+        forests.services.jobs.register(worker, "second", ("maintain",))
         try:
             for _ in range(40):
                 tasks.run_one(forests.tenant, worker)

@@ -38,7 +38,7 @@ SAID = (
     "We climbed Glittertind with Clara and saw two reindeer near the glacier.",
     "Clara lent me a brass compass for the trip.",
 )
-ASKED = "What did we see on Glittertind with Clara?"
+QUESTION = "What did we see on Glittertind with Clara?"
 
 
 def tell(running: Stack) -> None:
@@ -77,7 +77,7 @@ def statements(engine: sa.Engine) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Digest:
     id: str
     text: str
     degraded: tuple[str, ...] = ()
@@ -90,17 +90,17 @@ class Diary:
     today: str = "Alice: packed the tent."
     week: str = "Alice: came back from Glittertind."
 
-    def today_of(self, _tenant: TenantId, _forest: ForestRef) -> Told:
-        return Told("day:1", self.today, ("The model was away when today was made.",))
+    def today_of(self, _tenant: TenantId, _forest: ForestRef) -> Digest:
+        return Digest("day:1", self.today, ("The model was away when today was made.",))
 
-    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Told:
-        return Told("week:1", self.week)
+    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Digest:
+        return Digest("week:1", self.week)
 
 
 class NoDays(Diary):
     """Digests that the store does not give."""
 
-    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Told:
+    def week_of(self, _tenant: TenantId, _forest: ForestRef) -> Digest:
         raise StoreUnavailable("Postgres is away.")
 
 
@@ -114,9 +114,9 @@ def service(running: Stack, **parts: Any) -> ContextService:
 
 def test_profile_evidence_and_window_are_there_once(rested: Stack) -> None:
     """Given known states, something said weeks ago and a running session, then each is in its section, with its ids;
-    evidence repeats neither what the profile tells nor what the window shows."""
+    evidence repeats neither what the profile says nor what the window shows."""
     chat(rested, "Good morning!", "Hello Alice!", "Tell me about Glittertind and Clara.")
-    context = service(rested).context(rested.tenant, "alice", "chat", ASKED)
+    context = service(rested).context(rested.tenant, "alice", "chat", QUESTION)
 
     profile = [part.text for part in context.section("profile")]
     assert profile[:2] == ["- Alice lives in Oslo.", "- Alice works at Initech."] and "Quibovix" in profile[2]
@@ -135,30 +135,30 @@ def test_profile_evidence_and_window_are_there_once(rested: Stack) -> None:
     assert {("today", "unavailable"), ("week", "unavailable")} <= why(context)
     assert {("s3", "t3"), ("chat", "c2")} <= set(context.turn_ids)
     assert len(context.fact_ids) >= 4
-    assert (context.about, context.session_id, context.question) == ("Alice", "chat", ASKED)
+    assert (context.about, context.session_id, context.question) == ("Alice", "chat", QUESTION)
     assert estimated_tokens(context.text) <= context.tokens <= context.max_tokens == 2_000
     assert sum(context.section_tokens.values()) == context.tokens
     assert context.degraded == ()
 
 
 def test_without_a_question_the_last_turn_of_a_user_is_one(rested: Stack) -> None:
-    chat(rested, ASKED, "Let me think.")
+    chat(rested, QUESTION, "Let me think.")
 
     context = rested.memory.context("alice")
 
-    assert (context.session_id, context.question) == ("chat", ASKED)
+    assert (context.session_id, context.question) == ("chat", QUESTION)
     assert any("reindeer" in part.text for part in context.section("evidence"))
 
 
 def test_it_comes_as_messages(rested: Stack) -> None:
-    chat(rested, "Good morning!", "Hello Alice!", ASKED)
+    chat(rested, "Good morning!", "Hello Alice!", QUESTION)
 
     system, *turns = rested.memory.context("alice", "chat").messages()
 
     assert turns == [
         {"role": "user", "content": "Good morning!"},
         {"role": "assistant", "content": "Hello Alice!"},
-        {"role": "user", "content": ASKED},
+        {"role": "user", "content": QUESTION},
     ]
     assert system["role"] == "system"
     assert '<profile about="Alice">' in system["content"] and "reindeer" in system["content"]
@@ -194,13 +194,13 @@ def test_a_long_session_is_shown_as_its_window(rested: Stack) -> None:
     assert shown[0][0] == "summary"
 
 
-def test_items_of_the_window_are_not_told_twice(rested: Stack) -> None:
+def test_items_of_the_window_are_not_repeated(rested: Stack) -> None:
     chat(rested, "Good morning!")
     facts = {fact.text: fact.id for fact in rested.memory.facts("alice").items}
     reindeer = next(id_ for text, id_ in facts.items() if "reindeer" in text)
     rested.memory.window_put("alice", "chat", [facts["Alice lives in Oslo."], reindeer])
 
-    context = rested.memory.context("alice", "chat", ASKED)
+    context = rested.memory.context("alice", "chat", QUESTION)
 
     assert [part.fact_ids for part in context.section("window") if part.kind == "item"] == [(reindeer,)]
     assert ("window", "in profile") in why(context)
@@ -223,7 +223,7 @@ def counted_huts(running: Stack, number: int) -> None:
 
 
 def test_evidence_takes_what_is_left_of_the_budget(rested: Stack) -> None:
-    """Given more to say about a question than fits, then the budget ends the evidence, not a number of pieces; a
+    """Given more to say about a question than fits, then the budget ends the evidence, not a number of items; a
     larger budget brings more, and the profile and the window have their parts."""
     counted_huts(rested, 40)
     chat(rested, "Good morning!", "Hello Alice!")
@@ -241,9 +241,9 @@ def test_evidence_takes_what_is_left_of_the_budget(rested: Stack) -> None:
 
 
 def test_nothing_of_the_window_is_evidence_however_much_room_there_is(rested: Stack) -> None:
-    chat(rested, "We saw two reindeer with Clara.", "Where?", "On Glittertind, near the glacier.", "Nice!", ASKED)
+    chat(rested, "We saw two reindeer with Clara.", "Where?", "On Glittertind, near the glacier.", "Nice!", QUESTION)
 
-    context = service(rested).context(rested.tenant, "alice", "chat", ASKED)
+    context = service(rested).context(rested.tenant, "alice", "chat", QUESTION)
 
     window = {turn for part in context.section("window") for turn in part.turn_ids}
     assert window == {"c0", "c1", "c2", "c3", "c4"}
@@ -256,7 +256,7 @@ def test_evidence_comes_session_by_session_the_best_one_first_in_the_order_of_ti
     turns = [
         {"id": f"r{at}", "role": "user", "content": text, "timestamp": START + 40 * DAY + at}
         for at, text in enumerate(
-            ["Clara and I went up Glittertind again.", "It rained.", "We saw Glittertind's reindeer."]
+            ["Clara and I went up Glittertind second.", "It rained.", "We saw Glittertind's reindeer."]
         )
     ]
     rested.memory.enqueue("alice", "again", turns, display_name="Alice")
@@ -280,7 +280,7 @@ def test_no_budget_is_exceeded(rested: Stack, max_tokens: int) -> None:
     chat(rested, *(f"<{at}> & {'<b>&</b> ' * 40}" for at in range(13)))
     made = service(rested, days=Diary(week="<&>" * 500))
 
-    context = made.context(rested.tenant, "alice", "chat", ASKED, max_tokens=max_tokens)
+    context = made.context(rested.tenant, "alice", "chat", QUESTION, max_tokens=max_tokens)
 
     assert estimated_tokens(context.text) <= context.tokens <= max_tokens
     assert "budget" in {reason for _, reason in why(context)}
@@ -292,7 +292,7 @@ def test_a_share_of_nothing_leaves_a_section_out(
     off = {"profile_share": 0, "evidence_share": 0, "today_share": 0, "week_share": 0}
     with cloned(servers, grown, tmp_path, embedder, context=off) as running:
         chat(running, "Good morning!")
-        context = running.memory.context("alice", question=ASKED)
+        context = running.memory.context("alice", question=QUESTION)
 
         assert {part.section.value for part in context.parts} == {"window"}
         assert why(context) == {(each, "off") for each in ("profile", "evidence", "today", "week")}
@@ -346,7 +346,7 @@ def test_notes_and_a_session_that_has_just_begun_are_no_window(rested: Stack) ->
 @pytest.mark.parametrize(
     "wrong", [{"max_tokens": 0}, {"max_tokens": True}, {"question": " "}, {"session": ""}, {"speaker": ""}]
 )
-def test_what_can_not_be_asked_is_refused(rested: Stack, wrong: dict[str, Any]) -> None:
+def test_an_invalid_request_is_refused(rested: Stack, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         rested.memory.context("alice", **wrong)
 
@@ -356,40 +356,40 @@ def test_what_can_not_be_asked_is_refused(rested: Stack, wrong: dict[str, Any]) 
 
 @pytest.mark.parametrize("more", [0, 40])
 def test_it_takes_one_recall_and_one_statement(rested: Stack, more: int) -> None:
-    """Given a kept profile and a short session, then a context runs one statement beside the recall, in a memory of any
+    """Given a stored profile and a short session, then a context runs one statement in addition to the recall, in a memory of any
     size; digests that are up to date would be one more each."""
     counted_huts(rested, more)
     chat(rested, "Good morning!")
     made = service(rested)
-    first = made.context(rested.tenant, "alice", "chat", ASKED)
+    first = made.context(rested.tenant, "alice", "chat", QUESTION)
     engine, most = rested.services.engine, made.settings.max_tokens
 
     with statements(engine) as recalled:
-        rested.services.recall.recall(rested.tenant, "alice", ASKED, most // LEAST_PIECE, max_tokens=most)
+        rested.services.recall.recall(rested.tenant, "alice", QUESTION, most // LEAST_PIECE, max_tokens=most)
     with statements(engine) as seen:
-        again = made.context(rested.tenant, "alice", "chat", ASKED)
+        second = made.context(rested.tenant, "alice", "chat", QUESTION)
 
-    assert [part.text for part in again.parts] == [part.text for part in first.parts]
+    assert [part.text for part in second.parts] == [part.text for part in first.parts]
     assert len(seen) - len(recalled) == 1
 
     whole = rested.services.context
-    with_days = whole.context(rested.tenant, "alice", "chat", ASKED)
+    with_days = whole.context(rested.tenant, "alice", "chat", QUESTION)
     with statements(engine) as seen:
-        assert whole.context(rested.tenant, "alice", "chat", ASKED).parts == with_days.parts
+        assert whole.context(rested.tenant, "alice", "chat", QUESTION).parts == with_days.parts
     assert len(seen) - len(recalled) == 3
 
 
-def test_a_kept_profile_is_read_again_when_a_fact_comes(rested: Stack) -> None:
-    def told() -> list[str]:
+def test_a_stored_profile_is_rebuilt_when_a_fact_comes(rested: Stack) -> None:
+    def profile_lines() -> list[str]:
         return [part.text for part in rested.memory.context("alice", "new").section("profile")]
 
-    assert "- Alice lives in Oslo." in told()
+    assert "- Alice lives in Oslo." in profile_lines()
     rested.memory.remember("alice", "I moved to Miami.")
     rested.drive()
 
-    assert any("Miami" in line for line in told()) and "- Alice lives in Oslo." not in told()
-    kept = rested.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
-    assert len(kept) == 1 and "Miami" in kept[0][0]
+    assert any("Miami" in line for line in profile_lines()) and "- Alice lives in Oslo." not in profile_lines()
+    stored = rested.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
+    assert len(stored) == 1 and "Miami" in stored[0][0]
 
 
 # What fails, and what is deleted
@@ -406,7 +406,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(rested: Stack) -> N
     own = rested.services.recall
     broken = NoRecall(own.store, own.index, own.embedder, own.settings)
 
-    context = service(rested, recall=broken, days=NoDays()).context(rested.tenant, "alice", "chat", ASKED)
+    context = service(rested, recall=broken, days=NoDays()).context(rested.tenant, "alice", "chat", QUESTION)
 
     assert {("evidence", "failed"), ("week", "failed")} <= why(context)
     assert len(context.degraded) == 3
@@ -417,7 +417,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_there(rested: Stack) -> N
 
 @pytest.mark.parametrize("delete", [{"session": "s2"}, {"session": "s2", "turns": ["t2"]}])
 def test_words_of_a_deleted_turn_are_in_no_context(rested: Stack, delete: dict[str, Any]) -> None:
-    """Given a context that told of a turn, when the turn is deleted, then neither its text nor any table has its
+    """Given a context that showed a turn, when the turn is deleted, then neither its text nor any table has its
     words."""
     question = "What is my dog called?"
     assert "Quibovix" in rested.memory.context("alice", "new", question).text
@@ -442,17 +442,17 @@ def test_the_async_face_and_the_command_show_the_same(rested: Stack, monkeypatch
 
     monkeypatch.setattr(cli, "opened_memory", memory)
     chat(rested, "Good morning!")
-    context = rested.memory.context("alice", "chat", ASKED)
+    context = rested.memory.context("alice", "chat", QUESTION)
 
-    done = CliRunner().invoke(app, ["context", ASKED, "--owner", "alice", "--session", "chat", "--json"])
+    done = CliRunner().invoke(app, ["context", QUESTION, "--owner", "alice", "--session", "chat", "--json"])
     assert done.exit_code == 0, (done.stdout, done.exception)
     shown = json.loads(done.stdout)
     assert (shown["text"], shown["tokens"]) == (context.text, context.tokens)
     assert shown["section_tokens"] == {section.value: n for section, n in context.section_tokens.items()}
-    done = CliRunner().invoke(app, ["context", ASKED, "--owner", "alice"])
+    done = CliRunner().invoke(app, ["context", QUESTION, "--owner", "alice"])
     assert done.exit_code == 0 and "lives in Oslo" in done.stdout and "of 2000 tokens" in done.stdout
 
     async def same() -> str:
-        return (await AsyncMemForest(rested.memory).context("alice", "chat", ASKED)).text
+        return (await AsyncMemForest(rested.memory).context("alice", "chat", QUESTION)).text
 
     assert asyncio.run(same()) == context.text

@@ -1,4 +1,4 @@
-"""Contexts whose profile, today and history are one text by a model over HTTP: facts first, kept, and honest without."""
+"""Contexts whose profile, today and history are one text by a model over HTTP: facts first, stored, and honest without."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Reply = Callable[[Mapping[str, Any]], object]
 
 
 def tell(running: Stack) -> None:
-    """States that were told long ago, one conversation yesterday, one today."""
+    """States that were sentences long ago, one conversation yesterday, one today."""
     now = int(time.time())
     for day, text in enumerate(SAID):
         turn = {"id": f"t{day}", "role": "user", "content": text, "timestamp": 1_714_000_000 + day * DAY}
@@ -39,26 +39,26 @@ def tell(running: Stack) -> None:
 
 
 def merging(document: Mapping[str, Any]) -> object:
-    """A model that tells each fact, then today, then the days before."""
-    told = [
+    """A model that repeats each fact, then today, then the days before."""
+    sentences = [
         {"text": f"Merged: {fact['text']}", "facts": [fact["number"]], "days": "none"} for fact in document["facts"]
     ]
-    told += [
+    sentences += [
         {"text": f"Merged {name}: {document[name]}", "facts": [], "days": name}
         for name in ("today", "history")
         if document[name]
     ]
-    return {"sentences": told}
+    return {"sentences": sentences}
 
 
 def answering(server: ModelServer, reply: Reply) -> None:
-    """Profiles are told state by state; merged texts are what ``reply`` makes of their documents."""
+    """Profiles have one sentence a state; merged texts are what ``reply`` makes of their documents."""
 
     def answer(body: Mapping[str, Any]) -> str:
         document = json.loads(next(text for role, text in messages_of(body) if role == "user"))
         if "states" in document:
-            told = [{"text": f"Told: {each['text']}", "states": [each["number"]]} for each in document["states"]]
-            return json.dumps({"sentences": told})
+            sentences = [{"text": f"Told: {each['text']}", "states": [each["number"]]} for each in document["states"]]
+            return json.dumps({"sentences": sentences})
         return json.dumps(reply(document))
 
     server.answer = answer
@@ -95,7 +95,7 @@ def shown(running: Stack, **options: Any) -> tuple[list[str], Context]:
 
 
 def test_profile_today_and_history_are_one_text_facts_first(alice: Stack, server: ModelServer) -> None:
-    """Given states, a day and days before, then one text tells them in this order, with the ids of all that it rests
+    """Given states, a day and days before, then one text has them in this order, with the ids of all that it rests
     on; the days have no section of their own."""
     texts, context = shown(alice)
 
@@ -114,10 +114,10 @@ def test_profile_today_and_history_are_one_text_facts_first(alice: Stack, server
     assert recorded[0][0] == len(server.requests) == 2
 
 
-def test_the_text_is_kept_under_the_hash_of_what_it_is_made_of(alice: Stack, server: ModelServer) -> None:
+def test_the_text_is_stored_under_the_hash_of_its_sources(alice: Stack, server: ModelServer) -> None:
     first, _ = shown(alice)
-    again, context = shown(alice)
-    assert again == first and len(server.requests) == 2 and context.digest_ids
+    second, context = shown(alice)
+    assert second == first and len(server.requests) == 2 and context.digest_ids
 
     alice.memory.remember("alice", "I like jazz.")
     alice.drive()
@@ -129,9 +129,9 @@ def test_the_text_is_kept_under_the_hash_of_what_it_is_made_of(alice: Stack, ser
 
 def test_another_budget_is_another_text(alice: Stack, server: ModelServer) -> None:
     shown(alice)
-    asked = len(server.requests)
+    requests = len(server.requests)
     _, context = shown(alice, max_tokens=600)
-    assert len(server.requests) == asked + 1 and context.tokens <= 600
+    assert len(server.requests) == requests + 1 and context.tokens <= 600
 
 
 FAULTS = [
@@ -161,7 +161,7 @@ def test_without_the_merge_facts_today_and_history_stand_as_they_are(
     assert alice.rows("SELECT count(*) FROM memforest.summary_cache WHERE text LIKE '%Merged%'")[0][0] == 0
 
 
-def test_a_model_that_is_away_for_the_profile_is_not_asked_to_merge(alice: Stack, server: ModelServer) -> None:
+def test_a_model_that_is_unavailable_for_the_profile_is_not_called_to_merge(alice: Stack, server: ModelServer) -> None:
     server.script(Fault.SERVER_ERROR)
     texts, context = shown(alice)
     assert all(text.startswith("- ") for text in texts) and len(server.requests) == 1
@@ -208,7 +208,7 @@ def test_one_alone_or_nothing_is_not_merged(
         {"sentences": [{"text": "x", "facts": [1], "days": "tomorrow"}]},
     ],
 )
-def test_an_answer_is_checked_and_asked_for_once_more(alice: Stack, server: ModelServer, bad: object) -> None:
+def test_an_answer_is_checked_and_requested_once_more(alice: Stack, server: ModelServer, bad: object) -> None:
     answers: list[object] = [bad]
     answering(server, lambda document: answers.pop() if answers else merging(document))
     texts, context = shown(alice)
@@ -236,8 +236,8 @@ def test_any_deletion_takes_the_merged_text(alice: Stack, server: ModelServer, d
     assert not any(word in text.lower() for text in shown(alice)[0])
 
 
-def test_a_text_that_is_written_while_its_words_are_deleted_is_not_kept(alice: Stack, server: ModelServer) -> None:
-    """Given a deletion while the model writes, then the text is shown this once and kept nowhere; the next one is."""
+def test_a_text_that_is_written_while_its_words_are_deleted_is_not_stored(alice: Stack, server: ModelServer) -> None:
+    """Given a deletion while the model writes, then the text is shown this once and stored nowhere; the next one is."""
 
     def slow(document: Mapping[str, Any]) -> object:
         alice.memory.lifecycle.forget("alice", session="yesterday", actor="test")
@@ -250,13 +250,13 @@ def test_a_text_that_is_written_while_its_words_are_deleted_is_not_kept(alice: S
 
     answering(server, merging)
     shown(alice)
-    asked = len(server.requests)
+    requests = len(server.requests)
     assert not any("zorblatt" in text for text in shown(alice)[0])
-    assert len(server.requests) == asked
+    assert len(server.requests) == requests
 
 
 def test_while_the_memory_is_written_nothing_is_merged_and_nobody_waits(alice: Stack, server: ModelServer) -> None:
-    """A row to keep the text in is made by who holds the forest; when somebody else does, the parts stand as they
+    """The row of the text is made under the lock of the forest; when another writer has it, the parts stay as they
     are."""
     owner = alice.owner_engine()
     with owner.connect() as writing:

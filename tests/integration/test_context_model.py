@@ -29,14 +29,14 @@ def tell(running: Stack) -> None:
 
 
 def describing(body: Mapping[str, Any]) -> str:
-    """A model that tells every state in a sentence of its own, and cites all that it is shown."""
+    """A model that writes every state in a sentence of its own, and cites all that it is shown."""
     shown = next(text for role, text in messages_of(body) if role == "user")
     if shown.startswith('{"about"'):
         document = json.loads(shown)
-        told = [{"text": f"Told: {each['text']}", "states": [each["number"]]} for each in document["states"]]
-        return json.dumps({"sentences": told})
-    pieces = [json.loads(line) for line in shown.splitlines() if line.startswith('{"number"')]
-    numbers = [piece["number"] for piece in pieces if "tomorrow" in piece["text"] or "Initech" in piece["text"]]
+        lines = [{"text": f"Known: {each['text']}", "states": [each["number"]]} for each in document["states"]]
+        return json.dumps({"sentences": lines})
+    items = [json.loads(line) for line in shown.splitlines() if line.startswith('{"number"')]
+    numbers = [item["number"] for item in items if "tomorrow" in item["text"] or "Initech" in item["text"]]
     return json.dumps({"answer": "At Initech, from tomorrow on.", "citations": numbers, "supported": True})
 
 
@@ -65,11 +65,11 @@ def profile(running: Stack) -> tuple[list[str], Context]:
     return [part.text for part in context.section("profile")], context
 
 
-def test_a_model_writes_a_profile_once_and_what_is_new_stands_below(alice: Stack, server: ModelServer) -> None:
+def test_a_model_writes_a_profile_once_and_new_states_are_a_list_below(alice: Stack, server: ModelServer) -> None:
     """Given a written profile, when states come and change, then within the hour no call is made: sentences that still
-    hold are shown, what is new is a list below them, and what no longer holds is gone."""
+    hold are shown, what is new is a list below them, and what is not current any more is gone."""
     first, context = profile(alice)
-    assert first == [f"Told: Alice {text}" for text in ("lives in Oslo.", "works at Initech.")] + first[2:]
+    assert first == [f"Known: Alice {text}" for text in ("lives in Oslo.", "works at Initech.")] + first[2:]
     assert "Quibovix" in first[2] and len(context.fact_ids) == 3
     assert profile(alice)[0] == first and len(server.requests) == 1
 
@@ -94,9 +94,9 @@ def test_it_is_written_again_after_its_time(
         alice.memory.remember("alice", "I moved to Miami.")
         alice.drive()
 
-        told, _ = profile(alice)
+        lines, _ = profile(alice)
 
-        assert all(line.startswith("Told: ") for line in told) and any("Miami" in line for line in told)
+        assert all(line.startswith("Known: ") for line in lines) and any("Miami" in line for line in lines)
         profile(alice)
         assert len(server.requests) == 2
 
@@ -110,21 +110,21 @@ def test_it_is_written_again_after_its_time(
         (Fault.CONTENT_FILTER, "refused the content"),
     ],
 )
-def test_a_model_that_fails_leaves_a_list_and_is_asked_again(
+def test_a_model_that_fails_leaves_a_list_and_is_called_once_more(
     alice: Stack, server: ModelServer, fault: Fault, words: str
 ) -> None:
     server.script(fault, fault)
 
-    told, context = profile(alice)
+    lines, context = profile(alice)
 
-    assert all(line.startswith("- ") for line in told) and len(told) == 3
+    assert all(line.startswith("- ") for line in lines) and len(lines) == 3
     assert len(context.degraded) == 1 and words in context.degraded[0]
     assert alice.rows("SELECT count(*) FROM memforest.summary_cache WHERE tree_id = forest_id")[0][0] == 0
-    again, context = profile(alice)
-    assert again[0].startswith("Told: ") or context.degraded
+    second, context = profile(alice)
+    assert second[0].startswith("Known: ") or context.degraded
 
 
-def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_kept(alice: Stack, server: ModelServer) -> None:
+def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(alice: Stack, server: ModelServer) -> None:
     def slow(body: Mapping[str, Any]) -> str:
         alice.memory.lifecycle.forget("alice", session="s2", actor="test")
         alice.drive()
@@ -138,8 +138,8 @@ def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_kept(alice: 
     assert not any("Quibovix" in line for line in profile(alice)[0])
 
 
-def test_nothing_is_kept_while_a_deletion_holds_a_fact_or_the_profile(alice: Stack) -> None:
-    """Given a deletion under way, when a context is made, then it waits for nobody and keeps nothing."""
+def test_nothing_is_stored_while_a_deletion_locks_a_fact_or_the_profile(alice: Stack) -> None:
+    """Given a deletion under way, when a context is made, then it waits for nobody and stores nothing."""
     profile(alice)
     for held, liked in (("memforest.fact", "jazz"), ("memforest.summary_cache", "chess")):
         alice.memory.remember("alice", f"I like {liked}.")
@@ -165,7 +165,7 @@ def test_an_answer_reads_the_context_and_cites_it(alice: Stack, server: ModelSer
     assert answer.supported
     cited = {citation.text for citation in answer.citations}
     assert "Alice: I will be there tomorrow." in cited and any("Initech" in text for text in cited)
-    texts = [piece.text for piece in answer.evidence.evidence]
+    texts = [item.text for item in answer.evidence.evidence]
     assert len(texts) == len(set(texts))
     with pytest.raises(InvalidInput, match="as_of"):
         alice.memory.answer("alice", "Where do I work?", context=True, as_of="2023-01-01")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memforest_core.ingest.extract.prompt import SYSTEM
+from memforest_core.ingest.extract.extraction_prompt import SYSTEM
 from memforest_core.models.calls import Embedder
 from tests.harness.model_answers import wants_extraction
 from tests.harness.model_server import ModelServer

@@ -1,4 +1,4 @@
-"""60 requests to forget by words (tests/data/forget_by_words.json): what is not sure deletes nothing, whoever chooses."""
+"""60 requests to forget by words (tests/data/forget_by_words.json): what is not sure deletes nothing, with a model and with rules."""
 
 from __future__ import annotations
 

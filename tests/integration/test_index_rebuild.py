@@ -600,7 +600,7 @@ def test_while_the_index_is_away_rows_wait_untouched_and_are_caught_up_when_it_i
         assert tuple(waiting) == (0, True, True)
         embedded = counting.texts
         assert running.memory.recall("bob", "Who flew a kite in Davis?").evidence
-        assert upkeep(running).generations.check() is GenerationState.AWAY
+        assert upkeep(running).generations.check() is GenerationState.UNAVAILABLE
         shutil.rmtree(tmp_path / "points")
 
         with qdrant(tmp_path / "points", port):

@@ -15,7 +15,7 @@ from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
-from memforest_core.ingest.extract.answer import ExtractionAnswer
+from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.extract.service import window_of

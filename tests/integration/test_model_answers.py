@@ -95,7 +95,7 @@ NOTHING: dict[str, tuple[Message, str]] = {
     "no text anywhere": (of(*({**item, "text": None} for item in ALL)), "4 items had no text"),
     "a cut in the first item": (GOOD[:30], "cut before its first item ended"),
     "loops": (of({**MOVED, "text": "Kim moved to Bergen. " * 60}), "1 item repeated its text"),
-    "an empty text": ({"content": ""}, "holds no JSON object"),
+    "an empty text": ({"content": ""}, "has no JSON object"),
     "another schema": ('{"verdict": "fine", "note": [1, 2, 3]}', "has none of the fields items"),
 }
 

@@ -109,7 +109,7 @@ def spent(pipeline: Stack) -> Stack:
     paid(pipeline, "extract", 0.0, owner="bob", session="chat-1", outcome="model_unavailable")
     paid(pipeline, "extract", 0.5, owner="bob", session="chat-2", at=MAY + timedelta(days=1))
     paid(pipeline, "summarize", 2.0, owner="ann", model="big")
-    paid(pipeline, "judge", 0.125, model="big", at=MAY + timedelta(hours=11, minutes=59))
+    paid(pipeline, "plan", 0.125, model="big", at=MAY + timedelta(hours=11, minutes=59))
     paid(pipeline, "extract", 99.0, tenant=OTHER_TENANT)
     return pipeline
 
@@ -128,7 +128,7 @@ def test_costs_are_summed_by_each_thing(spent: Stack, service: InspectionService
         ("", "", 1, 0.125),
     ]
     assert by(service, CostBy.OWNER) == [("ann", "", 1, 2.0), ("bob", "", 3, 0.75), ("", "", 1, 0.125)]
-    assert by(service, CostBy.STEP) == [("summarize", "", 1, 2.0), ("extract", "", 3, 0.75), ("judge", "", 1, 0.125)]
+    assert by(service, CostBy.STEP) == [("summarize", "", 1, 2.0), ("extract", "", 3, 0.75), ("plan", "", 1, 0.125)]
     assert by(service, CostBy.MODEL) == [("big", "", 2, 2.125), ("gpt", "", 3, 0.75)]
     assert by(service, CostBy.DAY) == [("2024-05-06", "", 4, 2.375), ("2024-05-07", "", 1, 0.5)]
 

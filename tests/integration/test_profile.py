@@ -66,7 +66,7 @@ def remembered(running: Stack, owner: str, *notes: str, about: str | None = None
         running.drive()
 
 
-def test_a_note_is_kept_pinned_and_the_newer_one_holds(pipeline: Stack) -> None:
+def test_a_note_is_pinned_and_the_newer_one_is_current(pipeline: Stack) -> None:
     memory = pipeline.memory
     remembered(pipeline, "ann", "I live in Oslo.", "I moved to Miami.")
 
@@ -86,9 +86,9 @@ def test_a_note_is_kept_pinned_and_the_newer_one_holds(pipeline: Stack) -> None:
 def test_a_note_sent_again_is_the_same(pipeline: Stack) -> None:
     memory = pipeline.memory
     first = memory.remember("ann", "I live in Oslo.", session_id="n1", at=START)
-    again = memory.remember("ann", "I live in Oslo.", session_id="n1", at=START)
+    second = memory.remember("ann", "I live in Oslo.", session_id="n1", at=START)
 
-    assert first == again and again.accepted.new_turns == 0
+    assert first == second and second.accepted.new_turns == 0
     with pytest.raises(InvalidInput, match="sentence"):
         memory.remember("ann", "  ")
 
@@ -223,13 +223,13 @@ def test_what_is_forgotten_is_gone_with_the_turn_that_said_nothing_else(rested: 
     assert "Oslo" in memory.profile("alice").text
 
 
-def test_a_turn_that_says_more_is_kept_and_named_unless_all_are_to_go(rested: Stack) -> None:
+def test_a_turn_that_says_more_is_retained_and_named_unless_all_are_to_go(rested: Stack) -> None:
     memory = rested.memory
 
-    kept = memory.forget("alice", "where Bob works")
+    forgotten = memory.forget("alice", "where Bob works")
     rested.drive()
 
-    assert kept.turns == () and [place.session_id for place in kept.left] == ["friends"]
+    assert forgotten.turns == () and [place.session_id for place in forgotten.left] == ["friends"]
     assert not any("Globex" in fact.text for fact in memory.facts("alice").items)
     assert any("Fido" in fact.text for fact in memory.facts("alice").items)
     assert in_tables(rested, ["Globex"])
@@ -241,7 +241,7 @@ def test_a_turn_that_says_more_is_kept_and_named_unless_all_are_to_go(rested: St
     assert in_tables(rested, ["Globex", "Fido"]) == {}
 
 
-def test_turns_are_kept_when_only_facts_are_to_go(rested: Stack) -> None:
+def test_turns_are_retained_when_only_facts_are_to_go(rested: Stack) -> None:
     forgotten = rested.memory.forget("alice", "where I live", turns="none")
     rested.drive()
 
@@ -251,7 +251,7 @@ def test_turns_are_kept_when_only_facts_are_to_go(rested: Stack) -> None:
 
 
 def test_forgetting_a_state_forgets_what_held_before_it(rested: Stack) -> None:
-    """Else an address of years ago would be the one that holds."""
+    """Else an address of years ago would be current."""
     remembered(rested, "alice", "I moved to Miami.")
 
     forgotten = rested.memory.forget("alice", "where I live")
@@ -307,7 +307,7 @@ def test_an_unknown_owner_has_nothing_to_forget(grown_once: Stack) -> None:
     assert (found.found, found.owner_known, found.operations) == (False, False, ())
 
 
-def test_a_note_beside_the_deletion_of_its_owner_is_in_the_old_or_the_new_memory(rested: Stack) -> None:
+def test_a_note_concurrent_with_the_deletion_of_its_owner_is_in_the_old_or_the_new_memory(rested: Stack) -> None:
     """Given a deletion of everything that is under way, when a note comes, then it is the new memory's alone."""
     memory = rested.memory
     memory.remember("alice", "I collect quibovix stamps.")
@@ -322,7 +322,7 @@ def test_a_note_beside_the_deletion_of_its_owner_is_in_the_old_or_the_new_memory
     }
 
 
-def test_forgetting_beside_the_deletion_of_the_owner_ends(rested: Stack) -> None:
+def test_forgetting_concurrent_with_the_deletion_of_the_owner_ends(rested: Stack) -> None:
     forgotten = rested.memory.forget("alice", "where I work")
     whole = rested.memory.lifecycle.forget("alice", everything=True, actor="test")
     rested.drive()
@@ -374,8 +374,8 @@ def older(path: Path) -> None:
                 file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
             rows = file.execute(f"SELECT * FROM {table} ORDER BY n").fetchall()
             digests[table] = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
-        ((kept,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")
-        changed = json.dumps(json.loads(kept) | digests, sort_keys=True)
+        ((digests_before,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")
+        changed = json.dumps(json.loads(digests_before) | digests, sort_keys=True)
         file.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (changed,))
 
 
@@ -396,7 +396,7 @@ def test_a_bundle_of_a_version_without_notes_is_read(rested: Stack, tmp_path: Pa
     assert notes == 0
 
 
-async def _asked(memory: AsyncMemForest) -> tuple[str, bool, IntentKind]:
+async def _async_results(memory: AsyncMemForest) -> tuple[str, bool, IntentKind]:
     await memory.remember("zed", "I live in Oslo.")
     return (
         (await memory.profile("alice")).about,
@@ -408,6 +408,6 @@ async def _asked(memory: AsyncMemForest) -> tuple[str, bool, IntentKind]:
 def test_async_programs_have_the_same_methods(rested: Stack) -> None:
     import asyncio
 
-    found = asyncio.run(_asked(AsyncMemForest(rested.memory)))
+    found = asyncio.run(_async_results(AsyncMemForest(rested.memory)))
 
     assert found == ("Alice", True, IntentKind.FORGET)

@@ -49,15 +49,15 @@ def run_json(*arguments: str, code: int = 0) -> Any:
     return json.loads(run(*arguments, "--json", code=code))
 
 
-def test_a_note_is_kept_and_told(program: Stack) -> None:
-    kept = run_json("remember", "I moved to Miami.", "--owner", "alice", "--session", "n1")
-    assert (kept["session"], kept["progress"]["turns"]) == ("n1", 1)
+def test_a_note_is_stored_and_printed(program: Stack) -> None:
+    stored = run_json("remember", "I moved to Miami.", "--owner", "alice", "--session", "n1")
+    assert (stored["session"], stored["progress"]["turns"]) == ("n1", 1)
     assert "n1" in run("remember", "I moved to Miami.", "--owner", "alice", "--session", "n1")
     program.drive()
 
-    told = run_json("profile", "--owner", "alice")
-    assert [state["value"] for state in told["states"]] == ["Initech", "Miami"]
-    assert told["made"] == "rules" and len(told["fact_ids"]) == 2
+    profile = run_json("profile", "--owner", "alice")
+    assert [state["value"] for state in profile["states"]] == ["Initech", "Miami"]
+    assert profile["made"] == "rules" and len(profile["fact_ids"]) == 2
     assert "Miami" in run("profile", "--owner", "alice")
     assert "Nothing is known of Zoe" in run("profile", "--owner", "alice", "--about", "Zoe")
     assert "nobody" in run("profile", "--owner", "nobody")
@@ -80,7 +80,7 @@ def test_words_are_shown_first_and_then_forgotten(program: Stack) -> None:
 
 
 def work(running: Stack, stopped: threading.Event) -> None:
-    """What workers do, until told to stop."""
+    """What workers do, until profile to stop."""
     while not stopped.wait(0.05):
         running.runtime.maintain()
 
@@ -91,14 +91,14 @@ def test_a_deletion_that_is_waited_for_has_receipts(program: Stack) -> None:
     worker.start()
     try:
         done = run_json("forget-words", "where I work", "--owner", "alice", "--yes", "--timeout", "60")
-        again = program.memory.forget("alice", "where I work", wait=True, timeout_s=60)
+        second = program.memory.forget("alice", "where I work", wait=True, timeout_s=60)
     finally:
         stopped.set()
         worker.join()
 
     (receipt,) = done["receipts"]
     assert (receipt["clean"], receipt["target"], receipt["removed"]["facts"]) == (True, "turns", 1)
-    assert (again.found, again.receipts) == (False, ())
+    assert (second.found, second.receipts) == (False, ())
 
 
 def test_an_intent_is_printed(program: Stack) -> None:

@@ -33,7 +33,7 @@ def tell(running: Stack) -> None:
 
 
 def describing(document: Mapping[str, Any]) -> object:
-    """A model that tells every state in a sentence of its own."""
+    """A model that writes every state in a sentence of its own."""
     return {
         "sentences": [
             {"text": f"{document['about']} said: {each['text']}", "states": [each["number"]]}
@@ -89,7 +89,7 @@ def calls(running: Stack) -> list[tuple[str, bool]]:
     return [(str(row[0]), bool(row[1])) for row in rows]
 
 
-def test_a_profile_is_written_once_at_temperature_0_and_kept(alice: Stack, server: ModelServer) -> None:
+def test_a_profile_is_written_once_at_temperature_0_and_stored(alice: Stack, server: ModelServer) -> None:
     first = alice.memory.profile("alice")
 
     assert (first.made, first.cached, first.degraded) == (Made.MODEL, False, ())
@@ -98,14 +98,14 @@ def test_a_profile_is_written_once_at_temperature_0_and_kept(alice: Stack, serve
     assert len(first.fact_ids) == 4
     assert server.requests[0].body["temperature"] == 0.0
 
-    again = alice.memory.profile("alice")
+    second = alice.memory.profile("alice")
 
-    assert (again.text, again.sentences, again.cached) == (first.text, first.sentences, True)
+    assert (second.text, second.sentences, second.cached) == (first.text, first.sentences, True)
     assert len(server.requests) == 1
     assert calls(alice) == [("ok", True)]
 
 
-def test_without_writing_a_text_is_a_list_until_it_is_kept(alice: Stack, server: ModelServer) -> None:
+def test_without_writing_a_text_is_a_list_until_it_is_stored(alice: Stack, server: ModelServer) -> None:
     listed = alice.memory.profile("alice", write=False)
     assert (listed.made, listed.degraded, server.requests) == (Made.RULES, (), [])
 
@@ -133,7 +133,7 @@ def test_nothing_known_is_no_call(alice: Stack, server: ModelServer) -> None:
 
 
 def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: ModelServer) -> None:
-    """Given a kept profile, when one of its facts is forgotten, then no table holds its words, nor does the next."""
+    """Given a stored profile, when one of its facts is forgotten, then no table has its words, nor does the next."""
     memory = alice.memory
     assert "Quibovix" in memory.profile("alice").text
     assert "summary_cache.text" in in_tables(alice, ["quibovix"])["quibovix"]
@@ -159,7 +159,7 @@ def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: Model
         {"everything": True},
     ],
 )
-def test_any_deletion_takes_the_kept_profile(alice: Stack, delete: dict[str, Any]) -> None:
+def test_any_deletion_takes_the_stored_profile(alice: Stack, delete: dict[str, Any]) -> None:
     alice.memory.profile("alice")
 
     alice.memory.lifecycle.forget("alice", actor="test", **delete)
@@ -169,7 +169,7 @@ def test_any_deletion_takes_the_kept_profile(alice: Stack, delete: dict[str, Any
     assert alice.rows("SELECT count(*) FROM memforest.summary_cache")[0][0] == 0
 
 
-def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_kept(alice: Stack, server: ModelServer) -> None:
+def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(alice: Stack, server: ModelServer) -> None:
     memory = alice.memory
 
     def slow(document: Mapping[str, Any]) -> object:
@@ -183,7 +183,7 @@ def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_kept(alice: 
     assert in_tables(alice, ["quibovix"]) == {}
 
 
-def test_nothing_is_kept_while_a_deletion_holds_a_fact_of_it(alice: Stack) -> None:
+def test_nothing_is_stored_while_a_deletion_locks_a_fact_of_it(alice: Stack) -> None:
     engine, tenant = alice.services.engine, alice.tenant
     with ProfileRows.opened(engine, tenant) as rows:
         forest = rows.forest("alice")
@@ -195,14 +195,14 @@ def test_nothing_is_kept_while_a_deletion_holds_a_fact_of_it(alice: Stack) -> No
     with owner.connect() as deleting:
         deleting.exec_driver_sql(f"SELECT 1 FROM memforest.fact WHERE fact_id = '{UUID(str(fact.id))}' FOR UPDATE")
         with ProfileRows.opened(engine, tenant) as rows:
-            assert not rows.keep_text(forest.id, b"k", "Quibovix", hashes, 5)
+            assert not rows.store_text(forest.id, b"k", "Quibovix", hashes, 5)
     owner.dispose()
     with ProfileRows.opened(engine, tenant) as rows:
-        assert not rows.keep_text(forest.id, b"k", "Quibovix", {fact.id: b"other"}, 5)
-        assert rows.keep_text(forest.id, b"k", "Quibovix", hashes, 5)
+        assert not rows.store_text(forest.id, b"k", "Quibovix", {fact.id: b"other"}, 5)
+        assert rows.store_text(forest.id, b"k", "Quibovix", hashes, 5)
 
 
-def test_so_many_texts_are_kept_and_the_oldest_go(
+def test_so_many_texts_are_stored_and_the_oldest_go(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
 ) -> None:
     llm = {"profile": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}}
@@ -212,9 +212,9 @@ def test_so_many_texts_are_kept_and_the_oldest_go(
         alice.drive()
         alice.memory.profile("alice")
 
-        kept = alice.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
+        stored = alice.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
 
-        assert len(kept) == 1 and "Miami" in kept[0][0]
+        assert len(stored) == 1 and "Miami" in stored[0][0]
 
 
 FAULTS = [
@@ -230,9 +230,9 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "words", "asked"), FAULTS)
+@pytest.mark.parametrize(("fault", "words", "requests"), FAULTS)
 def test_a_model_that_fails_leaves_a_list_and_a_sentence(
-    alice: Stack, server: ModelServer, fault: Fault, words: str, asked: int
+    alice: Stack, server: ModelServer, fault: Fault, words: str, requests: int
 ) -> None:
     server.script(fault, fault)
 
@@ -240,13 +240,13 @@ def test_a_model_that_fails_leaves_a_list_and_a_sentence(
 
     assert known.made is Made.RULES and known.text.startswith("- ") and len(known.states) == 4
     assert len(known.degraded) == 1 and words in known.degraded[0]
-    assert len(server.requests) == len(calls(alice)) == asked
+    assert len(server.requests) == len(calls(alice)) == requests
     assert alice.rows("SELECT count(*) FROM memforest.summary_cache WHERE tree_id = forest_id")[0][0] == 0
 
 
-@pytest.mark.parametrize(("fault", "words", "asked"), FAULTS)
+@pytest.mark.parametrize(("fault", "words", "requests"), FAULTS)
 def test_a_model_that_fails_forgets_nothing(
-    alice: Stack, server: ModelServer, fault: Fault, words: str, asked: int
+    alice: Stack, server: ModelServer, fault: Fault, words: str, requests: int
 ) -> None:
     answering(server, choosing("Initech"))
     server.script(fault, fault)
@@ -259,10 +259,10 @@ def test_a_model_that_fails_forgets_nothing(
     assert any(words in sentence for sentence in found.degraded)
     assert "Alice works at Initech." in {fact.text for fact in found.others}
     assert len(alice.memory.facts("alice").items) == before
-    assert len(calls(alice)) == asked
+    assert len(calls(alice)) == requests
 
 
-def test_a_model_that_is_down_is_away(
+def test_a_model_that_is_down_is_unavailable(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
 ) -> None:
     llm = {"profile": {"model": "openai/test-model", "api_base": "http://127.0.0.1:9/v1", "api_key": "key-1"}}
@@ -287,7 +287,7 @@ def test_a_choice_of_what_was_not_shown_forgets_nothing(alice: Stack, server: Mo
     assert "was not shown" in messages_of(server.requests[1].body)[-1][1]
 
 
-def test_a_choice_that_is_mended_counts(alice: Stack, server: ModelServer) -> None:
+def test_a_choice_that_is_repaired_counts(alice: Stack, server: ModelServer) -> None:
     said = iter([{"facts": [99]}])
 
     def reply(document: Mapping[str, Any]) -> object:

@@ -1,4 +1,4 @@
-"""Retention: visits are counted in batches, and policies forget what is least worth keeping and nothing else."""
+"""Retention: visits are counted in batches, and policies forget what is least important and nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MARCH = 1_709_300_000
 
 
 class Erasing(ForestEraser):
-    """Erases, and keeps count of what it was asked for."""
+    """Erases, and counts its calls."""
 
     def __init__(self, eraser: ForestEraser) -> None:
         self._eraser = eraser
@@ -56,7 +56,7 @@ class Erasing(ForestEraser):
         return self._eraser.erase_cells(tenant, forest, cells)
 
 
-class Kept:
+class Bounded:
     """A stack whose workers apply policies."""
 
     def __init__(self, pipeline: Stack) -> None:
@@ -108,21 +108,21 @@ def tell(running: Stack) -> None:
 
 
 @pytest.fixture
-def kept(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Kept]:
+def bounded(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Bounded]:
     with cloned(servers, grown, tmp_path, embedder) as running:
-        yield Kept(running)
+        yield Bounded(running)
 
 
 @pytest.fixture(scope="module")
 def shared(
     servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
-) -> Iterator[Kept]:
+) -> Iterator[Bounded]:
     with cloned(servers, grown, tmp_path_factory.mktemp("shared"), embedder) as running:
-        yield Kept(running)
+        yield Bounded(running)
 
 
 @pytest.fixture
-def unerased(shared: Kept) -> Iterator[Kept]:
+def unerased(shared: Bounded) -> Iterator[Bounded]:
     """The same for tests that erase nothing, which share it."""
     yield shared
     shared.stack.execute("DELETE FROM memforest.visit; DELETE FROM memforest.retention_policy")
@@ -145,7 +145,7 @@ def statements(engine: sa.Engine) -> Iterator[list[str]]:
 VISITS = "SELECT item_id, visits FROM memforest.visit"
 
 
-def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(unerased: Kept) -> None:
+def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(unerased: Bounded) -> None:
     """Given recalls, then nothing is written for them; given the end of the process, then facts, cells and the nodes
     above them are visited as often as they were returned, and nothing else is."""
     memory, services = unerased.stack.memory, unerased.stack.services
@@ -178,9 +178,9 @@ def test_what_recall_returns_is_counted_with_all_above_it_and_written_at_close(u
     assert not set(unerased.facts("eve")) & visits.keys()
 
 
-def test_visits_are_added_up_and_the_last_is_kept(unerased: Kept) -> None:
+def test_visits_are_added_up_and_the_last_is_stored(unerased: Bounded) -> None:
     """Given counts written out of order and for what is unknown or gone, then they add up, the last visit is the latest,
-    and nothing is kept of what is not there."""
+    and nothing is stored of what is not there."""
     store, tenant = VisitStore(unerased.stack.services.engine), unerased.stack.tenant
     forest, fact = unerased.forest(), next(iter(unerased.facts()))
     store.add(tenant, [Visited(forest, fact, 2, 100.0), Visited(forest, uuid4(), 5, 0.0)])
@@ -199,7 +199,7 @@ def test_visits_are_added_up_and_the_last_is_kept(unerased: Kept) -> None:
     assert unerased.ids("SELECT visits FROM memforest.visit WHERE item_id = :f", f=fact) == [5]
 
 
-def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Kept) -> None:
+def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Bounded) -> None:
     """Given eight threads with counters of their own over the same facts, then every visit is there: no deadlock."""
     engine = open_engine(unerased.stack.settings.database.model_copy(update={"pool_size": 8}))
     facts, forest = sorted(unerased.facts()), unerased.forest()
@@ -225,8 +225,8 @@ def test_processes_that_write_the_same_visits_at_once_lose_none(unerased: Kept) 
     assert {row.visits for row in unerased.stack.rows(VISITS) if row.item_id in facts} == {240}
 
 
-def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> None:
-    """Given policies of tenant and owner, then each is found where it holds, and who set or cleared it is in the audit."""
+def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Bounded) -> None:
+    """Given policies of tenant and owner, then each is found where it applies, and who set or cleared it is in the audit."""
     tenant, retention_ = unerased.stack.tenant, unerased.retention
     assert retention_.policies(tenant) == []
     assert retention_.apply(tenant, None, actor="ann") == ()
@@ -253,8 +253,8 @@ def test_an_owner_policy_goes_before_the_one_of_the_tenant(unerased: Kept) -> No
     ]
 
 
-def test_a_forest_under_its_budget_is_not_touched(unerased: Kept) -> None:
-    """Given a forest far under its budget, then a run looks at it once and nothing is erased, written or marked."""
+def test_a_forest_under_its_budget_is_not_touched(unerased: Bounded) -> None:
+    """Given a forest far under its budget, then a run measures it once and nothing is erased, written or marked."""
     before = unerased.stack.counts() | {"nodes": sum(unerased.ids("SELECT version FROM memforest.node"))}
     unerased.policy(max_facts=1_000, max_bytes=1_000_000, max_age_days=30_000)
     with statements(unerased.stack.services.engine) as seen:
@@ -270,43 +270,45 @@ def test_a_forest_under_its_budget_is_not_touched(unerased: Kept) -> None:
     assert changed == {"retention_policy", "maintenance", "audit"}
 
 
-def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(kept: Kept) -> None:
+def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(bounded: Bounded) -> None:
     """Given a forest over its budget, with facts visited, pinned and superseded, when its policy is applied, then the
     superseded go, then the unvisited and oldest, as many as the fraction allows; the next run takes the rest."""
-    tenant, forest = kept.stack.tenant, kept.forest()
-    facts = kept.ids("SELECT fact_id FROM memforest.fact WHERE forest_id = :f ORDER BY key_time, key_ordinal", f=forest)
+    tenant, forest = bounded.stack.tenant, bounded.forest()
+    facts = bounded.ids(
+        "SELECT fact_id FROM memforest.fact WHERE forest_id = :f ORDER BY key_time, key_ordinal", f=forest
+    )
     total = len(facts)
     pinned, visited, superseded = facts[0], facts[1:3], facts[-1]
-    kept.stack.execute("UPDATE memforest.fact SET pinned = true WHERE fact_id = :f", f=pinned)
-    kept.stack.execute(
+    bounded.stack.execute("UPDATE memforest.fact SET pinned = true WHERE fact_id = :f", f=pinned)
+    bounded.stack.execute(
         "UPDATE memforest.fact SET superseded_by = :by, superseded_at = now() WHERE fact_id = :f",
         f=superseded,
         by=facts[-2],
     )
-    VisitStore(kept.stack.services.engine).add(tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
-    kept.policy(max_facts=total - 7, fraction=0.25)
+    VisitStore(bounded.stack.services.engine).add(tenant, [Visited(forest, fact, 1, 0.0) for fact in visited])
+    bounded.policy(max_facts=total - 7, fraction=0.25)
     quota = total // 4
     expected = [superseded, *facts[3 : 2 + quota]]
     assert quota < 7
 
-    plan = kept.retention.preview(tenant, "bob")
+    plan = bounded.retention.preview(tenant, "bob")
     assert list(plan.facts) == expected
     assert (plan.over_facts, plan.pinned_facts, plan.aged, plan.words) == (7, 1, (), ())
-    done = kept.run()
-    assert kept.facts() == set(facts) - set(expected)
+    done = bounded.run()
+    assert bounded.facts() == set(facts) - set(expected)
     assert (done["over_facts"], done["forgotten"], done["pinned_facts"], done["forests"]) == (7, quota, 1, 1)
-    kept.assert_verified()
+    bounded.assert_verified()
 
-    again = kept.run()
-    assert (again["over_facts"], again["forgotten"]) == (7 - quota, min(7 - quota, (total - quota) // 4))
-    while kept.run()["forests"]:
+    second = bounded.run()
+    assert (second["over_facts"], second["forgotten"]) == (7 - quota, min(7 - quota, (total - quota) // 4))
+    while bounded.run()["forests"]:
         pass
-    assert len(kept.facts()) == total - 7
-    assert {pinned, *visited} <= kept.facts()
-    kept.assert_verified()
+    assert len(bounded.facts()) == total - 7
+    assert {pinned, *visited} <= bounded.facts()
+    bounded.assert_verified()
 
 
-def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Kept) -> None:
+def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Bounded) -> None:
     """Given facts with all sorts of visits and ages, then Postgres orders them as ``domain.importance`` does."""
     forest, now = unerased.forest(), datetime.now(UTC)
     facts = sorted(unerased.facts())
@@ -340,147 +342,147 @@ def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Kept) -> Non
     assert len({worth(row) for row in known}) > 10
 
 
-def test_what_is_too_old_goes_whole_but_not_what_a_pinned_fact_rests_on(kept: Kept) -> None:
+def test_what_is_too_old_goes_whole_but_not_what_a_pinned_fact_rests_on(bounded: Bounded) -> None:
     """Given a policy on age, then the cells of which every turn is older go, with their facts, however few there are;
     what a pinned fact rests on stays, and what is younger."""
     old = "SELECT c.cell_id FROM memforest.cell c JOIN memforest.session s USING (session_id) WHERE s.external_id = 'lamps'"
-    cells = kept.ids(f"{old} ORDER BY c.ordinal")
-    kept.stack.execute(
+    cells = bounded.ids(f"{old} ORDER BY c.ordinal")
+    bounded.stack.execute(
         """UPDATE memforest.fact SET pinned = true WHERE fact_id =
            (SELECT fact_id FROM memforest.occurrence WHERE cell_id = :c ORDER BY item LIMIT 1)""",
         c=cells[4],
     )
     days = (datetime.now(UTC) - datetime.fromtimestamp(MARCH, UTC)).total_seconds() / 86_400 + 10
-    kept.policy(max_age_days=days)
-    plan = kept.retention.preview(kept.stack.tenant, "bob")
+    bounded.policy(max_age_days=days)
+    plan = bounded.retention.preview(bounded.stack.tenant, "bob")
     assert set(plan.aged) == set(cells) - {cells[4]}
-    planned = kept.run(dry_run=True)
+    planned = bounded.run(dry_run=True)
     assert planned["aged"] == len(cells) - 1
     assert planned["oldest_at"] == 1_700_000_060 * 1_000_000
-    assert kept.eraser.calls == []
-    done = kept.run()
+    assert bounded.eraser.calls == []
+    done = bounded.run()
     assert {name: done[name] for name in ("aged", "forgotten", "oldest_at", "pinned_facts")} == {
         "aged": len(cells) - 1,
         "forgotten": 0,
         "oldest_at": planned["oldest_at"],
         "pinned_facts": 1,
     }
-    words = kept.ids("SELECT content FROM memforest.turn WHERE content LIKE '%lamp%' ORDER BY ordinal")
+    words = bounded.ids("SELECT content FROM memforest.turn WHERE content LIKE '%lamp%' ORDER BY ordinal")
     assert words == LAMPS[8:10]
-    kept.assert_verified()
-    told = kept.ids("SELECT DISTINCT cell_id FROM memforest.occurrence WHERE cell_id = ANY(:c)", c=cells)
-    assert told == [cells[4]]
-    assert kept.ids("SELECT count(*) FROM memforest.turn WHERE content LIKE '%river%'") == [1]
-    assert kept.run()["forests"] == 0
+    bounded.assert_verified()
+    with_facts = bounded.ids("SELECT DISTINCT cell_id FROM memforest.occurrence WHERE cell_id = ANY(:c)", c=cells)
+    assert with_facts == [cells[4]]
+    assert bounded.ids("SELECT count(*) FROM memforest.turn WHERE content LIKE '%river%'") == [1]
+    assert bounded.run()["forests"] == 0
 
 
-def test_a_long_turn_stays_whole_when_a_pinned_fact_rests_on_a_piece_of_it(kept: Kept) -> None:
+def test_a_long_turn_stays_whole_when_a_pinned_fact_rests_on_a_part_of_it(bounded: Bounded) -> None:
     """Given a turn cut into several cells, one with a pinned fact, then none of them is too old to keep."""
     letter = "I live in Davis. " + "Are you there, and how was the journey? " * 300 + "I adopted a cat named Tom."
-    kept.stack.memory.ingest("zoe", "letter", said(letter, "I love hiking.", name="Zoe", step=90_000))
-    kept.stack.drive()
-    pieces = kept.ids("SELECT cell_id FROM memforest.cell WHERE char_start IS NOT NULL ORDER BY ordinal")
-    rest = kept.ids("SELECT cell_id FROM memforest.cell WHERE forest_id = :f", f=kept.forest("zoe"))
-    assert len(pieces) >= 2
-    kept.policy("zoe", max_age_days=30)
-    assert set(kept.retention.preview(kept.stack.tenant, "zoe").aged) == set(rest)
-    kept.stack.execute(
+    bounded.stack.memory.ingest("zoe", "letter", said(letter, "I love hiking.", name="Zoe", step=90_000))
+    bounded.stack.drive()
+    parts = bounded.ids("SELECT cell_id FROM memforest.cell WHERE char_start IS NOT NULL ORDER BY ordinal")
+    rest = bounded.ids("SELECT cell_id FROM memforest.cell WHERE forest_id = :f", f=bounded.forest("zoe"))
+    assert len(parts) >= 2
+    bounded.policy("zoe", max_age_days=30)
+    assert set(bounded.retention.preview(bounded.stack.tenant, "zoe").aged) == set(rest)
+    bounded.stack.execute(
         """UPDATE memforest.fact SET pinned = true
             WHERE fact_id IN (SELECT fact_id FROM memforest.occurrence WHERE cell_id = :c)""",
-        c=pieces[0],
+        c=parts[0],
     )
-    assert set(kept.retention.preview(kept.stack.tenant, "zoe").aged) == set(rest) - set(pieces)
+    assert set(bounded.retention.preview(bounded.stack.tenant, "zoe").aged) == set(rest) - set(parts)
 
 
-def test_bytes_come_first_from_words_of_which_no_fact_tells(kept: Kept) -> None:
+def test_bytes_come_first_from_words_on_which_no_fact_rests(bounded: Bounded) -> None:
     """Given a budget of bytes, then cells without a fact go for it first, then facts, each by importance."""
     small_talk = ["Are you there, and how was the journey?", "What do you think of all that?"] * 6
-    kept.stack.memory.ingest("bob", "talk", said(*small_talk, start=MARCH + 90_000))
-    kept.stack.drive()
-    bare = kept.ids(
+    bounded.stack.memory.ingest("bob", "talk", said(*small_talk, start=MARCH + 90_000))
+    bounded.stack.drive()
+    bare = bounded.ids(
         """SELECT c.cell_id FROM memforest.cell c JOIN memforest.session s USING (session_id)
             WHERE s.external_id = 'talk' AND NOT EXISTS
                   (SELECT 1 FROM memforest.occurrence o WHERE o.cell_id = c.cell_id) ORDER BY c.ordinal"""
     )
     assert len(bare) == 6
     each = len("".join(small_talk[:2]))
-    size = kept.ids(
+    size = bounded.ids(
         """SELECT (SELECT sum(octet_length(content)) FROM memforest.turn JOIN memforest.session s USING (session_id)
                     WHERE s.forest_id = :f) + (SELECT sum(octet_length(text)) FROM memforest.fact WHERE forest_id = :f)""",
-        f=kept.forest(),
+        f=bounded.forest(),
     )[0]
-    kept.policy(max_bytes=int(size) - each - 1, fraction=0.2)
-    plan = kept.retention.preview(kept.stack.tenant, "bob")
+    bounded.policy(max_bytes=int(size) - each - 1, fraction=0.2)
+    plan = bounded.retention.preview(bounded.stack.tenant, "bob")
     assert (plan.over_bytes, plan.words, plan.facts) == (each + 1, tuple(bare[:2]), ())
-    done = kept.run()
+    done = bounded.run()
     assert (done["over_bytes"], done["words"], done["forgotten"]) == (each + 1, 2, 0)
-    assert kept.run()["forests"] == 0
-    kept.policy(max_bytes=1, fraction=0.1)
-    facts = kept.facts()
-    done = kept.run()
+    assert bounded.run()["forests"] == 0
+    bounded.policy(max_bytes=1, fraction=0.1)
+    facts = bounded.facts()
+    done = bounded.run()
     assert int(done["words"]) >= 1
     assert done["forgotten"] == max(1, len(facts) // 10)
 
 
-def test_a_dry_run_says_what_a_run_does_and_writes_nothing(kept: Kept) -> None:
-    """Given forests over their budgets, when a dry run looks at all, then it counts what the run then does, without a
+def test_a_dry_run_says_what_a_run_does_and_writes_nothing(bounded: Bounded) -> None:
+    """Given forests over their budgets, when a dry run measures all, then it counts what the run then does, without a
     word of text, and nothing but the task and the audit has changed."""
-    kept.policy(None, max_facts=1, fraction=0.5)
-    before = kept.stack.counts()
-    planned = kept.run(None, dry_run=True)
-    changed = {name for name, count in kept.stack.counts().items() if count != before[name]}
+    bounded.policy(None, max_facts=1, fraction=0.5)
+    before = bounded.stack.counts()
+    planned = bounded.run(None, dry_run=True)
+    changed = {name for name, count in bounded.stack.counts().items() if count != before[name]}
     assert changed <= {"maintenance", "audit"}
     assert planned["phase"] == "planned"
     assert all(isinstance(value, int) for name, value in planned.items() if name != "phase")
-    done = kept.run(None)
+    done = bounded.run(None)
     assert dict(planned) | {"phase": "done"} == done
     assert done["forests"] == 2
-    assert kept.facts("eve")
-    kept.assert_verified()
+    assert bounded.facts("eve")
+    bounded.assert_verified()
 
 
-def test_a_step_that_is_taken_again_takes_no_more(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_is_repeated_removes_no_more(bounded: Bounded, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given every step of a run taken twice, as after a kill between its commit and its progress, then the run forgets
     what it would have, also while new facts come in; and two workers that take the same steps do no harm."""
-    kept.policy(max_facts=5, fraction=0.5)
-    total = len(kept.facts())
-    steps = Retention(kept.stack.services.engine, kept.stack.services.operations, kept.eraser)
+    bounded.policy(max_facts=5, fraction=0.5)
+    total = len(bounded.facts())
+    steps = Retention(bounded.stack.services.engine, bounded.stack.services.operations, bounded.eraser)
     monkeypatch.setattr("memforest_core.lifecycle.retain.applying.BATCH", 3)
-    task = claimed_run(kept.stack, kept.forest())
+    task = claimed_run(bounded.stack, bounded.forest())
     progress: Numbers | None = {}
     receipt: Numbers = {}
     twice = 0
     while progress is not None:
-        steps.step(kept.stack.tenant, task, progress)
+        steps.step(bounded.stack.tenant, task, progress)
         if twice == 3:
-            kept.stack.memory.ingest("bob", "late", said("I moved to Miami in 2019.", start=MARCH + 200_000))
-            kept.stack.drive()
-        receipt, progress = progress, steps.step(kept.stack.tenant, task, progress)
+            bounded.stack.memory.ingest("bob", "late", said("I moved to Miami in 2019.", start=MARCH + 200_000))
+            bounded.stack.drive()
+        receipt, progress = progress, steps.step(bounded.stack.tenant, task, progress)
         twice += 1
-    late = kept.ids(
+    late = bounded.ids(
         """SELECT DISTINCT o.fact_id FROM memforest.occurrence o JOIN memforest.session s USING (session_id)
             WHERE s.external_id = 'late'"""
     )
     assert late
-    assert len(kept.facts() - set(late)) == total - total // 2
+    assert len(bounded.facts() - set(late)) == total - total // 2
     assert (receipt["phase"], receipt["forgotten"]) == ("done", total // 2)
     assert receipt.keys() == {"phase", "least_at", *COUNTS}
-    kept.stack.drive()
-    kept.assert_verified()
+    bounded.stack.drive()
+    bounded.assert_verified()
 
 
-def test_two_workers_share_the_runs(kept: Kept) -> None:
+def test_two_workers_share_the_runs(bounded: Bounded) -> None:
     """Given runs over both forests and one over all, when two workers take them at once, then each forest loses what its
     policy says and no more."""
-    kept.policy(None, max_facts=1, fraction=1.0)
-    tenant = kept.stack.tenant
-    asked = [kept.retention.apply(tenant, owner, actor="ann")[0] for owner in ("bob", "eve", None)]
+    bounded.policy(None, max_facts=1, fraction=1.0)
+    tenant = bounded.stack.tenant
+    requested = [bounded.retention.apply(tenant, owner, actor="ann")[0] for owner in ("bob", "eve", None)]
     failures: list[BaseException] = []
 
     def work() -> None:
         for _ in range(40):
             try:
-                kept.stack.services.maintenance.tasks.run_one(tenant, kept.stack.runtime.worker)
+                bounded.stack.services.maintenance.tasks.run_one(tenant, bounded.stack.runtime.worker)
             except StoreUnavailable as error:
                 failures.append(error)
 
@@ -489,41 +491,41 @@ def test_two_workers_share_the_runs(kept: Kept) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    kept.stack.hurry()
-    kept.stack.drive()
-    assert [kept.stack.services.operations.get(tenant, task).state for task in asked] == ["done"] * 3
-    assert len(kept.facts("bob")) == len(kept.facts("eve")) == 1
-    kept.assert_verified()
+    bounded.stack.hurry()
+    bounded.stack.drive()
+    assert [bounded.stack.services.operations.get(tenant, task).state for task in requested] == ["done"] * 3
+    assert len(bounded.facts("bob")) == len(bounded.facts("eve")) == 1
+    bounded.assert_verified()
 
 
-def test_workers_apply_policies_by_themselves_now_and_then(kept: Kept) -> None:
-    """Given a policy, when workers tend to it, then one run over all forests is asked for per period, its deeds are in
+def test_workers_apply_policies_by_themselves_now_and_then(bounded: Bounded) -> None:
+    """Given a policy, when workers apply it, then one run over all forests is requested per period, its deeds are in
     the audit under the service's name, and an idle run leaves no line there."""
-    assert kept.retention.request_sweeps(3_600.0) == 0, "nobody has a policy"
-    kept.policy("eve", max_facts=1, fraction=1.0)
-    bob = kept.facts()
-    assert [kept.retention.request_sweeps(3_600.0) for _ in range(3)] == [1, 0, 0]
-    kept.stack.drive()
-    assert kept.retention.request_sweeps(3_600.0) == 0
-    assert (len(kept.facts("eve")), kept.facts()) == (1, bob)
+    assert bounded.retention.request_sweeps(3_600.0) == 0, "nobody has a policy"
+    bounded.policy("eve", max_facts=1, fraction=1.0)
+    bob = bounded.facts()
+    assert [bounded.retention.request_sweeps(3_600.0) for _ in range(3)] == [1, 0, 0]
+    bounded.stack.drive()
+    assert bounded.retention.request_sweeps(3_600.0) == 0
+    assert (len(bounded.facts("eve")), bounded.facts()) == (1, bob)
     noted = "SELECT actor, action, outcome FROM memforest.audit WHERE action = 'retain'"
-    assert kept.stack.rows(noted) == [("memforest", "retain", "forgets")]
-    kept.stack.execute("UPDATE memforest.maintenance SET created_at = now() - interval '2 hours'")
-    assert kept.retention.request_sweeps(3_600.0) == 1
-    kept.stack.drive()
-    assert len(kept.stack.rows(noted)) == 1
+    assert bounded.stack.rows(noted) == [("memforest", "retain", "forgets")]
+    bounded.stack.execute("UPDATE memforest.maintenance SET created_at = now() - interval '2 hours'")
+    assert bounded.retention.request_sweeps(3_600.0) == 1
+    bounded.stack.drive()
+    assert len(bounded.stack.rows(noted)) == 1
 
 
-def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(kept: Kept) -> None:
+def test_a_frozen_forest_is_left_alone_and_visits_of_what_is_gone_are_dropped(bounded: Bounded) -> None:
     """Given a forest that is being merged, then a run passes it by; given a run, then no visit is left of what went."""
-    kept.policy(max_facts=1, fraction=1.0)
-    store = VisitStore(kept.stack.services.engine)
-    store.add(kept.stack.tenant, [Visited(kept.forest(), fact, 1, 9_000.0) for fact in kept.facts()])
-    kept.stack.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
-    assert kept.run()["forests"] == 0
-    kept.stack.execute("UPDATE memforest.forest SET state = 'live' WHERE owner = 'bob'")
-    assert kept.run()["forests"] == 1
+    bounded.policy(max_facts=1, fraction=1.0)
+    store = VisitStore(bounded.stack.services.engine)
+    store.add(bounded.stack.tenant, [Visited(bounded.forest(), fact, 1, 9_000.0) for fact in bounded.facts()])
+    bounded.stack.execute("UPDATE memforest.forest SET state = 'frozen' WHERE owner = 'bob'")
+    assert bounded.run()["forests"] == 0
+    bounded.stack.execute("UPDATE memforest.forest SET state = 'live' WHERE owner = 'bob'")
+    assert bounded.run()["forests"] == 1
     stray = """SELECT item_id FROM memforest.visit EXCEPT SELECT fact_id FROM memforest.fact
                EXCEPT SELECT node_id FROM memforest.node"""
-    assert kept.ids(stray) == []
-    assert len(kept.facts()) == 1
+    assert bounded.ids(stray) == []
+    assert len(bounded.facts()) == 1

@@ -70,7 +70,7 @@ def bob(
         yield running
 
 
-def titles_asked(server: ModelServer) -> int:
+def title_requests(server: ModelServer) -> int:
     return sum(wants_title(call.body) for call in server.requests)
 
 
@@ -93,15 +93,15 @@ def test_offline_scenes_with_a_tree_are_named_by_their_terms(grown_once: Stack) 
 
 
 def test_the_model_names_a_scene_once_at_each_size(bob: Stack, server: ModelServer) -> None:
-    """Given a scene of a few facts, when its root is refreshed again and again, then the model is asked once, and once
+    """Given a scene of a few facts, when its root is refreshed repeatedly, then the model is called once, and once
     more when the scene has grown past the next size; every call is recorded."""
     touch(bob)
     first = scene(bob)
     assert (first.title_source, first.title[:6]) == ("model", "Named:")
     scenes = len([tree for tree in bob.memory.trees("bob", kind="scene").items if tree.leaves >= 3])
-    assert titles_asked(server) == scenes
+    assert title_requests(server) == scenes
     touch(bob)
-    assert titles_asked(server) == scenes
+    assert title_requests(server) == scenes
 
     more(bob)
 
@@ -128,8 +128,8 @@ def test_the_model_names_a_scene_once_at_each_size(bob: Stack, server: ModelServ
 def test_a_model_that_fails_leaves_terms_that_are_marked(
     bob: Stack, server: ModelServer, fault: Fault, size: int
 ) -> None:
-    """Given a model that fails, then the refresh goes on, and the title says how it was made; one that was away is
-    asked again when it is back."""
+    """Given a model that fails, then the refresh goes on, and the title says how it was made; a model that was unavailable is
+    called once more when it is back."""
     bob.execute("UPDATE memforest.tree SET title = NULL, title_size = NULL, title_source = NULL")
     server.script(*[fault] * 20)
     touch(bob)
@@ -137,11 +137,11 @@ def test_a_model_that_fails_leaves_terms_that_are_marked(
     assert found.title_source == "degraded" and "lamps" in found.title
     stored = bob.rows("SELECT title_size FROM memforest.tree WHERE tree_id = :t", t=found.id)[0][0]
     assert stored == (0 if size == 0 else found.leaves)
-    again = bob.rows("SELECT count(*) FROM memforest.node_summary WHERE redo_at IS NOT NULL")[0][0]
-    assert (again > 0) == (size == 0)
+    waiting = bob.rows("SELECT count(*) FROM memforest.node_summary WHERE redo_at IS NOT NULL")[0][0]
+    assert (waiting > 0) == (size == 0)
 
 
-def test_a_model_that_was_away_names_the_scene_when_it_is_back(bob: Stack, server: ModelServer) -> None:
+def test_a_model_that_was_unavailable_names_the_scene_when_it_is_back(bob: Stack, server: ModelServer) -> None:
     bob.execute("UPDATE memforest.tree SET title = NULL, title_size = NULL, title_source = NULL")
     server.script(Fault.SERVER_ERROR)
     touch(bob)
@@ -175,7 +175,7 @@ def test_words_of_a_corrected_fact_leave_the_title(bob: Stack) -> None:
     assert PLANTED not in scene(bob).title and scene(bob).title
 
 
-def test_a_title_that_is_made_while_its_words_are_deleted_is_not_kept(bob: Stack, server: ModelServer) -> None:
+def test_a_title_that_is_made_while_its_words_are_deleted_is_not_stored(bob: Stack, server: ModelServer) -> None:
     """Given a model that answers after the deletion of what it was shown, then its title is not saved."""
     deleted: list[bool] = []
 

@@ -141,7 +141,7 @@ def test_a_history_has_the_turns_in_order(rested: Stack) -> None:
     assert topic(rested, "bought").accesses == 1, "a history that is read page by page is one access"
 
 
-def test_a_topic_whose_pieces_recall_returns_is_accessed(rested: Stack) -> None:
+def test_a_topic_whose_evidence_recall_returns_is_accessed(rested: Stack) -> None:
     rested.memory.recall("bob", "What is my dog called?", k=2)
     rested.services.visits.flush()
     assert topic(rested, "dog").accesses > 0
@@ -163,7 +163,7 @@ def test_counts_say_what_texts_take(rested: Stack) -> None:
     assert (stats.points_cold, stats.cold_since) == (0, None)
 
 
-def test_tags_are_set_and_taken_away(rested: Stack) -> None:
+def test_tags_are_set_and_removed(rested: Stack) -> None:
     pets = topic(rested, "dog")
     assert rested.memory.topic_tag("bob", pets.id, ["home", "animals"]).tags == ("home", "animals")
     assert topic(rested, "dog").tags == ("home", "animals")
@@ -203,8 +203,8 @@ def test_two_topics_become_one(rested: Stack) -> None:
     whole = {each.id: each for each in rested.memory.topics("bob").items}
     assert shop.id not in whole
     assert whole[pets.id].turns == 12
-    told = [each.turn.content for each in rested.memory.topic_history("bob", pets.id).items]
-    assert told == [*SHOP, *PETS]
+    texts = [each.turn.content for each in rested.memory.topic_history("bob", pets.id).items]
+    assert texts == [*SHOP, *PETS]
     assert "item0" in rested.memory.topic_context("bob", pets.id).messages[0]["content"]
     with pytest.raises(NotFound):
         rested.memory.topic_context("bob", shop.id)
@@ -230,10 +230,10 @@ def test_a_merge_that_makes_no_sense_is_refused(
         assert running.memory.topic_context("bob", pets.id).messages, "reading goes on"
 
 
-def test_priority_lifts_what_was_asked_for_lately(
+def test_priority_lifts_topics_that_were_read_lately(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
 ) -> None:
-    """Given a weight for priority, when a topic is read often, then its pieces get more of the signal than others'."""
+    """Given a weight for priority, when a topic is read often, then its evidence gets more of the signal than others'."""
     with cloned(servers, grown, tmp_path, embedder, recall={"priority_weight": 0.5}) as running:
         pets = topic(running, "dog")
         for _ in range(10):
@@ -275,7 +275,7 @@ def test_an_appended_turn_says_its_topic(matching: Stack) -> None:
     assert [turn.content for turn in matching.memory.turns("bob", "now").items][1] == "Parliament votes about tariffs."
 
 
-def test_nobody_looks_without_models_or_without_the_setting(matching: Stack, grown_once: Stack) -> None:
+def test_no_search_runs_without_models_or_without_the_setting(matching: Stack, grown_once: Stack) -> None:
     turn = {"role": "user", "content": "I planted 40 tomato seeds in garden bed 4."}
     light = MemForestClient(matching.settings, producer=matching.services.producer)
     assert light.append("bob", "now", turn).topic is None
@@ -283,17 +283,17 @@ def test_nobody_looks_without_models_or_without_the_setting(matching: Stack, gro
     assert "topic_matcher" not in grown_once.services.__dict__
 
 
-def test_what_is_away_is_said_and_the_turn_is_stored(matching: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    def index_away(*_: object) -> None:
+def test_an_unavailable_part_is_named_and_the_turn_is_stored(matching: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def index_unavailable(*_: object) -> None:
         raise IndexUnavailable("away")
 
-    def model_away(*_: object) -> None:
+    def model_unavailable(*_: object) -> None:
         raise ModelUnavailable("away")
 
-    monkeypatch.setattr(type(matching.services.index), "search", index_away)
+    monkeypatch.setattr(type(matching.services.index), "search", index_unavailable)
     assert "index is unavailable" in appended(matching, "I planted tomato seeds in bed 5.").degraded
     matcher = matching.services.topic_matcher
-    monkeypatch.setattr(type(matcher.embedder), "embed", model_away)
+    monkeypatch.setattr(type(matcher.embedder), "embed", model_unavailable)
     handle = appended(matching, "I planted tomato seeds in bed 6.")
     assert "embedding model is unavailable" in handle.degraded
     assert handle.topic is None

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core import Temperature, Topic
-from memforest_core.assistant.topics.cooling import Tended
+from memforest_core.assistant.topics.cooling import Changed
 from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
@@ -27,7 +27,7 @@ from tests.integration.test_topics import GARDEN, PETS, tell, topic
 __all__ = ["tell"]
 
 OLD = ("tomato", "bought", "ran")
-"""Words of the titles of topics that nobody asked for in a month."""
+"""Words of the titles of topics that nobody read in a month."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def age(running: Stack, days: int = 30) -> None:
         running.execute(f"UPDATE memforest.{table} SET {column} = {column} - make_interval(days => {days})")
 
 
-def tend(running: Stack) -> Tended:
+def tend(running: Stack) -> Changed:
     """One round, and what the indexer does for it."""
     done = running.services.topic_cooling.run()
     running.drive()
@@ -93,7 +93,7 @@ def test_above_the_number_the_lowest_topics_become_cold_and_the_active_one_never
         assert stats.cold_since is not None
     hot = topic(aged, "dog")
     assert len(aged.versions(facts_of(aged, hot))) == 4
-    assert tend(aged) == Tended()
+    assert tend(aged) == Changed()
     assert_verified(aged)
 
 
@@ -101,11 +101,11 @@ def test_topics_that_are_new_or_few_stay_hot(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
 ) -> None:
     with cloned(servers, grown, tmp_path, embedder, topics={"max_topics": 2}) as running:
-        assert tend(running) == Tended()
+        assert tend(running) == Changed()
     (tmp_path / "few").mkdir()
     with cloned(servers, grown, tmp_path / "few", embedder) as running:
         age(running)
-        assert tend(running) == Tended()
+        assert tend(running) == Changed()
 
 
 def test_full_text_finds_what_is_cold_and_a_visit_warms_it_in_the_order_of_time(aged: Stack) -> None:
@@ -139,16 +139,16 @@ def test_full_text_finds_what_is_cold_and_a_visit_warms_it_in_the_order_of_time(
 @pytest.mark.parametrize("reading", ["context", "history"])
 def test_reading_a_cold_topic_warms_it_at_once(aged: Stack, reading: str) -> None:
     tend(aged)
-    away = cold(aged)[0]
-    assert aged.memory.topic_history("bob", away.id, include_compressed=False).items == ()
-    assert aged.memory.topic_stats("bob", away.id).topic.temperature is Temperature.COLD
+    chosen = cold(aged)[0]
+    assert aged.memory.topic_history("bob", chosen.id, include_compressed=False).items == ()
+    assert aged.memory.topic_stats("bob", chosen.id).topic.temperature is Temperature.COLD
     if reading == "context":
-        assert len(aged.memory.topic_context("bob", away.id).messages) > 1
+        assert len(aged.memory.topic_context("bob", chosen.id).messages) > 1
     else:
-        assert len(aged.memory.topic_history("bob", away.id).items) == 8
-    assert aged.memory.topic_stats("bob", away.id).topic.temperature is Temperature.HOT
+        assert len(aged.memory.topic_history("bob", chosen.id).items) == 8
+    assert aged.memory.topic_stats("bob", chosen.id).topic.temperature is Temperature.HOT
     aged.drive()
-    assert len(aged.versions(facts_of(aged, away))) == 8
+    assert len(aged.versions(facts_of(aged, chosen))) == 8
     assert len(cold(aged)) == 1
     assert_verified(aged)
 
@@ -177,15 +177,15 @@ def test_a_topic_that_changes_during_a_recall_is_found_by_it(aged: Stack, become
 
 def test_a_topic_of_a_busy_forest_is_warmed_by_the_next_round(aged: Stack) -> None:
     tend(aged)
-    away = cold(aged)[0]
+    chosen = cold(aged)[0]
     forest = ForestId(aged.rows("SELECT forest_id FROM memforest.forest WHERE owner = 'bob'")[0][0])
     with tenant_transaction(aged.services.engine, aged.tenant) as connection:
         lock_forest(connection, aged.tenant, forest)
-        assert aged.memory.topic_context("bob", away.id).messages
-        assert aged.services.topic_cooling.run() == Tended()
-        assert away.id in {each.id for each in cold(aged)}
+        assert aged.memory.topic_context("bob", chosen.id).messages
+        assert aged.services.topic_cooling.run() == Changed()
+        assert chosen.id in {each.id for each in cold(aged)}
     assert tend(aged).warmed == 1
-    assert away.id not in {each.id for each in cold(aged)}
+    assert chosen.id not in {each.id for each in cold(aged)}
 
 
 def test_a_cell_that_a_hot_topic_needs_stays(
@@ -221,10 +221,10 @@ def test_a_pinned_fact_stays(aged: Stack) -> None:
 
 def test_an_index_that_is_lost_or_rebuilt_stays_without_cold_points(aged: Stack) -> None:
     tend(aged)
-    away = [point for each in cold(aged) for point in (*facts_of(aged, each), *cells_of(aged, each))]
+    chosen = [point for each in cold(aged) for point in (*facts_of(aged, each), *cells_of(aged, each))]
     aged.services.maintenance.upkeep.rebuild_owner(aged.tenant, "bob")
     aged.drive()
-    assert aged.versions(away) == {}
+    assert aged.versions(chosen) == {}
     assert_verified(aged)
 
     forest = ForestId(aged.rows("SELECT forest_id FROM memforest.forest WHERE owner = 'bob'")[0][0])
@@ -255,14 +255,14 @@ def test_two_topics_that_become_one_are_hot(aged: Stack) -> None:
 
 def test_what_is_deleted_while_it_is_cold_is_gone(aged: Stack) -> None:
     tend(aged)
-    away = cold(aged)[0]
+    chosen = cold(aged)[0]
     session = {"tomato": "garden", "bought": "shop", "ran": "run"}[
-        next(w for w in ("tomato", "bought", "ran") if w in away.title)
+        next(w for w in ("tomato", "bought", "ran") if w in chosen.title)
     ]
-    aged.memory.topic_tag("bob", away.id, ["tagovix"])
+    aged.memory.topic_tag("bob", chosen.id, ["tagovix"])
     aged.memory.lifecycle.forget("bob", session=session, actor="test")
     aged.drive()
-    assert away.id not in {each.id for each in aged.memory.topics("bob").items}
+    assert chosen.id not in {each.id for each in aged.memory.topics("bob").items}
     assert_nowhere(aged, "tagovix")
     tend(aged)
     assert_verified(aged)
@@ -270,8 +270,8 @@ def test_what_is_deleted_while_it_is_cold_is_gone(aged: Stack) -> None:
 
 def test_one_fact_deleted_leaves_the_rest_cold_or_brings_its_cell_back(aged: Stack) -> None:
     tend(aged)
-    away = cold(aged)[0]
-    first = facts_of(aged, away)[0]
+    chosen = cold(aged)[0]
+    first = facts_of(aged, chosen)[0]
     aged.memory.lifecycle.forget("bob", fact=first, actor="test")
     aged.drive()
     assert_verified(aged)
@@ -282,8 +282,8 @@ def test_one_fact_deleted_leaves_the_rest_cold_or_brings_its_cell_back(aged: Sta
 
 def test_a_merge_of_owners_copies_topics_hot_with_their_names(aged: Stack) -> None:
     tend(aged)
-    away = cold(aged)[0]
-    aged.memory.topic_tag("bob", away.id, ["kept"])
+    chosen = cold(aged)[0]
+    aged.memory.topic_tag("bob", chosen.id, ["own"])
     aged.memory.lifecycle.merge(["bob"], "ann", actor="test")
     aged.drive()
     found = aged.memory.topics("ann").items
@@ -295,8 +295,8 @@ def test_a_merge_of_owners_copies_topics_hot_with_their_names(aged: Stack) -> No
 
 def test_a_bundle_carries_names_and_no_cold(aged: Stack, tmp_path: Path) -> None:
     tend(aged)
-    away = cold(aged)[0]
-    aged.memory.topic_tag("bob", away.id, ["kept"])
+    chosen = cold(aged)[0]
+    aged.memory.topic_tag("bob", chosen.id, ["own"])
     bundles = aged.services.lifecycle.bundles
     bundles.export(aged.tenant, "bob", tmp_path / "bob.memforest", actor="test")
     bundles.import_(aged.tenant, tmp_path / "bob.memforest", "eve", actor="test")
@@ -340,18 +340,18 @@ def test_workers_cool_topics_by_themselves(
 
 def test_a_round_that_takes_long_goes_on_where_it_stopped(aged: Stack) -> None:
     """Given no time, then nothing is done and the round is not over; the next call goes on."""
-    tending = aged.services.topic_cooling
-    assert tending.tend(0.0) == Tended()
-    assert tending.unfinished
-    assert tending.run().cooled == 2
-    assert not tending.unfinished
+    cooling = aged.services.topic_cooling
+    assert cooling.run(0.0) == Changed()
+    assert cooling.unfinished
+    assert cooling.run().cooled == 2
+    assert not cooling.unfinished
 
 
 def test_a_topic_that_was_just_read_stays_hot_however_unimportant(aged: Stack) -> None:
     aged.execute("""UPDATE memforest.turn SET metadata = '{"importance": 0}'""")
     for word in OLD:
         aged.memory.topic_history("bob", topic(aged, word).id)
-    assert tend(aged) == Tended()
+    assert tend(aged) == Changed()
     assert topic(aged, "tomato").priority < 0.5
 
 

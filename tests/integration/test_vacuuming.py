@@ -6,11 +6,10 @@ import json
 
 import pytest
 import sqlalchemy as sa
-import typer
 from typer.testing import CliRunner
 
+from memforest_core.cli.program import app
 from memforest_core.lifecycle.erase.receipt import Receipt
-from memforest_core.store.cli import db as db_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
 from tests.harness.sayings import said
@@ -195,10 +194,8 @@ def test_written_anew_no_file_holds_a_byte_of_it(
     assert database.migration_url is not None
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", database.url.get_secret_value())
     monkeypatch.setenv("MEMFOREST_DATABASE__MIGRATION_URL", database.migration_url.get_secret_value())
-    program = typer.Typer()
-    program.add_typer(db_command.app, name="db")
 
-    result = CliRunner().invoke(program, ["db", "vacuum", "--full", "--json"])
+    result = CliRunner().invoke(app, ["db", "vacuum", "--full", "--json"])
 
     assert result.exit_code == 0, result.output
     vacuumed = json.loads(result.stdout)["vacuumed"]

@@ -1,4 +1,4 @@
-"""Webhooks on the real pipeline: what is told, to whom, how often, and when no more."""
+"""Webhooks on the real pipeline: what is posted, to which endpoints, how often, and when no more."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.observe.webhooks.rows import WebhookRows
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from tests.harness.receiver import Receiver, receiver
+from tests.harness.receiver import Receiver
+from tests.harness.receiver import receiver as running_receiver
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
-TOLD = said("I moved from Boston to Davis.", "I live with my sister Ann.", "My dog is called Rex.", "He is four.")
+POSTED = said("I moved from Boston to Davis.", "I live with my sister Ann.", "My dog is called Rex.", "He is four.")
 
 
 @pytest.fixture
-def told() -> Iterator[Receiver]:
-    with receiver() as running:
+def receiver() -> Iterator[Receiver]:
+    with running_receiver() as running:
         yield running
 
 
@@ -46,8 +47,8 @@ def own(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> Iterator
         yield running
 
 
-def hook(own: Stack, told: Receiver, *events: Event) -> NewEndpoint:
-    return own.memory.webhooks.create(told.url, events or None)
+def hook(own: Stack, receiver: Receiver, *events: Event) -> NewEndpoint:
+    return own.memory.webhooks.create(receiver.url, events or None)
 
 
 def deliveries(own: Stack) -> list[Delivery]:
@@ -67,16 +68,16 @@ def flush(own: Stack) -> None:
 
 def some_event(own: Stack) -> None:
     """An operation that ends: the smallest event."""
-    own.memory.client.enqueue("bob", "s1", TOLD[:2])
+    own.memory.client.enqueue("bob", "s1", POSTED[:2])
     own.drive()
     own.memory.lifecycle.forget("bob", session="s1", actor="test", dry_run=True)
     own.drive()
 
 
-def test_a_session_is_told_of_when_its_facts_and_when_its_summaries_are_ready(own: Stack, told: Receiver) -> None:
-    """Given an endpoint, when a session is stored, then it is told of both stages once, signed, in ids alone."""
-    made = hook(own, told)
-    own.memory.client.enqueue("bob", "s1", TOLD)
+def test_a_session_is_posted_when_its_facts_and_when_its_summaries_are_ready(own: Stack, receiver: Receiver) -> None:
+    """Given an endpoint, when a session is stored, then both stages are posted once, signed, in ids alone."""
+    made = hook(own, receiver)
+    own.memory.client.enqueue("bob", "s1", POSTED)
     own.runtime.extract()
     own.runtime.reduce()
     assert [(each.event, each.state) for each in deliveries(own)] in (
@@ -86,73 +87,73 @@ def test_a_session_is_told_of_when_its_facts_and_when_its_summaries_are_ready(ow
 
     flush(own)
 
-    messages = told.verified(made.secret)
+    messages = receiver.verified(made.secret)
     assert {message["type"] for message in messages} == {"session.facts_ready", "session.ready"}
     assert len(messages) == 2
     assert {str(message["data"]) for message in messages} == {
         str({"tenant": own.tenant, "owner": "bob", "session_id": "s1"})
     }
     assert [each.state for each in deliveries(own)] == ["done", "done"]
-    assert not any(word in body for _, body in told.got for word in (b"Boston", b"Rex"))
+    assert not any(word in body for _, body in receiver.got for word in (b"Boston", b"Rex"))
 
-    own.memory.client.enqueue("bob", "s1", [*TOLD, *said("I have a red bike.", "It is new.")])
+    own.memory.client.enqueue("bob", "s1", [*POSTED, *said("I have a red bike.", "It is new.")])
     flush(own)
-    assert len(told.verified(made.secret)) == 4
-    assert len(set(told.ids)) == 4
+    assert len(receiver.verified(made.secret)) == 4
+    assert len(set(receiver.ids)) == 4
 
 
-def test_no_summaries_are_told_of_while_a_tree_of_the_session_waits(own: Stack, told: Receiver) -> None:
-    hook(own, told, Event.READY)
-    own.memory.client.enqueue("bob", "s1", TOLD)
+def test_no_summaries_are_posted_while_a_tree_of_the_session_waits(own: Stack, receiver: Receiver) -> None:
+    hook(own, receiver, Event.READY)
+    own.memory.client.enqueue("bob", "s1", POSTED)
     own.runtime.extract()
     own.runtime.reduce()
     hurry(own)
     own.runtime.maintain()
     (held,) = deliveries(own)
-    assert (held.state, told.got) == ("held", [])
+    assert (held.state, receiver.got) == ("held", [])
     assert own.memory.status("bob", "s1").dirty_trees > 0
     flush(own)
     assert own.memory.status("bob", "s1").ready
-    assert len(told.got) == 1
+    assert len(receiver.got) == 1
 
 
-def test_a_tenant_without_an_enabled_endpoint_has_no_deliveries(own: Stack, told: Receiver) -> None:
+def test_a_tenant_without_an_enabled_endpoint_has_no_deliveries(own: Stack, receiver: Receiver) -> None:
     """Given an endpoint for another event, a disabled one and one of another tenant, then nothing is stored."""
     webhooks = own.memory.webhooks
-    webhooks.create(told.url, [Event.WORK_DEAD])
-    webhooks.enable(webhooks.create(told.url).endpoint.id, False)
-    own.memory.for_tenant("other").webhooks.create(told.url)
+    webhooks.create(receiver.url, [Event.WORK_DEAD])
+    webhooks.enable(webhooks.create(receiver.url).endpoint.id, False)
+    own.memory.for_tenant("other").webhooks.create(receiver.url)
     some_event(own)
     assert deliveries(own) == []
     assert own.rows("SELECT 1 FROM memforest.webhook_delivery") == []
 
 
-def test_operations_are_told_of_as_they_end(own: Stack, told: Receiver) -> None:
-    """Given operations that are done and cancelled, then each is told of with its outcome; what has no actor is not."""
-    made = hook(own, told, Event.OPERATION_FINISHED)
+def test_operations_are_posted_as_they_end(own: Stack, receiver: Receiver) -> None:
+    """Given operations that are done and cancelled, then each is posted with its outcome; what has no actor is not."""
+    made = hook(own, receiver, Event.OPERATION_FINISHED)
     some_event(own)
-    asked = own.memory.lifecycle.forget("bob", session="s1", actor="test")
-    own.memory.lifecycle.cancel(asked.id, actor="test")
+    requested = own.memory.lifecycle.forget("bob", session="s1", actor="test")
+    own.memory.lifecycle.cancel(requested.id, actor="test")
     flush(own)
-    messages = [message["data"] for message in told.verified(made.secret)]
+    messages = [message["data"] for message in receiver.verified(made.secret)]
     assert [(each["kind"], each["outcome"], each["owner"]) for each in messages] == [
         ("erase", "done", "bob"),
         ("erase", "cancelled", "bob"),
     ]
-    assert messages[1]["operation"] == str(asked.id)
+    assert messages[1]["operation"] == str(requested.id)
 
 
-def test_what_is_given_up_is_told_of_as_a_dead_letter(own: Stack, told: Receiver) -> None:
-    """Given a window whose cells die, then each cell is told of by the id under which it can be tried again, and its
+def test_what_is_given_up_is_posted_as_a_dead_letter(own: Stack, receiver: Receiver) -> None:
+    """Given a window whose cells die, then each cell is posted by the id under which it can be retried, and its
     session, of which nothing waits any more, is ready."""
-    made = hook(own, told)
-    own.memory.client.enqueue("bob", "s1", TOLD)
+    made = hook(own, receiver)
+    own.memory.client.enqueue("bob", "s1", POSTED)
     with ExtractRows.opened(own.services.engine, own.tenant) as rows:
         window = rows.claim_window(own.runtime.worker, 60.0)
         assert window is not None
         rows.bury_window(window, "crashed", "Its extraction crashed.")
     flush(own)
-    messages = told.verified(made.secret)
+    messages = receiver.verified(made.secret)
     dead = [message["data"] for message in messages if message["type"] == "work.dead"]
     assert {each["id"] for each in dead} == {str(letter.id) for letter in own.memory.dead.list()}
     assert {(each["kind"], each["step"], each["code"], each["session_id"]) for each in dead} == {
@@ -164,11 +165,11 @@ def test_what_is_given_up_is_told_of_as_a_dead_letter(own: Stack, told: Receiver
     ]
 
 
-def test_of_two_last_cells_that_settle_at_once_one_tells_of_the_session(own: Stack, told: Receiver) -> None:
+def test_of_two_last_cells_that_settle_at_once_one_posts_the_session(own: Stack, receiver: Receiver) -> None:
     """Given a cell that is placed and another that is given up in transactions side by side, then neither misses the
     other."""
-    hook(own, told, Event.FACTS_READY)
-    own.memory.client.enqueue("bob", "s1", TOLD)
+    hook(own, receiver, Event.FACTS_READY)
+    own.memory.client.enqueue("bob", "s1", POSTED)
     assert [row[0] for row in own.rows("SELECT ordinal FROM memforest.cell ORDER BY 1")] == [0, 1]
 
     def settle(ordinal: int, values: str) -> None:
@@ -186,25 +187,25 @@ def test_of_two_last_cells_that_settle_at_once_one_tells_of_the_session(own: Sta
 
 
 @pytest.mark.parametrize("change", ["node SET dead = true", "maintenance SET state = 'dead'"])
-def test_dead_nodes_and_tasks_are_told_of(own: Stack, told: Receiver, change: str) -> None:
-    own.memory.client.enqueue("bob", "s1", TOLD)
+def test_dead_nodes_and_tasks_are_posted(own: Stack, receiver: Receiver, change: str) -> None:
+    own.memory.client.enqueue("bob", "s1", POSTED)
     own.drive()
     own.memory.lifecycle.forget("bob", session="s1", actor="test", dry_run=True)
     own.runtime.maintain()
-    made = hook(own, told, Event.WORK_DEAD)
+    made = hook(own, receiver, Event.WORK_DEAD)
     table = change.split()[0]
     only = "level > 0 AND parent_id IS NULL" if table == "node" else "kind = 'erase'"
     own.execute(f"UPDATE memforest.{change} WHERE {only}")
     flush(own)
     letters = {str(letter.id) for letter in own.memory.dead.list()}
     assert letters
-    assert {message["data"]["id"] for message in told.verified(made.secret)} == letters
+    assert {message["data"]["id"] for message in receiver.verified(made.secret)} == letters
 
 
-def test_a_failed_delivery_is_tried_again_under_the_same_id(own: Stack, told: Receiver) -> None:
-    """Given a receiver that fails twice, when the waits are over, then the third try ends it; each is signed anew."""
-    made = hook(own, told, Event.OPERATION_FINISHED)
-    told.answers += [(500, {}), (503, {"retry-after": "60"})]
+def test_a_failed_delivery_is_tried_again_under_the_same_id(own: Stack, receiver: Receiver) -> None:
+    """Given a receiver that fails twice, when the waits are over, then the third try ends it; each is signed separately."""
+    made = hook(own, receiver, Event.OPERATION_FINISHED)
+    receiver.answers += [(500, {}), (503, {"retry-after": "60"})]
     some_event(own)
     (failed,) = deliveries(own)
     assert (failed.state, failed.attempts, failed.status, failed.error_code) == ("ready", 1, 500, "refused")
@@ -217,14 +218,14 @@ def test_a_failed_delivery_is_tried_again_under_the_same_id(own: Stack, told: Re
 
     (done,) = deliveries(own)
     assert (done.state, done.attempts, done.status, done.error_code, done.next_at) == ("done", 3, 204, None, None)
-    assert told.ids == [str(done.id)] * 3
-    assert len({body for _, body in told.got}) == 1
-    assert len(told.verified(made.secret)) == 3
+    assert receiver.ids == [str(done.id)] * 3
+    assert len({body for _, body in receiver.got}) == 1
+    assert len(receiver.verified(made.secret)) == 3
 
 
-def test_what_never_succeeds_is_dead_and_can_be_replayed(own: Stack, told: Receiver) -> None:
-    hook(own, told, Event.OPERATION_FINISHED)
-    told.answers += [(500, {})]
+def test_what_never_succeeds_is_dead_and_can_be_replayed(own: Stack, receiver: Receiver) -> None:
+    hook(own, receiver, Event.OPERATION_FINISHED)
+    receiver.answers += [(500, {})]
     own.execute("ALTER TABLE memforest.webhook_delivery ALTER COLUMN attempts SET DEFAULT 9")
     some_event(own)
     (dead,) = deliveries(own)
@@ -238,13 +239,13 @@ def test_what_never_succeeds_is_dead_and_can_be_replayed(own: Stack, told: Recei
     assert (done.id, done.state, done.attempts) == (dead.id, "done", 1)
     own.memory.webhooks.replay(done.id)
     own.drive()
-    assert told.ids == [str(dead.id)] * 3
+    assert receiver.ids == [str(dead.id)] * 3
 
 
-def test_an_endpoint_that_is_gone_is_disabled(own: Stack, told: Receiver) -> None:
-    """Given an answer of 410, then the endpoint is disabled; enabled again it is told of what happens from then on."""
-    made = hook(own, told, Event.OPERATION_FINISHED)
-    told.answers += [(410, {})]
+def test_an_endpoint_that_is_gone_is_disabled(own: Stack, receiver: Receiver) -> None:
+    """Given an answer of 410, then the endpoint is disabled; once enabled it is posted what happens from then on."""
+    made = hook(own, receiver, Event.OPERATION_FINISHED)
+    receiver.answers += [(410, {})]
     some_event(own)
     (dead,) = deliveries(own)
     assert (dead.state, dead.attempts, dead.error_code) == ("dead", 1, "endpoint_gone")
@@ -261,10 +262,10 @@ def test_an_endpoint_that_is_gone_is_disabled(own: Stack, told: Receiver) -> Non
     assert [each.state for each in deliveries(own)] == ["done"]
 
 
-def test_redirects_are_not_followed(own: Stack, told: Receiver) -> None:
-    with receiver() as elsewhere:
-        hook(own, told, Event.OPERATION_FINISHED)
-        told.answers += [(307, {"location": elsewhere.url})]
+def test_redirects_are_not_followed(own: Stack, receiver: Receiver) -> None:
+    with running_receiver() as elsewhere:
+        hook(own, receiver, Event.OPERATION_FINISHED)
+        receiver.answers += [(307, {"location": elsewhere.url})]
         some_event(own)
         (failed,) = deliveries(own)
         assert (failed.state, failed.status) == ("ready", 307)
@@ -273,28 +274,28 @@ def test_redirects_are_not_followed(own: Stack, told: Receiver) -> None:
 
 
 def test_a_private_address_is_refused_when_it_is_given_and_when_it_is_posted_to(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder, told: Receiver
+    servers: SessionServers, tmp_path: Path, embedder: Embedder, receiver: Receiver
 ) -> None:
     """Given the settings as they are by default, then no endpoint has such an address, and one that was made before
     is not posted to."""
     with stack(servers, tmp_path, embedder=embedder) as strict:
-        for url in (told.url, told.url.replace("http", "https"), "https://[::1]/", "https://localhost/"):
+        for url in (receiver.url, receiver.url.replace("http", "https"), "https://[::1]/", "https://localhost/"):
             with pytest.raises(InvalidInput, match="allow_private"):
                 strict.memory.webhooks.create(url)
         made = strict.memory.webhooks.create("https://example.com/hook", [Event.OPERATION_FINISHED])
-        # It stands for a name whose address has changed since.
-        port = told.url.rsplit(":", 1)[1]
+        # It is in place of a name whose address has changed since.
+        port = receiver.url.rsplit(":", 1)[1]
         strict.execute("UPDATE memforest.webhook_endpoint SET url = :url", url=f"https://localtest.invalid:{port}")
         strict.services.webhooks._poster._resolve = lambda host, port: ["127.0.0.1"]
         some_event(strict)
         (failed,) = strict.memory.webhooks.deliveries(made.endpoint.id).items
         assert (failed.state, failed.error_code, failed.status) == ("ready", "address_refused", None)
-        assert told.got == []
+        assert receiver.got == []
 
 
-def test_what_was_posted_before_a_kill_is_posted_again_under_the_same_id(own: Stack, told: Receiver) -> None:
+def test_what_was_posted_before_a_kill_is_posted_again_under_the_same_id(own: Stack, receiver: Receiver) -> None:
     """Given a worker that dies between the post and its note, when its lease is lost, then another one posts again."""
-    hook(own, told, Event.OPERATION_FINISHED)
+    hook(own, receiver, Event.OPERATION_FINISHED)
 
     class Killed(BaseException):
         pass
@@ -319,25 +320,25 @@ def test_what_was_posted_before_a_kill_is_posted_again_under_the_same_id(own: St
 
     (done,) = deliveries(own)
     assert (done.state, done.attempts) == ("done", 1)
-    assert told.ids == [str(done.id)] * 2
+    assert receiver.ids == [str(done.id)] * 2
 
 
-def test_an_owner_that_is_deleted_is_named_by_no_delivery(own: Stack, told: Receiver) -> None:
+def test_an_owner_that_is_deleted_is_named_by_no_delivery(own: Stack, receiver: Receiver) -> None:
     """Given deliveries about two owners, one of them under way, when one owner is deleted, then what names them is
     gone, the receipt says so, and a delivery that comes back is not stored again."""
-    hook(own, told)
-    own.memory.client.enqueue("ann", "s1", TOLD[:2])
-    own.memory.client.enqueue("bob", "s1", TOLD[:2])
+    hook(own, receiver)
+    own.memory.client.enqueue("ann", "s1", POSTED[:2])
+    own.memory.client.enqueue("bob", "s1", POSTED[:2])
     own.drive()
-    told.answers += [(500, {})] * 20
+    receiver.answers += [(500, {})] * 20
     with WebhookRows.opened(own.services.engine, own.tenant) as rows:
         hurry(own)
         rows.check_held(10, 1.0, 1.0)
     with WebhookRows.opened(own.services.engine, own.tenant) as rows:
         token, messages = rows.claim(own.runtime.worker, 16, 60.0)
-    asked = own.memory.lifecycle.forget("bob", everything=True, actor="test")
+    requested = own.memory.lifecycle.forget("bob", everything=True, actor="test")
     own.drive()
-    receipt = own.memory.lifecycle.receipt(asked.id)
+    receipt = own.memory.lifecycle.receipt(requested.id)
     assert receipt.clean
     left = deliveries(own)
     assert {each.data.get("owner") for each in left} == {"ann", None}
@@ -347,20 +348,20 @@ def test_an_owner_that_is_deleted_is_named_by_no_delivery(own: Stack, told: Rece
     assert {each.id for each in deliveries(own)} == {each.id for each in left}
 
 
-def test_a_session_that_is_deleted_is_named_by_no_delivery(own: Stack, told: Receiver) -> None:
-    hook(own, told, Event.FACTS_READY, Event.READY)
-    own.memory.client.enqueue("bob", "s1", TOLD[:2])
-    own.memory.client.enqueue("bob", "s2", TOLD[2:])
+def test_a_session_that_is_deleted_is_named_by_no_delivery(own: Stack, receiver: Receiver) -> None:
+    hook(own, receiver, Event.FACTS_READY, Event.READY)
+    own.memory.client.enqueue("bob", "s1", POSTED[:2])
+    own.memory.client.enqueue("bob", "s2", POSTED[2:])
     flush(own)
     own.memory.lifecycle.forget("bob", session="s1", actor="test")
     own.drive()
     assert {each.data["session_id"] for each in deliveries(own)} == {"s2"}
 
 
-def test_a_rebuild_keeps_what_is_held_and_tells_of_no_copy(own: Stack, told: Receiver) -> None:
-    """Given a session whose summaries are not there yet, when its forest is rebuilt, then it is told of once."""
-    hook(own, told, Event.FACTS_READY, Event.READY)
-    own.memory.client.enqueue("bob", "s1", TOLD)
+def test_a_rebuild_leaves_what_is_held_and_posts_no_copy(own: Stack, receiver: Receiver) -> None:
+    """Given a session whose summaries are not there yet, when its forest is rebuilt, then it is posted once."""
+    hook(own, receiver, Event.FACTS_READY, Event.READY)
+    own.memory.client.enqueue("bob", "s1", POSTED)
     own.runtime.extract()
     own.runtime.reduce()
     own.memory.lifecycle.rematerialize("bob", actor="test")
@@ -371,9 +372,9 @@ def test_a_rebuild_keeps_what_is_held_and_tells_of_no_copy(own: Stack, told: Rec
     assert {each.state for each in deliveries(own)} == {"done"}
 
 
-def test_a_merge_keeps_what_is_held(own: Stack, told: Receiver) -> None:
-    hook(own, told, Event.FACTS_READY, Event.READY)
-    own.memory.client.enqueue("bob", "s1", TOLD)
+def test_a_merge_leaves_what_is_held(own: Stack, receiver: Receiver) -> None:
+    hook(own, receiver, Event.FACTS_READY, Event.READY)
+    own.memory.client.enqueue("bob", "s1", POSTED)
     own.runtime.extract()
     own.runtime.reduce()
     own.memory.lifecycle.merge(["bob"], "ann", actor="test")
@@ -385,8 +386,8 @@ def test_a_merge_keeps_what_is_held(own: Stack, told: Receiver) -> None:
     assert {each.state for each in deliveries(own)} == {"done"}
 
 
-def test_deliveries_are_listed_page_by_page_and_dropped_when_they_are_old(own: Stack, told: Receiver) -> None:
-    hook(own, told, Event.OPERATION_FINISHED)
+def test_deliveries_are_listed_page_by_page_and_dropped_when_they_are_old(own: Stack, receiver: Receiver) -> None:
+    hook(own, receiver, Event.OPERATION_FINISHED)
     for _ in range(3):
         some_event(own)
     first = own.memory.webhooks.deliveries(limit=2)
@@ -402,37 +403,37 @@ def test_deliveries_are_listed_page_by_page_and_dropped_when_they_are_old(own: S
     assert own.services.jobs.waiting(WorkKind.PAST) == [own.tenant]
     assert own.services.webhooks.drop_past(own.tenant) == 1
     assert deliveries(own) == [first.items[1], *second.items]
-    kept = own.rows(
+    storage_days = own.rows(
         "SELECT DISTINCT round(extract(epoch FROM available_at - finished_at) / 86400) AS days FROM memforest.webhook_delivery"
     )
-    assert [int(row.days) for row in kept] == [30]
+    assert [int(row.days) for row in storage_days] == [30]
 
 
-def test_both_secrets_sign_after_a_change(own: Stack, told: Receiver) -> None:
-    made = hook(own, told, Event.OPERATION_FINISHED)
+def test_both_secrets_sign_after_a_change(own: Stack, receiver: Receiver) -> None:
+    made = hook(own, receiver, Event.OPERATION_FINISHED)
     changed = own.memory.webhooks.rotate(made.endpoint.id)
     some_event(own)
     assert changed.secret != made.secret
-    assert told.verified(made.secret) == told.verified(changed.secret)
+    assert receiver.verified(made.secret) == receiver.verified(changed.secret)
     own.execute("UPDATE memforest.webhook_endpoint SET former_until = now()")
     some_event(own)
-    assert told.got[-1][0]["webhook-signature"].count("v1,") == 1
+    assert receiver.got[-1][0]["webhook-signature"].count("v1,") == 1
 
 
 def test_an_answer_that_never_ends_is_left_in_time(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder, told: Receiver
+    servers: SessionServers, tmp_path: Path, embedder: Embedder, receiver: Receiver
 ) -> None:
-    """Given a receiver that keeps the connection open, then the try ends at its time, and counts as failed."""
+    """Given a receiver that leaves the connection open, then the try ends at its time, and counts as failed."""
     options = {"allow_private": True, "timeout_s": 0.3}
     with stack(servers, tmp_path, embedder=embedder, webhooks=options) as own:
-        own.memory.webhooks.create(told.url, [Event.OPERATION_FINISHED])
-        told.meanwhile = lambda: time.sleep(1.0)
+        own.memory.webhooks.create(receiver.url, [Event.OPERATION_FINISHED])
+        receiver.meanwhile = lambda: time.sleep(1.0)
         some_event(own)
         (failed,) = own.memory.webhooks.deliveries().items
         assert (failed.state, failed.error_code) == ("ready", "timed_out")
 
 
-def test_all_of_it_by_command(own: Stack, told: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_it_by_command(own: Stack, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the program, when each command is called, then it does what the library does, and shows the secret once."""
 
     @contextmanager
@@ -451,10 +452,10 @@ def test_all_of_it_by_command(own: Stack, told: Receiver, monkeypatch: pytest.Mo
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
-    made = run("create", told.url, "--event", "operation.finished", "--description", "The shop")
+    made = run("create", receiver.url, "--event", "operation.finished", "--description", "The shop")
     id_ = made["endpoint"]["id"]
     some_event(own)
-    assert told.verified(made["secret"])
+    assert receiver.verified(made["secret"])
     (listed,) = run("list")["endpoints"]
     assert (listed["id"], listed["events"], "secret" in listed) == (id_, ["operation.finished"], False)
     (delivered,) = run("deliveries", "--endpoint", id_, "--state", "done")["deliveries"]
@@ -465,7 +466,7 @@ def test_all_of_it_by_command(own: Stack, told: Receiver, monkeypatch: pytest.Mo
     assert (run("list")["endpoints"], run("deliveries")["deliveries"]) == ([], [])
 
 
-def test_what_is_asked_for_and_is_not_there_is_named(own: Stack) -> None:
+def test_what_is_requested_and_is_not_there_is_named(own: Stack) -> None:
     webhooks = own.memory.webhooks
     for call in (webhooks.delete, webhooks.enable, webhooks.rotate):
         with pytest.raises(NotFound, match="no endpoint"):

@@ -16,8 +16,8 @@ from llama_index.core.llms import MockLLM
 from pydantic_ai.models.test import TestModel
 
 from memforest_core import AsyncMemForest, RemoteMemForest
+from memforest_core.ingest.formats.file_items import Converted
 from memforest_core.ingest.formats.formats import Format, converted
-from memforest_core.ingest.formats.items import Converted
 from tests.integrations.conftest import Node
 from tests.integrations.test_openai_agents import Scripted, calls, says
 

@@ -106,7 +106,7 @@ def test_cached_tokens_have_a_price_beside_that_of_the_others(llm: dict[str, obj
     assert found.price == Price(prompt=2.0, cached=0.5)
 
 
-@pytest.mark.parametrize("llm", [{"cached_input_usd_per_mtok": 0.5}, {"judge": {"cached_input_usd_per_mtok": 0.5}}])
+@pytest.mark.parametrize("llm", [{"cached_input_usd_per_mtok": 0.5}, {"plan": {"cached_input_usd_per_mtok": 0.5}}])
 def test_a_price_of_cached_tokens_alone_would_make_the_others_free(llm: dict[str, object]) -> None:
     with pytest.raises(InvalidSettings) as refused:
         load_settings(llm=llm)

@@ -162,7 +162,7 @@ export const turns = <ThrowOnError extends boolean = false>(options: Options<Tur
  *
  * With the setting topics.match_on_append the handle of a ``MemForest`` names the ``topic`` that the turn belongs
  * to. It is looked for once the turn is stored: not for one that a ``transaction`` carries. A
- * ``MemForestClient`` has no models and never looks.
+ * ``MemForestClient`` has no models and never searches.
  *
  * Needs a key with the scope `write`.
  */
@@ -191,9 +191,9 @@ export const status = <ThrowOnError extends boolean = false>(options: Options<St
 });
 
 /**
- * Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be asked for.
+ * Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be recalled.
  *
- * Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be asked for.
+ * Wait, at most ``timeout_s`` seconds, until a session's "raw" cells, "facts" or "summaries" can be recalled.
  *
  * Raises NotFound, and WaitTimeout whose ``last_error`` says why it goes no further.
  *
@@ -457,7 +457,7 @@ export const context = <ThrowOnError extends boolean = false>(options: Options<C
  *
  * An owner's facts with the turns that say them, the one that was learned last first.
  *
- * ``session_id`` keeps what was said in one session, ``about`` (a name or a speaker's id) what is about somebody,
+ * ``session_id`` selects what one session says, ``about`` (a name or a speaker's id) what is about somebody,
  * ``attribute`` one state ("residence"), ``since`` and ``until`` what happened or, without a date, was mentioned
  * from that time to before that time (ISO 8601, unix seconds or datetimes), ``pinned`` and ``superseded`` what is
  * (True) or is not (False). ``limit`` and ``cursor`` as in ``sessions``. Raises NotFound for a session that the
@@ -507,8 +507,8 @@ export const node = <ThrowOnError extends boolean = false>(options: Options<Node
  *
  * The model calls that were made, failed ones too, the newest first: tokens, dollars and latency of each.
  *
- * ``owner`` and ``session_id`` keep the calls made for them, ``step`` those of one step ("extract", "summarize",
- * "browse", "plan", "answer", "profile", "judge", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
+ * ``owner`` and ``session_id`` select the calls made for them, ``step`` those of one step ("extract", "summarize",
+ * "browse", "plan", "answer", "profile", "embed", "rerank"), ``outcome`` those that ended so ("ok" or an
  * error's code), ``since`` and ``until`` those recorded from that time to before that time (ISO 8601, unix seconds
  * or datetimes; UTC without a zone). ``limit`` is the most items of one page, 1 to 1,000; ``cursor`` is that of
  * the page before. Without an owner the whole tenant's; an owner without a memory yet has none, and
@@ -528,9 +528,9 @@ export const calls = <ThrowOnError extends boolean = false>(options?: Options<Ca
  *
  * Keep a note: a statement such as "I moved to Miami", as a session of one turn whose facts are pinned.
  *
- * ``about`` is whom it is about and who "I" is in it (a speaker's id or name, or another name); the owner unless
- * given. ``at`` is when it was said (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
- * contradict each other the later one holds, and the timeline has both. ``session_id`` is the note's own id; the
+ * ``about`` is whom it is about, and "I" in it (a speaker's id or name, or another name); the owner unless
+ * given. ``at`` is its time (ISO 8601, unix seconds or a datetime; now unless given): of two notes that
+ * contradict each other the later one is current; the timeline has both. ``session_id`` is the note's own id; the
  * same note again under it changes nothing. ``metadata``, ``wait`` and what is raised are as in ``enqueue``.
  *
  * Needs a key with the scope `write`.
@@ -592,9 +592,9 @@ export const profile = <ThrowOnError extends boolean = false>(options: Options<P
 });
 
 /**
- * What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
+ * What a text that is addressed to the assistant requests of its memory: to remember or forget something,
  *
- * What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
+ * What a text that is addressed to the assistant requests of its memory: to remember or forget something,
  * what is known about the writer, or nothing. Nothing is done about it.
  *
  * ``text`` has at most 8,192 characters. With a chat model one call reads it (a second one when the answer can't
@@ -931,7 +931,7 @@ export const lifecycleCorrect = <ThrowOnError extends boolean = false>(options: 
  *
  * Keep a ``fact`` (its UUID), a ``session`` or one ``turn`` of it (their ids) whatever a policy says.
  *
- * Of a session all turns are kept, and every fact that was said there; of a turn the facts that rest on it. An
+ * Of a session all turns stay, and every fact that was said there; of a turn the facts that rest on it. An
  * explicit deletion takes what is pinned, too.
  *
  * Needs a key with the scope `write`.
@@ -1035,9 +1035,9 @@ export const lifecycleRematerializePlan = <ThrowOnError extends boolean = false>
 });
 
 /**
- * Rebuild an owner's facts, trees and summaries beside the live ones, and switch at the end.
+ * Rebuild an owner's facts, trees and summaries next to the live ones, and switch at the end.
  *
- * Rebuild an owner's facts, trees and summaries beside the live ones, and switch at the end.
+ * Rebuild an owner's facts, trees and summaries next to the live ones, and switch at the end.
  *
  * ``rules`` are branching and thresholds by name (``session_k``, ``scene_assign``...); ``extract`` reads all
  * windows with today's prompt and model, ``summaries`` writes all summaries with today's. Sessions that come
@@ -1240,9 +1240,9 @@ export const lifecycleCancel = <ThrowOnError extends boolean = false>(options: O
 });
 
 /**
- * Who asked for what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
+ * Which caller started what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
  *
- * Who asked for what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
+ * Which caller started what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
  *
  * ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
  * most entries.
@@ -1353,9 +1353,9 @@ export const webhooksList = <ThrowOnError extends boolean = false>(options?: Opt
 });
 
 /**
- * Have ``url`` told of ``events`` (all unless given) from now on; the secret is shown this once.
+ * Have ``events`` (all unless given) posted to ``url`` from now on; the secret is shown this once.
  *
- * Have ``url`` told of ``events`` (all unless given) from now on; the secret is shown this once.
+ * Have ``events`` (all unless given) posted to ``url`` from now on; the secret is shown this once.
  *
  * Raises InvalidInput.
  *
@@ -1386,9 +1386,9 @@ export const webhooksDelete = <ThrowOnError extends boolean = false>(options: Op
 });
 
 /**
- * Enable an endpoint, or with ``enabled`` False disable it: it is told of nothing that happens meanwhile.
+ * Enable an endpoint, or with ``enabled`` False disable it: nothing that happens meanwhile is posted to it.
  *
- * Enable an endpoint, or with ``enabled`` False disable it: it is told of nothing that happens meanwhile.
+ * Enable an endpoint, or with ``enabled`` False disable it: nothing that happens meanwhile is posted to it.
  *
  * Raises InvalidInput, NotFound.
  *
@@ -1405,9 +1405,9 @@ export const webhooksEnable = <ThrowOnError extends boolean = false>(options: Op
 });
 
 /**
- * Give an endpoint another secret; the one before signs beside it for a day. Raises InvalidInput, NotFound.
+ * Give an endpoint another secret; the former one signs too for a day. Raises InvalidInput, NotFound.
  *
- * Give an endpoint another secret; the one before signs beside it for a day. Raises InvalidInput, NotFound.
+ * Give an endpoint another secret; the former one signs too for a day. Raises InvalidInput, NotFound.
  *
  *
  * Needs a key with the scope `admin`.

@@ -92,7 +92,7 @@ export type AppendRequest = {
 };
 
 /**
- * One row of the audit: who asked for what, on which rows, and how it ended. Ids and counts only.
+ * One row of the audit: who requested what, on which rows, and how it ended. Ids and counts only.
  */
 export type AuditEntry = {
     actor: string;
@@ -218,7 +218,7 @@ export type DaySource = {
 };
 
 /**
- * Everything about one: where it is (``about``: ids and numbers), and its texts if they were asked for.
+ * Everything about one: where it is (``about``: ids and numbers), and its texts if they were requested.
  *
  * The texts of a cell are what was said in it, those of a node are its children's, as their summary would read them.
  */
@@ -274,7 +274,7 @@ export type DeadRetryRequest = {
 };
 
 /**
- * An event for one endpoint, and how far its delivery has come.
+ * An event for one endpoint, and the state of its delivery.
  */
 export type Delivery = {
     id: string;
@@ -294,7 +294,7 @@ export type Delivery = {
 };
 
 /**
- * An address that is told of events.
+ * An address to which events are posted.
  */
 export type Endpoint = {
     id: string;
@@ -323,7 +323,7 @@ export type EnqueueRequest = {
 };
 
 /**
- * What an endpoint can be told of.
+ * What is posted to an endpoint.
  */
 export type Event = 'session.facts_ready' | 'session.ready' | 'operation.finished' | 'work.dead';
 
@@ -939,7 +939,7 @@ export type Plan = {
 };
 
 /**
- * Whether something holds or is denied.
+ * Whether something is asserted or denied.
  */
 export type Polarity = 'positive' | 'negative';
 
@@ -1159,7 +1159,7 @@ export type RememberRequest = {
 };
 
 /**
- * A session whose id another one with other turns has in the target: it is kept under another id.
+ * A session whose id another one with other turns has in the target: it is stored under another id.
  */
 export type RenamedSession = {
     owner: string;
@@ -1206,7 +1206,7 @@ export type SessionCloseRequest = {
  * A session's state, derived from its cells: never stored, so never wrong.
  *
  * Every cell counts once among ``ok``, ``empty`` (the model said that there is nothing to keep), ``repaired``,
- * ``verbatim`` (kept word by word until the model behaves), ``failed`` (its last try failed, the next one comes),
+ * ``verbatim`` (stored word by word until the model behaves), ``failed`` (its last try failed, the next one comes),
  * ``dead`` (dead-lettered: its facts are missing until it is retried, its turns are not) and ``waiting``.
  */
 export type SessionProgress = {
@@ -1667,7 +1667,7 @@ export type WorkError = {
 };
 
 /**
- * Where a unit of work stands.
+ * The state of a unit of work.
  */
 export type WorkState = 'held' | 'ready' | 'running' | 'done' | 'dead';
 
@@ -1690,7 +1690,7 @@ export type LifecycleExportData = {
         summaries?: boolean;
         dry_run?: boolean;
         /**
-         * Who asks; the key is named anyway.
+         * The caller; the key is named anyway.
          */
         actor?: string | null;
     };
@@ -1725,7 +1725,7 @@ export type LifecycleImportData = {
         vectors?: boolean;
         dry_run?: boolean;
         /**
-         * Who asks; the key is named anyway.
+         * The caller; the key is named anyway.
          */
         actor?: string | null;
     };
@@ -2443,7 +2443,7 @@ export type CallsData = {
     query?: {
         owner?: string | null;
         session_id?: string | null;
-        step?: 'extract' | 'summarize' | 'browse' | 'plan' | 'answer' | 'profile' | 'judge' | 'embed' | 'rerank';
+        step?: 'extract' | 'summarize' | 'browse' | 'plan' | 'answer' | 'profile' | 'embed' | 'rerank';
         outcome?: string | null;
         since?: string | number | null;
         until?: string | number | null;

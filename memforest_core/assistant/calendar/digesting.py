@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
 from memforest_core.assistant.calendar.days import Days
 from memforest_core.assistant.calendar.records import DayTurn, SpeakerDigest
+from memforest_core.assistant.condensing import MAX_TEXT_CHARS, Condensed, Condenser
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.text import clean, clipped
@@ -18,13 +20,8 @@ from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
-from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
-from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import instructions_with
-from memforest_core.settings import CalendarSettings
+from memforest_core.models.calls import CallRecord, ChatModel
 
-MAX_TEXT_CHARS = 1_200
-"""Of one turn, as refresh shows a leaf to a model."""
 MAX_TURNS = 2_000
 """Of a day are read at most."""
 MAX_SPEAKERS = 30
@@ -61,19 +58,6 @@ class _Reply(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Digested:
-    """What was written of a day."""
-
-    texts: tuple[SpeakerDigest, ...]
-    source: SummarySource
-    model: str
-    left_out: int = 0
-    """Turns that were too many, the oldest ones."""
-    notes: tuple[str, ...] = ()
-    """One sentence for each part that was done without the model."""
-
-
-@dataclass(frozen=True, slots=True)
 class Speaker:
     """A speaker of a day, with the texts of the turns."""
 
@@ -83,55 +67,45 @@ class Speaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Digester:
-    """Writes digests of days by a chat model, or by rules when there is none. Thread-safe."""
+class Digester(Condenser[tuple[SpeakerDigest, ...]]):
+    """Writes digests of days. Thread-safe."""
 
-    chat: Callable[[], ChatModel] | None
-    settings: CalendarSettings
-    own: str | None = None
-    """Instructions in place of the built-in ones."""
-
-    @property
-    def model(self) -> str:
-        """Who writes now."""
-        return OFFLINE_MODEL if self.chat is None else self.chat().model_name(Step.SUMMARIZE)
+    built_in = _SYSTEM
+    frame = _FRAME
 
     def digest(
         self, days: Days, zone: ZoneInfo, turns: Sequence[DayTurn], total: int, calls: list[CallRecord]
-    ) -> Digested:
+    ) -> Condensed[tuple[SpeakerDigest, ...]]:
         """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order.
 
         What every speaker said fits without a model where it is short. Calls to a model are added to ``calls``. A
         model that fails is no error: rules pick from what was said, and the source says so.
         """
         speakers = speakers_of(turns)
-        budget = self.settings.day_chars
-        if all(len("\n".join(each.texts)) <= budget for each in speakers):
-            texts = {each.id: "\n".join(each.texts) for each in speakers}
-            return Digested(_digests(speakers, texts), SummarySource.JOINED, self.model, total - len(turns))
-        if self.chat is None:
-            return self._by_rules(speakers, SummarySource.EXTRACTIVE, total - len(turns))
+        whole = {each.id: "\n".join(each.texts) for each in speakers}
+        fits = all(len(text) <= self.budget for text in whole.values())
         parts, unread = parts_of(turns, DAY_TOKENS * CHARS_PER_TOKEN, DAY_CALLS)
-        try:
-            texts = {}
+
+        def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
+            texts: dict[str, str] = {}
             for part in parts:
-                texts |= self._call_model(self.chat(), days, zone, speakers, texts, part, calls)
-            return Digested(_digests(speakers, texts), SummarySource.MODEL, self.model, total - len(turns) + unread)
-        except MODEL_FAILURES as error:
-            note = f"The digest of {days.first} was picked by rules: {in_words(error.code)}."
-            return self._by_rules(speakers, SummarySource.DEGRADED, total - len(turns), (note,))
+                texts |= self._read_part(chat, days, zone, speakers, texts, part, calls)
+            return _digests(speakers, texts)
 
-    def by_rules(self, turns: Sequence[DayTurn], total: int) -> Digested:
+        joined, pick = _digests(speakers, whole) if fits else None, partial(self._picked, speakers)
+        made = self._condensed(f"The digest of {days.first}", joined, pick, write)
+        unread = unread if made.source is SummarySource.MODEL else 0
+        return replace(made, left_out=total - len(turns) + unread)
+
+    def by_rules(self, turns: Sequence[DayTurn], total: int) -> Condensed[tuple[SpeakerDigest, ...]]:
         """The same without a model."""
-        return self._by_rules(speakers_of(turns), SummarySource.EXTRACTIVE, total - len(turns))
+        picked = self._picked(speakers_of(turns))
+        return Condensed(picked, SummarySource.EXTRACTIVE, OFFLINE_MODEL, left_out=total - len(turns))
 
-    def _by_rules(
-        self, speakers: Sequence[Speaker], source: SummarySource, left_out: int, notes: tuple[str, ...] = ()
-    ) -> Digested:
-        texts = {each.id: summarize(each.texts, self.settings.day_chars) for each in speakers}
-        return Digested(_digests(speakers, texts), source, OFFLINE_MODEL, left_out, notes)
+    def _picked(self, speakers: Sequence[Speaker]) -> tuple[SpeakerDigest, ...]:
+        return _digests(speakers, {each.id: summarize(each.texts, self.budget) for each in speakers})
 
-    def _call_model(
+    def _read_part(
         self,
         chat: ChatModel,
         days: Days,
@@ -166,11 +140,9 @@ class Digester:
                 raise ContentFault("all texts are empty")
             # Part of a long day may have nothing of a speaker.
             new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
-            return {id_: clipped(text, 2 * self.settings.day_chars) for id_, text in new.items()}
+            return {id_: clipped(text, 2 * self.budget) for id_, text in new.items()}
 
-        system = instructions_with(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.day_chars))
-        first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "day_digests")
-        return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
+        return self._call_model(chat, document, _Reply, checked, "day_digests", calls)
 
 
 def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:

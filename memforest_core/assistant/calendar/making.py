@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-from memforest_core.assistant.calendar.digesting import MAX_TEXT_CHARS, MAX_TURNS, Digested, Digester
-from memforest_core.assistant.calendar.records import DayDigest, HeldDay, LoadedDay, StoredDigest
+from memforest_core.assistant.calendar.digesting import MAX_TURNS, Digester
+from memforest_core.assistant.calendar.records import DayDigest, HeldDay, LoadedDay, SpeakerDigest, StoredDigest
 from memforest_core.assistant.calendar.rows import CalendarRows
+from memforest_core.assistant.condensing import MAX_TEXT_CHARS, Condensed
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.ingest.refresh.records import SummarySource
@@ -148,7 +149,9 @@ class Making:
             turns = rows.turns(forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
         return LoadedDay(now, words, sources, turns)
 
-    def _made(self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, work: _Work) -> Digested:
+    def _made(
+        self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, work: _Work
+    ) -> Condensed[tuple[SpeakerDigest, ...]]:
         if forest.frozen:
             work.notes.append("The memory is being merged into another: rules picked, and nothing is stored.")
             return self._digester.by_rules(loaded.turns, loaded.held.turns)
@@ -188,9 +191,9 @@ class Making:
             return rows.store(forest, loaded.held, stored)
 
 
-def _stored_digest(loaded: LoadedDay, made: Digested, now: datetime) -> StoredDigest:
+def _stored_digest(loaded: LoadedDay, made: Condensed[tuple[SpeakerDigest, ...]], now: datetime) -> StoredDigest:
     return StoredDigest(
-        texts=made.texts,
+        texts=made.text,
         sources=loaded.sources,
         days=(),
         turns=loaded.held.turns,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime, time
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
-from memforest_core.assistant.calendar.condensing import Condensed, Condenser, DatedText
-from memforest_core.assistant.calendar.days import LIFE, Days, Span, month_of, one_day, year_of
-from memforest_core.assistant.calendar.listing import days_with_turns, local_days
+from memforest_core.assistant.calendar.days import LIFE, Days, Span, midnight, month_of, one_day, whole_life, year_of
 from memforest_core.assistant.calendar.making import TRIES, Budget, Made, Making
+from memforest_core.assistant.calendar.period_texts import DatedText, PeriodCondenser
 from memforest_core.assistant.calendar.records import HeldDay, PeriodDigest, SpeakerDigest, StoredDigest
 from memforest_core.assistant.calendar.rows import CalendarRows
+from memforest_core.assistant.condensing import Condensed
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.periods import DAY
 from memforest_core.errors import StoreUnavailable
@@ -56,7 +56,7 @@ class _Work:
 class Periods:
     """Texts of longer times. Thread-safe."""
 
-    def __init__(self, engine: Engine, condenser: Condenser, making: Making) -> None:
+    def __init__(self, engine: Engine, condenser: PeriodCondenser, making: Making) -> None:
         self._engine = engine
         self._condenser = condenser
         self._making = making
@@ -219,7 +219,7 @@ def _digest(parts: Sequence[_Child]) -> bytes:
     return hashlib.sha256(b"".join(part.version.bytes for part in parts if part.version)).digest()
 
 
-def _stored_digest(made: Condensed, parts: Sequence[_Child], digest: bytes, making: Making) -> StoredDigest:
+def _stored_digest(made: Condensed[str], parts: Sequence[_Child], digest: bytes, making: Making) -> StoredDigest:
     turns = sum(part.turns for part in parts)
     return StoredDigest(
         texts=(SpeakerDigest("", "", made.text, turns),),
@@ -258,3 +258,36 @@ def _shown(
         degraded=tuple(dict.fromkeys(work.notes)),
         calls=work.calls,
     )
+
+
+MAX_ROUNDS = 50
+"""Queries for one page; a page may be short when so many days in a row have only deleted turns."""
+
+
+def days_with_turns(
+    rows: CalendarRows, forest: ForestRef, before: date | None, limit: int, within: Days | None = None
+) -> tuple[list[HeldDay], date | None]:
+    """The newest days before a day that have turns, at most ``limit``, and where to go on (None: nowhere)."""
+    zone, bounds = ZoneInfo(forest.time_zone), within or whole_life()
+    start, end = bounds.moments(zone)
+    found: list[HeldDay] = []
+    before = bounds.end if before is None else min(before, bounds.end)
+    for _ in range(MAX_ROUNDS):
+        # Two days of UTC may lie in one local day.
+        most = 2 * (limit - len(found)) + 3
+        utc = rows.utc_days(forest.id, start, min(end, midnight(before, zone)), most)
+        local = sorted({day for each in utc for day in local_days(each, zone) if bounds.first <= day < before})[::-1]
+        found += [each for each in rows.held(forest.id, [one_day(day) for day in local], zone) if each.turns]
+        if len(found) > limit:
+            return found[:limit], found[limit - 1].days.first
+        if len(utc) < most or not local:
+            return found, None
+        before = local[-1]
+    return found, before
+
+
+def local_days(utc: date, zone: ZoneInfo) -> tuple[date, date]:
+    """The days of a zone that a day of UTC lies in: that of its first, and that of its last moment."""
+    first = datetime.combine(utc, time.min, UTC)
+    last = datetime.combine(utc, time.max, UTC)
+    return first.astimezone(zone).date(), last.astimezone(zone).date()

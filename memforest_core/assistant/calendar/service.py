@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.assistant.calendar.condensing import Condenser
 from memforest_core.assistant.calendar.days import Days, checked_day, checked_period, one_day, week_before
 from memforest_core.assistant.calendar.digesting import Digester
-from memforest_core.assistant.calendar.listing import days_with_turns
 from memforest_core.assistant.calendar.making import Making
-from memforest_core.assistant.calendar.periods import Periods
+from memforest_core.assistant.calendar.period_texts import PeriodCondenser
+from memforest_core.assistant.calendar.periods import Periods, days_with_turns
 from memforest_core.assistant.calendar.records import DayDigest, HeldDay, PeriodDigest
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
 from memforest_core.domain.turns import checked_name
+from memforest_core.errors import InvalidInput
+from memforest_core.ingest.accept.records import SessionProgress
+from memforest_core.ingest.accept.running import RunningSessions
+from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.settings import CalendarSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, ForestRef, known
@@ -35,7 +39,7 @@ class CalendarService:
         engine: Engine,
         settings: CalendarSettings,
         digester: Digester,
-        condenser: Condenser,
+        condenser: PeriodCondenser,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         telemetry: Telemetry = SILENT,
     ) -> None:
@@ -151,3 +155,29 @@ class CalendarService:
     ) -> tuple[list[HeldDay], date | None]:
         with CalendarRows.opened(self._engine, tenant) as rows:
             return days_with_turns(rows, forest, before, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Summarizing:
+    """Summarizes at once what would be summarized later. Thread-safe."""
+
+    calendar: CalendarService
+    running: RunningSessions
+    acceptance: Acceptance
+
+    def summarize(
+        self, tenant: TenantId, owner: str, *, day: date | str | None = None, session: str | None = None
+    ) -> DayDigest | SessionProgress:
+        """Summarize a ``day`` or a ``session`` now, whether it is due or not: one of the two is given.
+
+        Of a day (a date or ISO 8601) the digest is made, and returned. Of a session the last cell is extracted at once
+        instead of after the quiet period, and the refresh of its summaries is due; how far it has come is returned, and
+        ``wait(owner, session, "summaries")`` waits for workers to do it. Raises NotFound for an owner or a session that
+        does not exist, ForestFrozen, InvalidInput, StoreUnavailable.
+        """
+        if day is not None and session is None:
+            return self.calendar.summarize(tenant, owner, day)
+        if session is None or day is not None:
+            raise InvalidInput("Give the day or the session to summarize.", code="one_target")
+        self.running.summarize(tenant, owner, session)
+        return self.acceptance.status(tenant, owner, session)

@@ -15,9 +15,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ValidationError
 
-from memforest_core.assistant.context.days import DayText
 from memforest_core.assistant.context.portraits import Line, Portrait
-from memforest_core.assistant.context.records import Section
+from memforest_core.assistant.context.records import DayText, Section
 from memforest_core.assistant.context.rows import ContextRows, Fence
 from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.domain.ids import FactId, TenantId
@@ -40,10 +39,10 @@ what happened in the days before, the most recent first. One of them may be empt
 be in all.
 
 "sentences" of your answer are sentences that read on from one another: first what the facts say, then today, then the
-history. Where they contradict each other the facts hold. What is lines_read by a fact is not lines_read again from a
-day. Say only what is there; add nothing, guess nothing. Each sentence has "text", "facts": the numbers of the facts
-that it tells, and "days": "today" or "history" if it tells something of these, else "none". A sentence tells facts, or
-of one of the two, or both.
+history. Where they contradict each other the facts hold. What is told by a fact is not told again from a day. Say only
+what is there; add nothing, guess nothing. Each sentence has "text", "facts": the numbers of the facts that it tells,
+and "days": "today" or "history" if it tells something of these, else "none". A sentence tells facts, or of one of the
+two, or both.
 """
 
 _NAMES = {Section.PROFILE: "the profile", Section.TODAY: "today", Section.WEEK: "the days before"}

@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from memforest_core.assistant.context.records import ContextPart, Omission, PartKind, Section, Why
+from memforest_core.assistant.context.rendering import line_tokens
 from memforest_core.assistant.context.rows import AtHand, ContextRows, Stamp, Subject, Wanted
 from memforest_core.assistant.profile.describing import VERSION as PROFILE_VERSION
 from memforest_core.assistant.profile.describing import Describer
@@ -182,3 +184,37 @@ def _line(sentence: ProfileSentence, states: Sequence[ProfileState]) -> Line:
     own = set(sentence.fact_ids)
     sentences = tuple(state.text for state in states if not own.isdisjoint(state.fact_ids))
     return Line(text=sentence.text, facts=sentence.fact_ids, sentences=sentences)
+
+
+def profile_parts(portrait: Portrait, max_tokens: int) -> tuple[list[ContextPart], list[Omission], int]:
+    """The lines that fit, in their order, what is left out, and the tokens taken.
+
+    What a model wrote is taken from the beginning on, then the list: what began last first. The first one that does not
+    fit ends it, so that with more tokens nothing is left out that was in before.
+    """
+    written, listed = portrait.lines[: portrait.written], portrait.lines[portrait.written :]
+    parts = [
+        ContextPart(
+            Section.PROFILE,
+            PartKind.SENTENCE,
+            line.text,
+            line_tokens(line.text),
+            fact_ids=line.facts,
+            digest_id=line.digest,
+        )
+        for line in (*written, *listed)
+    ]
+    order = [*range(len(written)), *range(len(parts) - 1, len(written) - 1, -1)]
+    left, taken = max_tokens, set[int]()
+    for at in order:
+        if parts[at].tokens > left:
+            break
+        left -= parts[at].tokens
+        taken.add(at)
+    shown = [part for at, part in enumerate(parts) if at in taken]
+    out = [
+        Omission(Section.PROFILE, Why.BUDGET, part.tokens, part.fact_ids)
+        for at, part in enumerate(parts)
+        if at not in taken
+    ]
+    return shown, out, sum(part.tokens for part in shown)

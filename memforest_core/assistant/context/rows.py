@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 
+from memforest_core.assistant.made_text_rows import MadeTextRows
 from memforest_core.domain.ids import FactId, ForestId, SessionId
-from memforest_core.store import tables as m
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest, lock_forest
-from memforest_core.store.rows import TenantRows, among
 
 _SESSION = "s.session_id, s.external_id, s.turn_count, s.channel"
 _NAMED = f"""
@@ -201,42 +199,35 @@ class Fence:
     text: str
 
 
-class ContextRows(TenantRows):
+class ContextRows(MadeTextRows):
     """Rows of one transaction of a tenant."""
 
     def fence(self, owner: str, person: str, version: int) -> Fence | None:
         """The row of a person's merged text, made if there is none.
 
-        Any deletion drops it in its own transaction, which holds the forest. So it is made by who holds the forest's
-        lock's lock; None when somebody else does, or the owner has no memory that can be written.
+        Any deletion drops it in its own transaction, which holds the forest. So it is made under the forest's lock;
+        None when another transaction holds it, or the owner has no memory that can be written.
         """
         forest = find_forest(self._db, self._tenant, owner)
         if forest is None or forest.frozen:
             return None
         made_of = json.dumps(["merged", version, str(forest.id), person])
-        key, stored = hashlib.sha256(made_of.encode()).digest(), m.Summary
-        found = self._db.scalar(
-            sa.select(stored.text).where(stored.tenant_id == self._tenant, stored.input_hash == key)
-        )
+        key = hashlib.sha256(made_of.encode()).digest()
+        found = self.made_text(key)
         if found is None:
             if lock_forest(self._db, self._tenant, forest.id, wait=False) not in VISIBLE:
                 return None
             found = json.dumps({"mark": uuid4().hex, "hash": "", "text": ""})
-            row = {"tenant_id": self._tenant, "input_hash": key, "text": found}
-            self._db.execute(
-                insert(stored).values(**row, forest_id=forest.id, tree_id=forest.id).on_conflict_do_nothing()
-            )
+            self.put_text(forest.id, key, found, replace=False)
         return Fence(forest.id, key, **json.loads(found))
 
     def store_merged(self, fence: Fence, hash_: str, text: str) -> bool:
         """Keep a text; False when its row has gone since, or another transaction holds it."""
-        stored = m.Summary
-        own = (stored.tenant_id == self._tenant, stored.input_hash == fence.key)
-        found = self._db.scalar(sa.select(stored.text).where(*own).with_for_update(skip_locked=True))
+        found = self.made_text(fence.key, lock=True)
         if found is None or json.loads(found)["mark"] != fence.mark:
             return False
         new = json.dumps({"mark": fence.mark, "hash": hash_, "text": text})
-        self._db.execute(sa.update(stored).where(*own).values(text=new, created_at=sa.func.clock_timestamp()))
+        self.put_text(fence.forest, fence.key, new, replace=True)
         return True
 
     def at_hand(self, wanted: Wanted) -> AtHand | None:
@@ -276,27 +267,10 @@ class ContextRows(TenantRows):
         The rows of the text and its facts are locked until the transaction ends: a deletion either is seen here, or
         waits and then finds the text. This waits for no deletion: a text whose facts one has locked is not stored.
         """
-        if not mentioned or not self._hold(of.key):
+        free = self.made_text(of.key, lock=True) is not None or self.made_text(of.key) is None
+        if not mentioned or not free or set(self.locked_facts(of.forest, mentioned)) != set(mentioned):
             return False
-        fact = m.FactRow
-        held = self._db.scalars(
-            sa.select(fact.fact_id)
-            .where(fact.tenant_id == self._tenant, fact.forest_id == of.forest, among(fact.fact_id, mentioned))
-            .order_by(fact.fact_id)
-            .with_for_update(read=True, key_share=True, skip_locked=True)
-        )
-        if {FactId(id_) for id_ in held} != set(mentioned) or self.stamp(of).digest != digest:
+        if self.stamp(of).digest != digest:
             return False
-        row = {"tenant_id": self._tenant, "input_hash": of.key, "text": text}
-        new = insert(m.Summary).values(**row, forest_id=of.forest, tree_id=of.forest)
-        renewed = {"text": new.excluded.text, "created_at": sa.func.clock_timestamp()}
-        self._db.execute(new.on_conflict_do_update(index_elements=["tenant_id", "input_hash"], set_=renewed))
+        self.put_text(of.forest, of.key, text, replace=True)
         return True
-
-    def _hold(self, key: bytes) -> bool:
-        """Hold the row of a stored text, if there is one; False when another transaction holds it."""
-        stored = m.Summary
-        own = sa.select(stored.input_hash).where(stored.tenant_id == self._tenant, stored.input_hash == key)
-        if self._db.scalar(own.with_for_update(skip_locked=True)) is not None:
-            return True
-        return self._db.scalar(own) is None

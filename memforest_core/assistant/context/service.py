@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from memforest_core.assistant.context.as_evidence import with_context
 from memforest_core.assistant.context.budget import Budget, is_on, section_tokens
-from memforest_core.assistant.context.days import Days, DayText
 from memforest_core.assistant.context.draft import ContextRequest, Draft
-from memforest_core.assistant.context.evidence import Shown, chosen, most_tokens
+from memforest_core.assistant.context.evidence import Shown, chosen, most_tokens, with_context
 from memforest_core.assistant.context.merging import Merger
-from memforest_core.assistant.context.portraits import Line, Portrait, Portraits, Read
-from memforest_core.assistant.context.profile_parts import profile_parts
-from memforest_core.assistant.context.records import ContextPart, Omission, PartKind, Section, Why
+from memforest_core.assistant.context.portraits import Line, Portrait, Portraits, Read, profile_parts
+from memforest_core.assistant.context.records import ContextPart, Days, DayText, Omission, PartKind, Section, Why
 from memforest_core.assistant.context.rendering import body_tokens, cut_to, line_tokens
 from memforest_core.assistant.context.result import Context
 from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence, SessionAtHand

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from memforest_core.assistant.condensing import MAX_TEXT_CHARS, Condensed, Condenser, SummaryReply
 from memforest_core.domain.extractive import summarize
-from memforest_core.domain.text import clean, clipped
-from memforest_core.errors import ContentFault
+from memforest_core.domain.text import clipped
 from memforest_core.ingest.refresh.records import SummarySource
-from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
-from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
-from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import instructions_with
+from memforest_core.models.calls import CallRecord, ChatModel
 
-MAX_TEXT_CHARS = 1_200
-"""Of one turn, as refresh shows a leaf to a model."""
 MAX_INPUT_CHARS = 24_000
 """Of all that one call reads, about 6,000 tokens: a session that was never compacted may have thousands of turns."""
 _SHORTENED_CHARS = 6_000
@@ -41,65 +37,39 @@ texts.
 {_FRAME}"""
 
 
-class _Reply(BaseModel):
+class _Reply(SummaryReply):
     """The JSON object that is requested."""
 
     summary: str = Field(description="The summary of the conversation so far.")
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """A text for a session's first turns."""
+class Compactor(Condenser[str]):
+    """Writes the summary of a session's first turns. Thread-safe."""
 
-    text: str
-    source: SummarySource
-    model: str
-    notes: tuple[str, ...] = ()
-    """One sentence for each part that was done without the model."""
+    built_in = _SYSTEM
+    frame = _FRAME
 
-
-@dataclass(frozen=True, slots=True)
-class Compactor:
-    """Writes summaries by a chat model, or by rules when there is none. Thread-safe."""
-
-    chat: Callable[[], ChatModel] | None
-    budget: int
-    """Characters of a summary."""
-    own: str | None = None
-    """Instructions in place of the built-in ones."""
-
-    def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Compacted:
+    def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Condensed[str]:
         """The summary of ``before``, the summary so far, and ``texts``, what came after it, in order.
 
         Texts that fit together are joined without a model. Calls to a model are added to ``calls``. A model that
         fails is no error: rules pick from the texts, and the source says so.
         """
         whole = "\n".join(text for text in (before, *texts) if text)
-        model = OFFLINE_MODEL if self.chat is None else self.chat().model_name(Step.SUMMARIZE)
-        if len(whole) <= self.budget:
-            return Compacted(whole, SummarySource.JOINED, model)
-        if self.chat is None:
-            return Compacted(summarize([before, *texts], self.budget), SummarySource.EXTRACTIVE, model)
-        shown, shortened = _bounded(texts)
-        notes = (f"Rules shortened the oldest {shortened} texts before the model read them.",) if shortened else ()
-        try:
-            return Compacted(self._call_model(self.chat(), before, shown, calls), SummarySource.MODEL, model, notes)
-        except MODEL_FAILURES as error:
-            note = f"The summary of older turns was picked by rules: {in_words(error.code)}."
-            picked = summarize([before, *texts], self.budget)
-            return Compacted(picked, SummarySource.DEGRADED, OFFLINE_MODEL, (note,))
+        notes: list[str] = []
 
-    def _call_model(self, chat: ChatModel, before: str, texts: Sequence[str], calls: list[CallRecord]) -> str:
-        document = {"so_far": before, "then": list(texts)}
-        system = instructions_with(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.budget)) + DATA_ONLY
-        first = request(Step.SUMMARIZE, system, document, _Reply, "window_summary")
-        return repaired(chat, first, self._checked, calls)[0]
+        def write(chat: ChatModel) -> str:
+            shown, shortened = _bounded(texts)
+            if shortened:
+                notes.append(f"Rules shortened the oldest {shortened} texts before the model read them.")
+            document = {"so_far": before, "then": shown}
+            return self._call_model(chat, document, _Reply, self._summary, "window_summary", calls)
 
-    def _checked(self, reply: str) -> str:
-        text = clean(parsed(reply, _Reply).summary).strip()
-        if not text:
-            raise ContentFault('"summary" is empty')
-        return clipped(text, 2 * self.budget)
+        joined = whole if len(whole) <= self.budget else None
+        pick = partial(summarize, [before, *texts], self.budget)
+        made = self._condensed("The summary of older turns", joined, pick, write)
+        return replace(made, notes=tuple(notes)) if made.source is SummarySource.MODEL else made
 
 
 def _bounded(texts: Sequence[str]) -> tuple[list[str], int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import UUID
 
 from memforest_core.assistant.conversation_window.arranging import untold
 from memforest_core.assistant.conversation_window.records import Loaded, StoredSummary, TreeSummary, WindowHead
-from memforest_core.assistant.conversation_window.rows import WindowRows, summary_of_tree
-from memforest_core.domain.ids import ForestId, NodeId, tree_id
+from memforest_core.assistant.conversation_window.rows import Reference, WindowRows, summary_of_tree
+from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, session_id, tree_id
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import NotFound
@@ -87,3 +88,23 @@ def summaries(rows: WindowRows, root: NodeId | None, start: int, end: int) -> li
                 open_.append(span.id)
         spans = rows.spans_below(open_[-MAX_EXPANDED:]) if open_ else []
     return sorted(found, key=lambda each: each.first)
+
+
+def references(rows: WindowRows, forest: ForestId, given: Sequence[UUID | tuple[str, str]]) -> list[Reference]:
+    """What is there of what was given, in its order."""
+    facts = rows.facts(forest, [each for each in given if isinstance(each, UUID)])
+    turns: dict[str, list[str]] = {}
+    for each in given:
+        if not isinstance(each, UUID):
+            turns.setdefault(each[0], []).append(each[1])
+    positions: dict[tuple[str, str], tuple[SessionId, int]] = {}
+    for session, ids in turns.items():
+        own = session_id(forest, session)
+        positions |= {(session, turn): (own, at) for turn, at in rows.ordinals(own, ids).items()}
+    found: list[Reference] = []
+    for each in given:
+        if isinstance(each, UUID):
+            found += [Reference(FactId(each))] if each in facts else []
+        elif each in positions:
+            found.append(Reference(None, *positions[each]))
+    return found

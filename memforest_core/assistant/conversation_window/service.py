@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from memforest_core.assistant.condensing import Condensed
 from memforest_core.assistant.conversation_window.arranging import (
     Cover,
     chosen,
@@ -15,10 +16,9 @@ from memforest_core.assistant.conversation_window.arranging import (
     older_parts,
     overflow,
 )
-from memforest_core.assistant.conversation_window.compacting import COMPACT_TURNS, Compacted, Compactor
+from memforest_core.assistant.conversation_window.compacting import COMPACT_TURNS, Compactor
 from memforest_core.assistant.conversation_window.fitting import fitted
-from memforest_core.assistant.conversation_window.items import references
-from memforest_core.assistant.conversation_window.loading import load, window_head
+from memforest_core.assistant.conversation_window.loading import load, references, window_head
 from memforest_core.assistant.conversation_window.naming import ItemInput, named_items
 from memforest_core.assistant.conversation_window.records import (
     HeldItems,
@@ -41,7 +41,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 TRIES = 3
-"""How often a window is read repeat_moves because somebody else compacted it, or a turn was deleted, meanwhile."""
+"""How often a window is read once more because somebody else compacted it, or a turn was deleted, meanwhile."""
 MAX_BUDGET = 10_000_000
 MAX_LAST_TURNS = 1_000
 
@@ -97,7 +97,7 @@ class WindowService:
             way = chosen(loaded, request.max_tokens)
             due = self._due(loaded, way, request)
             if due and not left:
-                notes.append("Older turns are not compacted: the session changed repeat_moves and repeat_moves.")
+                notes.append("Older turns are not compacted: the session changed repeatedly.")
             made = self._compact(tenant, loaded, calls, notes) if due and left else None
             unsaved = None if made is None else self._stored(tenant, loaded, made, notes)
             if made is None or unsaved is not None:
@@ -139,8 +139,7 @@ class WindowService:
             return load(rows, forest, head, last_turns=last_turns, most=COMPACT_TURNS, grows=self._grows)
 
     def _grows(self, stored: StoredSummary) -> bool:
-        """Whether the next summary is made from this one: what rules picked is made repeat_moves once there is a
-        model."""
+        """Whether the next summary is made from this one: what rules picked is rebuilt once there is a model."""
         return self._compactor.chat is None or stored.source is not SummarySource.EXTRACTIVE
 
     def _due(self, loaded: Loaded, way: Cover, request: _Request) -> bool:
@@ -153,7 +152,9 @@ class WindowService:
             return True
         return way.chars > self._settings.summary_chars and overflow(way, loaded, request.max_tokens) > 0
 
-    def _compact(self, tenant: TenantId, loaded: Loaded, calls: list[CallRecord], notes: list[str]) -> Compacted | None:
+    def _compact(
+        self, tenant: TenantId, loaded: Loaded, calls: list[CallRecord], notes: list[str]
+    ) -> Condensed[str] | None:
         """The next summary, with nothing locked; None when there is nothing to tell."""
         base = loaded.stored if loaded.begin else None
         way = cover(loaded, base)
@@ -180,14 +181,13 @@ class WindowService:
         with WindowRows.opened(self._engine, tenant) as rows:
             rows.record(calls, loaded.forest, loaded.head.id)
 
-    def _stored(self, tenant: TenantId, loaded: Loaded, made: Compacted, notes: list[str]) -> StoredSummary | None:
-        """Keep a summary, or find that the session is to be read repeat_moves: None. What can't be stored is
-        returned."""
+    def _stored(self, tenant: TenantId, loaded: Loaded, made: Condensed[str], notes: list[str]) -> StoredSummary | None:
+        """Keep a summary, or find that the session is to be read once more: None. What can't be stored is returned."""
         before = loaded.stored.input_hash if loaded.stored is not None and loaded.begin else b""
         digest = hashlib.sha256(before + loaded.digest).digest()
         summary = StoredSummary(loaded.end, made.text, made.source, made.model, digest, new_version())
         if made.source is SummarySource.DEGRADED:
-            # The next window asks the model once more: what rules picked is not built upon.
+            # The next window calls the model once more: what rules picked is not built upon.
             return summary
         try:
             self._store(tenant, loaded, summary)
@@ -236,13 +236,9 @@ class WindowService:
             # No deletion of what is referred to can pass by.
             state = rows.lock_forest(forest.id)
             if state == "frozen":
-                raise ForestFrozen(
-                    f"Owner {owner!r:.80} is being merged into another: put it repeat_moves in some seconds."
-                )
+                raise ForestFrozen(f"Owner {owner!r:.80} is being merged into another: retry in some seconds.")
             if state != "live":
-                raise ForestChanged(
-                    f"The memory of owner {owner!r:.80} was replaced at this moment: put it repeat_moves."
-                )
+                raise ForestChanged(f"The memory of owner {owner!r:.80} was replaced at this moment: retry.")
             head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 raise NotFound(f"Owner {owner!r:.80} has no stored session yet: append a turn first.")

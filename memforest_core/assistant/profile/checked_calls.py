@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from memforest_core.assistant.condensing import checked_call
 from memforest_core.assistant.profile.rows import ProfileRows
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import ContentFault
-from memforest_core.models.answers import (
-    DATA_ONLY,
-    MODEL_FAILURES,
-    Checked,
-    in_words,
-    parsed,
-    repaired,
-    request,
-)
+from memforest_core.models.answers import MODEL_FAILURES, Checked, in_words
 from memforest_core.models.calls import CallRecord, ChatModel, Step
 from memforest_core.models.reading import Shape
 from memforest_core.store.engine import Engine
@@ -58,25 +51,15 @@ class CheckedCalls:
         """
         calls: list[CallRecord] = []
         try:
-            return self._tried(system, document, shape, check, name, calls), ""
+            if self.open_chat is None:
+                raise ContentFault("no chat model is configured")
+            return checked_call(
+                self.open_chat(), Step.PROFILE, system, document, shape, check, name, calls, temperature=0.0
+            ), ""
         except MODEL_FAILURES as error:
             return None, in_words(error.code)
         finally:
             self._record(tenant, forest, calls)
-
-    def _tried(
-        self,
-        system: str,
-        document: Mapping[str, object],
-        shape: type[Shape],
-        check: Callable[[Shape], Checked],
-        name: str,
-        calls: list[CallRecord],
-    ) -> Checked:
-        if self.open_chat is None:
-            raise ContentFault("no chat model is configured")
-        first = request(Step.PROFILE, system + DATA_ONLY, document, shape, name, temperature=0.0)
-        return repaired(self.open_chat(), first, lambda text: check(parsed(text, shape)), calls)[0]
 
     def _record(self, tenant: TenantId, forest: ForestId | None, calls: list[CallRecord]) -> None:
         if calls:

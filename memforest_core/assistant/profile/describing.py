@@ -127,7 +127,7 @@ class Describer:
         document = _document(known, self.settings.max_chars)
         key = _key(self.calls.model, self.system, known, document)
         with ProfileRows.opened(self.engine, tenant) as rows:
-            stored = rows.stored_text(key)
+            stored = rows.made_text(key)
         if stored is not None:
             return _described(
                 plain, _checked(parsed(stored, ProfileAnswer), known.states, self.settings.max_chars), cached=True

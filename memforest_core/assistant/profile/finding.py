@@ -13,12 +13,12 @@ from memforest_core.assistant.profile.rows import NearFact, ProfileRows
 from memforest_core.domain.asked_now import asked_now
 from memforest_core.domain.date_words import MONTH, WEEKDAY
 from memforest_core.domain.grounding import alike
-from memforest_core.domain.holding import StoredState
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.languages import language_of
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.state_names import single_valued
+from memforest_core.domain.state_order import StoredState
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.domain.words import ENGLISH
 from memforest_core.errors import ModelRejected, ModelUnavailable

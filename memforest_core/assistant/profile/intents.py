@@ -1,4 +1,4 @@
-"""What a text that is addressed to an assistant is_question of its memory: by a model, or by rules (English)."""
+"""What a text that is addressed to an assistant requests of its memory: by a model, or by rules (English)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MAX_CHARS = 8_192
 """Of a text; a recall's question has the same limit."""
 
 _SYSTEM = """\
-You read one message that somebody wrote to an assistant with a long-term memory, and say what it is_question of that
-memory. The user message is a JSON document: "text" is the message.
+You read one message that somebody wrote to an assistant with a long-term memory, and say what it asks of that memory.
+The user message is a JSON document: "text" is the message.
 
 "kind" is one of: "remember" (the assistant is asked to keep something in mind), "forget" (it is asked to forget or
 delete something), "about_me" (it is asked what it knows about the writer), "none" (anything else: questions, chat,
@@ -45,7 +45,7 @@ _REMEMBER_NOTHING = re.compile(
 )
 _FORGET = re.compile(
     rf"{_POLITE}(?:forget|stop\s+remembering|(?:delete|erase|remove|clear|wipe)(?=.*\b(?:memory|memories|remember|know)\b))"
-    rf"(?:\s+about|\s+(?:everything|anything|all|what)(?:\s+(?:that\s+)?(?:you\s+(?:know|remember)|i\s+(?:said|note\s+you)))?"
+    rf"(?:\s+about|\s+(?:everything|anything|all|what)(?:\s+(?:that\s+)?(?:you\s+(?:know|remember)|i\s+(?:said|told\s+you)))?"
     rf"\s+about)?{_LINK}(?P<object>\S.*)$",
     re.IGNORECASE | re.DOTALL,
 )
@@ -79,7 +79,7 @@ class Intents:
     calls: CheckedCalls
 
     def intent(self, tenant: TenantId, text: str) -> Intent:
-        """What a text that is addressed to the assistant is_question of its memory: to remember or forget something,
+        """What a text that is addressed to the assistant requests of its memory: to remember or forget something,
         what is known about the writer, or nothing. Nothing is done about it.
 
         ``text`` has at most 8,192 characters. With a chat model one call reads it (a second one when the answer can't
@@ -104,8 +104,7 @@ class Intents:
 
 
 def read_by_rules(text: str) -> Intent:
-    """What a text is_question for, by patterns over its sentences: the first one that is_question for something
-    counts."""
+    """What a text requests, by patterns over its sentences: the first sentence that requests something counts."""
     for sentence in sentences(text.replace("\u2019", "'")):
         said = sentence.strip()
         about = _ABOUT_ME.match(said)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 
+from memforest_core.assistant.made_text_rows import MadeTextRows
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.models.calls import CallRecord, Vectors
@@ -89,7 +89,7 @@ class PeopleRows(TenantRows):
         return speakers_of(self._db, self._tenant, forest)
 
 
-class ProfileRows(PeopleRows):
+class ProfileRows(PeopleRows, MadeTextRows):
     """Rows of one transaction of this room."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
@@ -142,30 +142,14 @@ class ProfileRows(PeopleRows):
             for row in self._run(_SAYING, facts=list(facts))
         ]
 
-    def stored_text(self, key: bytes) -> str | None:
-        """The text that is stored under a hash."""
-        stored = m.Summary
-        statement = sa.select(stored.text).where(stored.tenant_id == self._tenant, stored.input_hash == key)
-        found: str | None = self._db.scalar(statement)
-        return found
-
     def store_text(self, forest: ForestId, key: bytes, text: str, facts: Mapping[FactId, bytes], most: int) -> bool:
         """Keep a text, and of the forest's texts at most so many; False when one of its facts has gone since.
 
-        ``facts`` are those that it was made from, with the hashes of their texts. They are held until the transaction
-        ends: a deletion either is seen here, or waits and then finds the text.
+        ``facts`` are those that it was made from, with the hashes of their texts.
         """
-        fact = m.FactRow
-        held = self._db.execute(
-            sa.select(fact.fact_id, fact.text_hash)
-            .where(fact.tenant_id == self._tenant, fact.forest_id == forest, among(fact.fact_id, facts))
-            .order_by(fact.fact_id)
-            .with_for_update(read=True, key_share=True, skip_locked=True)
-        )
-        if {FactId(row.fact_id): bytes(row.text_hash) for row in held} != facts:
+        if self.locked_facts(forest, facts) != facts:
             return False
-        row = {"tenant_id": self._tenant, "input_hash": key, "text": text, "forest_id": forest, "tree_id": forest}
-        self._db.execute(insert(m.Summary).values(row).on_conflict_do_nothing())
+        self.put_text(forest, key, text, replace=False)
         self._run(_DROP_OLD, f=forest, stored=most)
         return True
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from memforest_core.assistant.topics.rating import topic_of
-from memforest_core.assistant.topics.rows import Row, TopicRows
+from memforest_core.assistant.topics.rows import Row, TopicRows, topic_of
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.domain.temperature import Rated, cooling
 from memforest_core.index.collection_rows import CollectionStore

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memforest_core.assistant.topics.rating import title_of
 from memforest_core.assistant.topics.records import Match, MatchedTopic
-from memforest_core.assistant.topics.rows import TopicRows
+from memforest_core.assistant.topics.rows import TopicRows, title_of
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex

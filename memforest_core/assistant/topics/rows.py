@@ -12,12 +12,15 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.assistant.topics.records import TopicTurn
+from memforest_core.assistant.topics.records import Temperature, Topic, TopicTurn
 from memforest_core.domain.ids import ForestId, TreeId
-from memforest_core.domain.tags import stored_tags
+from memforest_core.domain.tags import stored_tags, tags_of
+from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.models.calls import CallRecord
+from memforest_core.recall.priorities import standing
+from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
@@ -260,3 +263,37 @@ def topic_turn(row: Row) -> TopicTurn:
 def place_of(row: Row) -> Sequence[object]:
     """Where in a history a turn is."""
     return [row.occurred_at.astimezone(UTC).isoformat(), str(row.session_id), row.ordinal]
+
+
+TITLE_CHARS = 80
+"""Of a title, until a topic is named: the beginning of its summary."""
+
+
+def title_of(row: Any) -> str:
+    """The stored title, else the beginning of the summary, else the domain; empty when there is none of them yet."""
+    title = row.title or row.summary or row.label or ""
+    return clipped(" ".join(title.split()), TITLE_CHARS)
+
+
+def topic_of(row: Any, settings: TopicSettings) -> Topic:
+    """A topic of a row, rated when the row was read."""
+    importance, rated = standing(row, settings)
+    return Topic(
+        id=TreeId(row.tree_id),
+        title=title_of(row),
+        named=bool(row.title),
+        tags=tags_of(row.tags),
+        facts=row.leaf_count,
+        turns=row.turns,
+        first=_moment(row.first),
+        last=_moment(row.last),
+        priority=rated,
+        temperature=Temperature.HOT if row.cold_at is None else Temperature.COLD,
+        accesses=int(row.visits),
+        last_access=_moment(row.last_visit_at),
+        importance=importance,
+    )
+
+
+def _moment(value: datetime | None) -> datetime | None:
+    return None if value is None else value.astimezone(UTC)

@@ -23,10 +23,10 @@ class DemoSession:
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A question about the owner and how to tell that the evidence holds its answer.
+    """A question about the owner and how to tell that the evidence has its answer.
 
     ``expect`` are alternatives: any one of them in any of the first ``within`` evidence texts is
-    enough. ``why`` says what makes the question worth asking.
+    enough. ``why`` says what makes the question worth a place here.
     """
 
     question: str

@@ -54,7 +54,7 @@ class CurrentStderr(logging.Handler):
 
 
 class LibraryLines(logging.Formatter):
-    """Standard log records as JSON; a record about an exception keeps its type and place alone."""
+    """Standard log records as JSON; a record about an exception has its type and place alone."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

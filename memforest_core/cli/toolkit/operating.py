@@ -21,7 +21,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what wou
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ActorOption = Annotated[
     str | None,
-    typer.Option("--actor", help="Who asks, for the audit; by default whoever is logged in.", show_default=False),
+    typer.Option("--actor", help="The name for the audit; by default the logged-in user.", show_default=False),
 ]
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Only ask; see memforest operations.")]
 TimeoutOption = Annotated[float, typer.Option(min=0, help="Seconds to wait at most; the operation goes on after them.")]
@@ -38,7 +38,7 @@ def confirm(question: str, *, yes: bool, as_json: bool) -> None:
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise InvalidInput("Say --yes to do this without being asked.", code="not_confirmed")
+        raise InvalidInput("Say --yes to do this without a question.", code="not_confirmed")
     if not typer.confirm(question, err=True):
         raise typer.Exit(Exit.FAILED)
 
@@ -53,7 +53,7 @@ def follow(operation: Operation, *, wait: bool, timeout_s: float, as_json: bool,
         if as_json:
             print_json({"operation": str(operation.id), "kind": operation.kind, "state": state.state})
         else:
-            console().print(f"Asked for: operation {operation.id}. Workers do it; see memforest operations.")
+            console().print(f"Started: operation {operation.id}. Workers do it; see memforest operations.")
         return state.progress
     progress = _watched(operation, timeout_s, title, as_json=as_json)
     numbers = {name: value for name, value in progress.items() if not name.startswith("_")}

@@ -18,7 +18,7 @@ DataOption = Annotated[
     ),
 ]
 MinScoreOption = Annotated[
-    float | None, typer.Option("--min-score", help="Leave out pieces that score less.", show_default=False)
+    float | None, typer.Option("--min-score", help="Leave out evidence that scores less.", show_default=False)
 ]
 ExcludeSessionOption = Annotated[
     list[str] | None,

@@ -5,9 +5,9 @@ Results go to stdout; progress, errors and logs to stderr. With ``--json`` an er
 
     0    done
     1    failed: an expectation was not met, or stored state is damaged
-    2    to mend by the caller: arguments, input, settings, or the address or key of a service
+    2    to fix by the caller: arguments, input, settings, or the address or key of a service
     75   the same command can succeed later: waited too long, quota, rate limit (sysexits' EX_TEMPFAIL)
-    130  interrupted (128 + SIGINT); 143 terminated (128 + SIGTERM); 141 the reader went away (128 + SIGPIPE)
+    130  interrupted (128 + SIGINT); 143 terminated (128 + SIGTERM); 141 the reader closed the pipe (128 + SIGPIPE)
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Exit(IntEnum):
 
     DONE = 0
     FAILED = 1
-    MEND = 2
+    REFUSED = 2
     LATER = 75
     INTERRUPTED = 130
     READER_GONE = 141
@@ -66,9 +66,9 @@ def exit_code(error: MemForestError) -> Exit:
         case QuotaExceeded() | ModelRateLimited():
             return Exit.LATER
         case CallerError() | ModelRejected():
-            return Exit.MEND
+            return Exit.REFUSED
         case StoreUnavailable() | BrokerUnavailable() | IndexUnavailable() | ModelUnavailable():
-            return Exit.MEND  # an address or a server to look after, as the message says
+            return Exit.REFUSED  # an address or a server to check, as the message says
         case RetryableError():
             return Exit.LATER
         case _:

@@ -4,7 +4,7 @@ Under root the server runs as an existing system account; no account is made and
 foreign directory changes. Two paths can be closed to that account, for example below ``/root``:
 
 * the data directory: the server is started with its working directory already inside it and is
-  told to find its data there (``/proc/self/cwd``), so no parent has to be traversed (Linux only);
+  given that as its data directory (``/proc/self/cwd``), so no parent has to be traversed (Linux only);
 * the wheel's programs: they are copied once (28 MB, about 0.1 s) to a directory of root's.
 """
 
@@ -72,7 +72,7 @@ def owner_name() -> str:
 
 
 def hand_over(path: Path, account: Account) -> None:
-    """Give ``path`` and all below to ``account``; the top comes last, so its owner tells that all is done."""
+    """Give ``path`` and all below to ``account``; the top comes last, so its owner shows that all is done."""
     if path.stat(follow_symlinks=False).st_uid == account.uid:
         return
     for parent, directories, files in os.walk(path, topdown=False):
@@ -149,7 +149,7 @@ def _copy(installed: Path, target: Path) -> None:
         for program in ("initdb", "postgres"):
             shutil.copy2(installed / "pginstall" / "bin" / program, root / "bin")
         libraries = installed.with_name(f"{installed.name}.libs")
-        if libraries.exists():  # on Linux the wheel keeps libpq beside the package
+        if libraries.exists():  # on Linux the wheel has libpq next to the package
             shutil.copytree(libraries, tree / libraries.name)
         for parent, _, files in os.walk(tree):
             Path(parent).chmod(0o755)

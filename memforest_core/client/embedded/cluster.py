@@ -74,13 +74,13 @@ class Cluster:
         """Make the cluster; ``lock`` is a descriptor that the programs inherit."""
         shutil.rmtree(self.making, ignore_errors=True)
         self.making.mkdir(mode=0o700)
-        self._give_away(self.making)
+        self._hand_to_account(self.making)
         initdb = process.spawn(
             [str(self.programs / "initdb"), "-D", self.argument(self.making), *INITDB_OPTIONS],
             cwd=self.making,
             log=self.log,
             account=self.account,
-            keep=[lock],
+            pass_files=[lock],
         )
         try:
             process.wait_ready(
@@ -97,14 +97,14 @@ class Cluster:
 
     def prepare(self, sockets: Path) -> None:
         """Set owners, access rules and an empty socket directory, with no server at work."""
-        self._give_away(self.directory)
+        self._hand_to_account(self.directory)
         # No server runs here, so the file is stale; Postgres would trust its process id, which may be in use again.
         (self.directory / "postmaster.pid").unlink(missing_ok=True)
         self._write("pg_hba.conf", "local all all peer map=owner\n")
         self._write("pg_ident.conf", f'owner "{owner_name()}" all\n')
         shutil.rmtree(sockets, ignore_errors=True)
         sockets.mkdir(mode=0o700)
-        self._give_away(sockets)
+        self._hand_to_account(sockets)
 
     def is_ready(self) -> bool:
         """Whether the server takes connections: the eighth line of its pid file says so."""
@@ -120,9 +120,9 @@ class Cluster:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
-        self._give_away(path)
+        self._hand_to_account(path)
 
-    def _give_away(self, path: Path) -> None:
+    def _hand_to_account(self, path: Path) -> None:
         if self.account is not None:
             hand_over(path, self.account)
 

@@ -28,7 +28,7 @@ LONGEST_SOCKET_NAME = "/pg/.s.PGSQL.5432"
 
 
 class DataDirectoryInUse(CallerError):
-    """Another open MemForest, in this or in another process, holds the directory."""
+    """Another open MemForest, in this or in another process, has the directory open."""
 
     code = "data_directory_in_use"
 

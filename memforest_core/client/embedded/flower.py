@@ -1,4 +1,4 @@
-"""Flower beside an embedded node: a page on this machine that shows its queues, tasks and worker."""
+"""Flower for an embedded node: a page on this machine that shows its queues, tasks and worker."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ SETTINGS: Final[dict[str, str]] = {
 class EmbeddedPostgres(EmbeddedServer):
     """A Postgres server in ``data_dir`` whose socket lies in ``run_dir``/pg.
 
-    Whoever holds the directory's lock (DataDirectory) may start it, again and again. The kernel
-    tells the server who connects: only the owner's system user gets in, as any role.
+    The holder of the directory's lock (DataDirectory) may start it any number of times. The kernel
+    names the connecting user to the server: only the owner's system user gets in, as any role.
     """
 
     name = "Postgres"
@@ -145,7 +145,7 @@ class EmbeddedPostgres(EmbeddedServer):
             cwd=cluster.directory,
             log=cluster.log,
             account=cluster.account,
-            keep=[lock],
+            pass_files=[lock],
         )
         with ExitStack() as undo:
             undo.callback(self.stop, QUIT_PATIENCE_S)

@@ -18,7 +18,7 @@ from memforest_core.errors import CallerError, PermanentError
 
 POLL_S = 0.01
 LOG_LIMIT_BYTES = 10_000_000
-"""A log longer than this is set aside at the next start; one older log is kept."""
+"""A log longer than this is set aside at the next start; one older log stays."""
 LOG_TAIL_LINES = 12
 KILL_WAIT_S = 5.0
 
@@ -86,7 +86,7 @@ def spawn(
     cwd: Path,
     log: ServerLog,
     account: Account | None = None,
-    keep: Collection[int] = (),
+    pass_files: Collection[int] = (),
     environment: Mapping[str, str] | None = MappingProxyType({"PATH": os.defpath, "LC_ALL": "C"}),
     stdin: int = subprocess.DEVNULL,
 ) -> psutil.Popen:
@@ -106,7 +106,7 @@ def spawn(
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                pass_fds=tuple(keep),
+                pass_fds=tuple(pass_files),
                 user=None if account is None else account.uid,
                 group=None if account is None else account.gid,
                 extra_groups=None if account is None else (),
@@ -122,7 +122,7 @@ def wait_ready(
     """Return once ``is_ready()``; raise ServerFailed, with the log's end, if it never is."""
     deadline = time.monotonic() + timeout_s
     while True:
-        # Asked first: one that ends meanwhile may have done what it was started for.
+        # Checked first: one that ends meanwhile may have done what it was started for.
         code = process.poll()
         if is_ready():
             return

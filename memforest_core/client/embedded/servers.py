@@ -20,7 +20,7 @@ CLOSE_DEADLINE_S = 10.0
 
 
 class ServerNotStarted(CallerError):
-    """A URL was asked for of a server that was left out at the start."""
+    """The URL of a server was requested that was left out at the start."""
 
     code = "server_not_started"
 
@@ -38,7 +38,7 @@ class EmbeddedServers:
 
     @classmethod
     def start(cls, data_dir: Path, *, postgres: bool = True, valkey: bool = True) -> Self:
-        """Lock ``data_dir`` and start the servers asked for, at the same time; all or none.
+        """Lock ``data_dir`` and start the named servers at the same time; all or none.
 
         Raises DataDirectoryInUse, DataDirectoryUnusable, ServerFailed (with the failing server's
         last log lines), NoServerAccount, EmbeddedPartMissing. What is left open is closed when
@@ -117,7 +117,7 @@ class EmbeddedServers:
 
     def _stop(self, deadline_s: float) -> None:
         # One after the other: threads can't be started while the interpreter ends. The broker
-        # keeps nothing and is gone in milliseconds.
+        # stores nothing and is gone in milliseconds.
         if self.valkey is not None:
             self.valkey.stop(min(deadline_s, 2.0))
         if self.postgres is not None:

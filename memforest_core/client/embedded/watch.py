@@ -22,7 +22,7 @@ Server = EmbeddedPostgres | EmbeddedValkey
 
 
 class ServerWatch:
-    """Looks after servers that were started; ``say`` gets a sentence about each change."""
+    """Restarts servers that end; ``say`` gets a sentence about each change."""
 
     def __init__(self, servers: Sequence[Server], say: Callable[[str], None]) -> None:
         self._servers = servers

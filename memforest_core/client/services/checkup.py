@@ -60,7 +60,7 @@ class Check:
 def checkup(settings: Settings, *, call: bool = False, place: Path | None = None) -> Iterator[Check]:
     """Check the parts one after the other; a part that fails does not end it.
 
-    ``call`` asks each chat model one tiny question, which may cost something; ``place`` is the directory whose disk is
+    ``call`` sends each chat model one tiny question, which may cost something; ``place`` is the directory whose disk is
     looked at (by default the index's, else that of temporary files). Only an index that is missing is made.
     """
     used = in_use(settings)
@@ -115,7 +115,7 @@ def _schema(engine: Engine) -> Check:
     check_ready(engine)
     with transaction(engine) as connection:
         revision = current_revision(connection)
-    return Check("schema", State.OK, f"revision {revision}, tenants are apart")
+    return Check("schema", State.OK, f"revision {revision}, tenants are separated")
 
 
 def _clock(engine: Engine) -> Check:
@@ -149,7 +149,7 @@ def _workers(engine: Engine, settings: Settings) -> Iterator[Check]:
 def _connections(engine: Engine, settings: Settings) -> Check:
     use = connections_in_use(engine, settings)
     if use is None:
-        return Check("connections", State.OK, "a pooler stands before Postgres: its limits count")
+        return Check("connections", State.OK, "a pooler is in front of Postgres: its limits count")
     check_connections(engine, settings)
     wanted = use.wanted(connection_plan(settings))
     return Check("connections", State.OK, f"{wanted} of {use.allowed} at most, {use.workers} workers live")
@@ -158,7 +158,7 @@ def _connections(engine: Engine, settings: Settings) -> Check:
 def _broker(settings: Settings, place: str) -> Check:
     address = client_address(settings.broker.url.get_secret_value())
     if address is None:
-        return Check("broker", State.WARN, f"{place}: sentinels are not asked; limits are kept per process")
+        return Check("broker", State.WARN, f"{place}: sentinels are not checked; limits count per process")
     with closing(open_redis(address)) as client:
         try:
             client.ping()
@@ -201,14 +201,14 @@ def _chat(settings: Settings, call: bool) -> Iterator[Check]:
         if model[0] == OFFLINE:
             yield Check("chat", State.OK, "offline: built in, no key needed; set MEMFOREST_LLM__MODEL for a model")
         else:
-            yield _tried("chat", partial(_asked, settings, step, model[0], call))
+            yield _tried("chat", partial(_model, settings, step, model[0], call))
 
 
-def _asked(settings: Settings, step: Step, model: str, call: bool) -> Check:
+def _model(settings: Settings, step: Step, model: str, call: bool) -> Check:
     chat = open_chat(settings.llm)
     chat.check(step)
     if not call:
-        return Check("chat", State.OK, f"{model}, not called: memforest doctor --call asks it")
+        return Check("chat", State.OK, f"{model}, not called: memforest doctor --call does")
     started = time.monotonic()
     ask = Message("user", "Answer with the word ready.")
     chat.complete(ChatRequest(step, (ask,), max_tokens=PING_MAX_TOKENS))

@@ -1,4 +1,4 @@
-"""Operations on stored memory, wired: asking for them, and the steps that workers take."""
+"""Operations on stored memory, wired: their requests, and the steps that workers take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 
 from memforest_core.client.services.process import Process
-from memforest_core.client.services.producer import open_producer
+from memforest_core.client.services.producer_services import open_producer
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operations import OPERATIONS, OperationKind
 from memforest_core.index.collection_rows import CollectionStore
@@ -51,7 +51,7 @@ class LifecycleParts:
 
     @cached_property
     def erasure(self) -> Erasure:
-        """Asking for deletions, and their receipts."""
+        """Requests for deletions, and their receipts."""
         return Erasure(self._engine, self.operations)
 
     @cached_property
@@ -169,7 +169,7 @@ def _prices(settings: Settings) -> ListPrices:
 
 @contextmanager
 def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> Iterator[Reembedding]:
-    """Giving the whole database the embedding model of these settings; nothing is asked of the live collection.
+    """Giving the whole database the embedding model of these settings; the live collection is not read.
 
     Raises InvalidSettings for a database at another schema, StoreUnavailable.
     """

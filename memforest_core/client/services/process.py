@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
-from memforest_core.client.services.producer import Producer
+from memforest_core.client.services.producer_services import Producer
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import CHAT_STEPS, Embedder
 from memforest_core.models.limits.call_limits import CallLimits
@@ -42,7 +42,7 @@ class Process:
 
     @cached_property
     def operations(self) -> Operations:
-        """Asking for operations on stored memory, and following them."""
+        """Requests for operations on stored memory, and their progress."""
         return Operations(OperationStore(self.engine), self.producer.wakeups)
 
 

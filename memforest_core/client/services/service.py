@@ -1,4 +1,4 @@
-"""The whole service: what a worker or a reader holds, wired from settings."""
+"""The whole service: what a worker or a reader needs, wired from settings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 
-from memforest_core.assistant.calendar.condensing import Condenser
 from memforest_core.assistant.calendar.digesting import Digester
-from memforest_core.assistant.calendar.service import CalendarService
-from memforest_core.assistant.calendar.summarizing import Summarizing
+from memforest_core.assistant.calendar.period_texts import PeriodCondenser
+from memforest_core.assistant.calendar.service import CalendarService, Summarizing
 from memforest_core.assistant.context.answering import ContextualAnswers
 from memforest_core.assistant.context.merging import Merger
 from memforest_core.assistant.context.portraits import Portraits
@@ -29,19 +28,19 @@ from memforest_core.assistant.topics.matching import TopicMatcher
 from memforest_core.assistant.topics.service import TopicService
 from memforest_core.client.services.lifecycle import LifecycleParts
 from memforest_core.client.services.process import Process
-from memforest_core.client.services.producer import open_producer
+from memforest_core.client.services.producer_services import open_producer
 from memforest_core.index.collection_rows import claim_collection
 from memforest_core.index.opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
-from memforest_core.ingest.extract.prompt import fixed_part
+from memforest_core.ingest.extract.extraction_prompt import fixed_part
 from memforest_core.ingest.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.ingest.extract.service import ExtractionService
 from memforest_core.ingest.reduce.service import ReductionService
 from memforest_core.ingest.refresh.rows import RefreshRows, redo
+from memforest_core.ingest.refresh.scene_titles import Titles
 from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.ingest.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
-from memforest_core.ingest.refresh.titles import Titles
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
 from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, limit_reranker, open_limits
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
@@ -191,7 +190,7 @@ class Services(Process):
 
     @cached_property
     def webhooks(self) -> PostingWorker:
-        """Events to who wants to be told."""
+        """Events to webhooks."""
         settings, jitter = self.settings.webhooks, random.Random()  # noqa: S311 - jitter
         return PostingWorker(self.engine, settings, Poster(settings), jitter, self.telemetry)
 
@@ -253,7 +252,7 @@ class Services(Process):
         """Digests of days, weeks, months and years."""
         chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
         settings, own = self.settings.calendar, self.prompts.calendar
-        digester, condenser = Digester(chat, settings, own), Condenser(chat, settings, own)
+        digester, condenser = Digester(chat, settings.day_chars, own), PeriodCondenser(chat, settings.week_chars, own)
         return CalendarService(self.engine, settings, digester, condenser, telemetry=self.telemetry)
 
     @cached_property
@@ -351,7 +350,7 @@ def open_services(
     ``owns_index`` says that this process is the node whose directory the in-process index lies in.
     Raises InvalidSettings for a database at another schema, a superuser role, an embedding model that the
     stored vectors were not made with, or a file of instructions that can't be used; StoreUnavailable. An index that is
-    away is no error: what is written is indexed when it is back.
+    unavailable is no error: what is written is indexed when it is back.
     """
     with ExitStack() as undo:
         producer = open_producer(settings, telemetry)

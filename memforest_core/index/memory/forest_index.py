@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.memory.inverted_index import InvertedIndex
 from memforest_core.index.memory.near_vectors import GROWN, Graph, Matrix, NearVectors
-from memforest_core.index.qdrant.point_encoding import asked_limit, only_named
+from memforest_core.index.qdrant.point_encoding import engine_limit, only_named
 from memforest_core.index.vector_index import Hits, IndexFilter, IndexQuery, Point, PointKind, SparseVector
 
 GRAPH_FROM = 5_000
@@ -69,7 +69,7 @@ class ForestIndex:
             scores, rest = self._scores_of(query, unit, rows)
             rest += [row for row in wanted.ids or () if row in changed] if changed else ()
             return Hits.of_kind(kind, list(scores), list(scores.values())), rest
-        n = asked_limit(query) + len(changed)
+        n = engine_limit(query) + len(changed)
         if isinstance(query.vector, SparseVector):
             found = self._words.scores(query.vector).best(kind, n, wanted.tree_kinds if wanted.roots_only else None)
         else:

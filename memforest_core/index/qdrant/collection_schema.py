@@ -49,7 +49,7 @@ class FieldIndex(StrEnum):
     NUMBER = "number"
     """Whole numbers that a filter names."""
     OLDER = "older"
-    """Whole numbers that are compared: a server writes only what is newer. The embedded engine, which is asked for the
+    """Whole numbers that are compared: a server writes only what is newer. The embedded engine, which reads the
     versions of points by their ids, has no such index: it takes 0.35 kB a point (measured)."""
     FLOAT = "float"
 

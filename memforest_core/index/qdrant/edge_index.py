@@ -30,12 +30,12 @@ from memforest_core.index.qdrant.engine_reads import (
 )
 from memforest_core.index.qdrant.point_encoding import (
     as_compared,
-    asked_limit,
     batches,
     can_match,
     dense_values,
     differing,
     encode_payload,
+    engine_limit,
     hits_of,
     newest,
     read_fields,
@@ -164,7 +164,7 @@ class EdgeIndex:
         shard = self._opened()
         if self._damaged is not None:
             raise IndexUnavailable("the vector index was damaged and is being filled from rows")
-        asked: list[tuple[int, IndexQuery, dict[UUID, UUID] | None]] = []
+        left: list[tuple[int, IndexQuery, dict[UUID, UUID] | None]] = []
         for at, query in enumerate(queries):
             if not can_match(query):
                 continue
@@ -174,16 +174,16 @@ class EdgeIndex:
             if answer is not None:
                 found[at], rest = answer
             if rest is not None:
-                asked.append((at, rest, named_rows(rest.filter)))
-        if not asked:
+                left.append((at, rest, named_rows(rest.filter)))
+        if not left:
             return found
-        batch = engine.QueryBatchRequest([self._request(query, rows) for _, query, rows in asked])
+        batch = engine.QueryBatchRequest([self._request(query, rows) for _, query, rows in left])
         with self._failures("the vector index refused a search"):
             answers = shard.query_batch(batch)
-            for (at, query, rows), points in zip(asked, answers, strict=True):
-                # The engine makes an id anew each time it is looked at, and only what was asked for by ids needs them.
-                told = ((each.id if rows is not None else None, each.score, each.payload) for each in points)
-                found[at] = _with(found[at], hits_of(told, query, rows), queries[at])
+            for (at, query, rows), points in zip(left, answers, strict=True):
+                # The engine makes a new id for each read, and only hits of named rows need one.
+                hits = ((each.id if rows is not None else None, each.score, each.payload) for each in points)
+                found[at] = _with(found[at], hits_of(hits, query, rows), queries[at])
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
@@ -308,8 +308,8 @@ class EdgeIndex:
             raise
 
     def _cut_log(self, shard: engine.EdgeShard, points: int) -> None:
-        """Have the engine write out what its log holds, once that is much: it does so by itself only when it is closed.
-        Whoever opens it after a kill reads the whole log, and what was deleted is in it."""
+        """Have the engine write out its log, once that is much: it does so by itself only when it is closed.
+        A process that opens it after a kill reads the whole log, and what was deleted is in it."""
         self._logged += points
         if self._logged >= LOGGED:
             shard.flush()
@@ -336,7 +336,7 @@ class EdgeIndex:
             vectors[schema.TERMS] = _sparse(point.sparse)
         return engine.Point(id, vectors, encode_payload(point))
 
-    def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> engine.QueryRequest:
+    def _request(self, query: IndexQuery, named: Mapping[UUID, UUID] | None) -> engine.QueryRequest:
         params = None
         nearest: engine.Query
         if isinstance(query.vector, SparseVector):
@@ -347,9 +347,9 @@ class EdgeIndex:
             values = as_compared(query.vector, self._model, self._dimension).tolist()
             nearest = engine.Query.Nearest(values, using=schema.DENSE)
         return engine.QueryRequest(
-            limit=asked_limit(query),
+            limit=engine_limit(query),
             query=nearest,
-            filter=engine_filter(schema.conditions(query.filter, asked)),
+            filter=engine_filter(schema.conditions(query.filter, named)),
             score_threshold=query.min_score,
             params=params,
             with_payload=read_fields(query),

@@ -19,7 +19,7 @@ from memforest_core.settings import SourceSettings
 class SourceCollection:
     """Reads one collection; nothing here writes. Thread-safe; connects on first use.
 
-    ``key`` is the server's api key, ``dimension`` that of the vectors that are asked with.
+    ``key`` is the server's api key, ``dimension`` that of a question's vector.
     """
 
     def __init__(self, settings: SourceSettings, key: str | None, dimension: int) -> None:

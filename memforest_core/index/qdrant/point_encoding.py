@@ -31,10 +31,10 @@ from memforest_core.index.vector_index import (
 PayloadValue = str | int | float
 
 HALF_ERROR = 2e-3
-"""By how much a number of a vector of length one may differ: half precision keeps it to 5e-4, rounded twice."""
+"""By how much a number of a vector of length one may differ: half precision rounds by up to 5e-4, rounded twice."""
 
 TIES = 16
-"""Hits looked at beyond a limit: of those that score the same at the cut, the ids decide which are kept."""
+"""Hits looked at beyond a limit: of those that score the same at the cut, the ids decide which are returned."""
 
 
 def encode_payload(point: Point) -> dict[str, PayloadValue]:
@@ -76,8 +76,7 @@ def differing(
         session = () if each.session_id is None else (each.session_id,)
         filter_ = IndexFilter(each.tenant, each.forest_id, (each.kind,), each.is_root, tree, family, session)
         alike.setdefault(filter_, []).append(each)
-    # Payload is indexed apart from its storage. With a least score these are no queries for named points alone, which
-    # are answered without a look at it.
+    # The payload's index is separate from its storage. A least score has the engine read both.
     queries = [
         IndexQuery(group[0].dense, replace(each, ids=tuple(point.id for point in group)), len(group), min_score=-2.0)
         for each, group in alike.items()
@@ -128,8 +127,8 @@ def dense_values(vector: DenseVector, model: str, dimension: int) -> list[float]
 
 
 def as_compared(vector: DenseVector, model: str, dimension: int) -> NDArray[np.float32]:
-    """A question's vector as points are kept: of length one, in half precision. Whoever compares with it gets the same
-    cosine: the engine, which rounds both, and what is kept beside it. Raises as ``dense_values`` does."""
+    """A question's vector as points are stored: of length one, in half precision. The engine, which rounds both, and
+    in-memory indexes then give the same cosine. Raises as ``dense_values`` does."""
     numbers = _checked(vector, model, dimension).astype(np.float32)
     return (numbers / (float(np.linalg.norm(numbers)) or 1.0)).astype(np.float16).astype(np.float32)
 
@@ -162,14 +161,14 @@ def batches(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
 
 
 def can_match(query: IndexQuery) -> bool:
-    """Whether a query can find anything at all: it asks for hits, of some ids, by some terms."""
+    """Whether a query can find anything at all: it wants hits, of some ids, by some terms."""
     if query.limit < 1 or query.filter.ids == ():
         return False
     return not (isinstance(query.vector, SparseVector) and not query.vector.indices)
 
 
 def read_fields(query: IndexQuery) -> list[str] | bool:
-    """What has to be read of each hit's payload: nothing of a hit that was asked for by its id and is of one kind."""
+    """What has to be read of each hit's payload: nothing of a hit that was named by its id and is of one kind."""
     fields = [schema.ROW] if query.filter.ids is None else []
     fields += [schema.KIND] if only_kind(query) is None else []
     return fields or False
@@ -178,19 +177,19 @@ def read_fields(query: IndexQuery) -> list[str] | bool:
 def hits_of(
     found: Iterable[tuple[object, float, Mapping[str, object] | None]],
     query: IndexQuery,
-    asked: Mapping[UUID, UUID] | None,
+    named: Mapping[UUID, UUID] | None,
 ) -> Hits:
     """Found points (id, score, payload) as a query's hits, under the ids of their rows: best first, then by id, so that
-    two indexes with the same points give the same; those that were ``asked`` for by id in the index's order."""
+    two indexes with the same points give the same; those that were ``named`` by id in the index's order."""
     kind = only_kind(query)
-    if asked is not None and kind is not None:
-        scores = {asked[uuid_of(id_)]: score for id_, score, _ in found}
+    if named is not None and kind is not None:
+        scores = {named[uuid_of(id_)]: score for id_, score, _ in found}
         return Hits.of_kind(kind, list(scores), list(scores.values()))
     hits = []
     for id_, score, payload in found:
-        told = payload or {}
-        row = asked[uuid_of(id_)] if asked is not None else KNOWN_IDS[str(told[schema.ROW])]
-        hits.append(Hit(row, kind or PointKind(str(told[schema.KIND])), score))
+        fields = payload or {}
+        row = named[uuid_of(id_)] if named is not None else KNOWN_IDS[str(fields[schema.ROW])]
+        hits.append(Hit(row, kind or PointKind(str(fields[schema.KIND])), score))
     hits.sort(key=lambda hit: (-hit.score, hit.id.int))
     return Hits.of(hits[: query.limit])
 
@@ -221,6 +220,6 @@ def only_named(query: IndexQuery) -> bool:
     )
 
 
-def asked_limit(query: IndexQuery) -> int:
-    """How many hits to ask the engine for."""
+def engine_limit(query: IndexQuery) -> int:
+    """How many hits the engine is to return."""
     return query.limit if query.filter.ids is not None else query.limit + TIES

@@ -1,4 +1,4 @@
-"""What a Qdrant server's failures mean for the caller: wait and retry, or mend something."""
+"""What a Qdrant server's failures mean for the caller: wait and retry, or repair something."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def server_failures(collection: str, operation: str) -> Iterator[None]:
 
 
 def refusal(collection: str, operation: str, error: UnexpectedResponse) -> MemForestError:
-    """The error that an HTTP status other than success stands for."""
+    """The error that an HTTP status other than success means."""
     status = error.status_code or 500
     at = f"{operation} on {collection!r}"
     if status in (401, 403):

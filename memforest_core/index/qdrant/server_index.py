@@ -20,12 +20,12 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant.collection_schema import named_rows, point_id
 from memforest_core.index.qdrant.point_encoding import (
-    asked_limit,
     batches,
     can_match,
     dense_values,
     differing,
     encode_payload,
+    engine_limit,
     hits_of,
     newest,
     read_fields,
@@ -145,15 +145,15 @@ class QdrantServerIndex:
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         found = [Hits.of(()) for _ in queries]
-        asked = [(at, named_rows(query.filter)) for at, query in enumerate(queries) if can_match(query)]
+        possible = [(at, named_rows(query.filter)) for at, query in enumerate(queries) if can_match(query)]
         with self._calling("search") as client:
-            if not asked:
+            if not possible:
                 return found
-            requests = [self._request(queries[at], rows) for at, rows in asked]
+            requests = [self._request(queries[at], rows) for at, rows in possible]
             answers = _answers(client, self._name, requests)
-        for (at, rows), answer in zip(asked, answers, strict=True):
-            told = ((each.id, each.score, each.payload) for each in answer.points)
-            found[at] = hits_of(told, queries[at], rows)
+        for (at, rows), answer in zip(possible, answers, strict=True):
+            hits = ((each.id, each.score, each.payload) for each in answer.points)
+            found[at] = hits_of(hits, queries[at], rows)
         return found
 
     def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
@@ -259,7 +259,7 @@ class QdrantServerIndex:
             vectors[schema.TERMS] = _sparse(point.sparse)
         return q.PointStruct(id=str(point_id(point.key)), vector=vectors, payload=encode_payload(point))
 
-    def _request(self, query: IndexQuery, asked: Mapping[UUID, UUID] | None) -> q.QueryRequest:
+    def _request(self, query: IndexQuery, named: Mapping[UUID, UUID] | None) -> q.QueryRequest:
         vector: q.SparseVector | list[float]
         if isinstance(query.vector, SparseVector):
             corpus = _filter(schema.forest_conditions(query.filter.tenant, query.filter.forest_id))
@@ -271,10 +271,10 @@ class QdrantServerIndex:
         return q.QueryRequest(
             query=vector,
             using=using,
-            filter=_filter(schema.conditions(query.filter, asked)),
+            filter=_filter(schema.conditions(query.filter, named)),
             params=params,
             score_threshold=query.min_score,
-            limit=asked_limit(query),
+            limit=engine_limit(query),
             with_payload=read_fields(query),
         )
 

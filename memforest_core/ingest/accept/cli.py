@@ -17,7 +17,7 @@ from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidInput, SessionConflict
-from memforest_core.ingest.formats.items import Converted, Item, Refused, Wordless
+from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
 from memforest_core.ingest.formats.session_lines import read_lines
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def ingest(
                 report.warnings = store.inspection.system(store.tenant).warnings
     _print(report, as_json)
     if report.failed:
-        raise typer.Exit(Exit.MEND)
+        raise typer.Exit(Exit.REFUSED)
 
 
 @contextmanager

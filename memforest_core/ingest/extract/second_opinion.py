@@ -11,10 +11,10 @@ import re
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, normalize_name, sentences
-from memforest_core.ingest.extract.answer import Item
+from memforest_core.ingest.extract.extraction_answer import Item
 from memforest_core.ingest.extract.offline import kinds
 from memforest_core.ingest.extract.offline.clause_subjects import subject_at
-from memforest_core.ingest.extract.offline.languages import is_english
+from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.ingest.extract.offline.person import spelled_out
 from memforest_core.ingest.extract.offline.stance import is_asserted
 

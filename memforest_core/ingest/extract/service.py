@@ -21,10 +21,10 @@ from memforest_core.domain.rendering import block, one_line
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
-from memforest_core.ingest.extract.answer import ExtractionAnswer
-from memforest_core.ingest.extract.candidates import to_candidates, verbatim
-from memforest_core.ingest.extract.offline.languages import is_english
-from memforest_core.ingest.extract.prompt import input_hash
+from memforest_core.ingest.extract.answer_checks import to_candidates, verbatim
+from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
+from memforest_core.ingest.extract.extraction_prompt import input_hash
+from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
 from memforest_core.ingest.extract.readings import Readings
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.items import bad_item, name_of, turns_of
+from memforest_core.ingest.formats.file_items import bad_item, name_of, turns_of
 
 MESSAGE: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "message_id", "uuid"),

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.items import (
+from memforest_core.ingest.formats.file_items import (
     Converted,
     Item,
     Refused,

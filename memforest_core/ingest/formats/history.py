@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.columns import Columns
-from memforest_core.ingest.formats.items import (
+from memforest_core.ingest.formats.file_items import (
     Item,
     Refused,
     Value,
@@ -24,7 +24,7 @@ from memforest_core.ingest.formats.items import (
     name_of,
     session_of,
 )
-from memforest_core.ingest.formats.langchain import is_message, message_turns
+from memforest_core.ingest.formats.langchain_messages import is_message, message_turns
 
 
 @dataclass(slots=True)

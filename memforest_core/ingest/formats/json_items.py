@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.items import Refused, Value, bad_item
+from memforest_core.ingest.formats.file_items import Refused, Value, bad_item
 
 MAX_ITEM_CHARS = 2**27
 """A longer item is refused: a bracket or quotation mark that never closes would take the rest of the file along."""

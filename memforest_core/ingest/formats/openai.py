@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from memforest_core.domain.chat_messages import TurnInput
-from memforest_core.ingest.formats.items import (
+from memforest_core.ingest.formats.file_items import (
     Item,
     Value,
     bad_item,

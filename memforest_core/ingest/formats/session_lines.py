@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.items import Converted, Refused
+from memforest_core.ingest.formats.file_items import Converted, Refused
 from memforest_core.ingest.formats.json_items import lines
 
 

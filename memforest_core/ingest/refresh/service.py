@@ -27,8 +27,8 @@ from memforest_core.errors import (
 from memforest_core.index.records import PointLease
 from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, Paid, ReadyNode, SummarySource, Title
 from memforest_core.ingest.refresh.rows import RefreshRows
+from memforest_core.ingest.refresh.scene_titles import Titles
 from memforest_core.ingest.refresh.summarizer import NEWEST_SHARE, OfflineSummarizer, Summarizer, input_hash
-from memforest_core.ingest.refresh.titles import Titles
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated

@@ -25,7 +25,6 @@ class IdTable:
             "PRAGMA synchronous = OFF",
             "CREATE TABLE ids (old BLOB PRIMARY KEY, new BLOB NOT NULL, kind INTEGER NOT NULL) WITHOUT ROWID",
             "CREATE UNIQUE INDEX ids_new ON ids (new)",
-            "CREATE INDEX ids_kind ON ids (kind, old)",
             "CREATE TABLE texts (text_hash BLOB PRIMARY KEY) WITHOUT ROWID",
         ):
             database.execute(statement)
@@ -54,15 +53,6 @@ class IdTable:
             ):
                 found[UUID(bytes=old)] = (_KINDS[kind], UUID(bytes=new))
         return found
-
-    def ids(self, kind: IdKind, page: int) -> Iterator[Sequence[UUID]]:
-        """The old ids of a kind, ``page`` at a time."""
-        after = b""
-        while found := self._db.execute(
-            "SELECT old FROM ids WHERE kind = ? AND old > ? ORDER BY old LIMIT ?", (_KINDS.index(kind), after, page)
-        ).fetchall():
-            yield [UUID(bytes=row[0]) for row in found]
-            after = found[-1][0]
 
     def want(self, hashes: Iterable[bytes]) -> None:
         """Remember hashes of texts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
@@ -110,9 +110,9 @@ def choose_forest(tenant: TenantId, seen: Seen, engine: Engine) -> ForestId:
     with ImportRows.opened(engine, tenant) as rows:
         if rows.used("forest", [own]):
             return ForestId(uuid4())
-        for kind, table in NAMED.items():
-            for page in seen.ids.ids(kind, PAGE):
-                if rows.used(table.stored, page):
+        for table in NAMED.values():
+            for page in seen.reader.rows(table, 0, PAGE):
+                if rows.used(table.stored, [UUID(str(row[0])) for row in page]):
                     return ForestId(uuid4())
     return own
 

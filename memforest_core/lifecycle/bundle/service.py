@@ -44,22 +44,21 @@ class Bundles:
         self,
         tenant: TenantId,
         owner: str,
-        path: Path,
+        path: str | Path,
         *,
-        actor: str,
         vectors: bool = True,
         summaries: bool = True,
         overwrite: bool = False,
+        actor: str,
         dry_run: bool = False,
         watch: Watch = lambda done, total: None,
     ) -> Numbers:
-        """Write an owner's forest to ``path``; what was written, as counts (``rows``, each table, ``bytes``).
+        """Write an owner's forest to the file ``path``, as it is at this moment; this process writes it.
 
-        The file gets its name when it is whole; until then it is ``path`` with ".part" behind it, and an export that
-        was killed is started again by the next one. Raises InvalidInput for a name that is taken or can't be written,
-        NotFound, StoreUnavailable.
+        ``vectors`` and ``summaries`` say whether those are included, ``overwrite`` whether an existing file is
+        replaced. ``watch`` is called with the rows done and the number of all rows.
         """
-        owner, actor = checked_name(owner, "owner"), checked_actor(actor)
+        path, owner, actor = Path(path), checked_name(owner, "owner"), checked_actor(actor)
         options = {"with_vectors": int(vectors), "with_summaries": int(summaries)}
         if dry_run:
             with ExportRows.of_owner(self._parts.engine, tenant, owner) as rows:
@@ -91,7 +90,7 @@ class Bundles:
             task = rows.take(held)
             if task is None:
                 raise InvalidInput("This export has just ended in another process.", code="file_in_use")
-            rows.tasks.note(AuditEntry(actor, OperationKind.EXPORT, "asked", forest, owner, held, options))
+            rows.tasks.note(AuditEntry(actor, OperationKind.EXPORT, "requested", forest, owner, held, options))
         return task
 
     @repeated
@@ -109,24 +108,21 @@ class Bundles:
     def import_(
         self,
         tenant: TenantId,
-        path: Path,
+        path: str | Path,
         owner: str | None = None,
         *,
-        actor: str,
         vectors: bool = True,
+        actor: str,
         dry_run: bool = False,
         watch: Watch = lambda done, total: None,
     ) -> Numbers:
-        """Make a bundle an owner's memory (by default whose it was); what was imported, as counts.
+        """Read a forest from the bundle at ``path`` for an ``owner`` who has none (by default the bundle's own).
 
-        Everything is checked before anything is written; the forest is hidden until it is complete. After an
-        interruption the same call continues; once it is done, it does nothing and says so (``already``).
-        Without ``vectors`` this process embeds its texts again. Raises InvalidInput for a bundle that is
-        damaged, of another format or of another embedding model, and for an owner who has a memory already;
-        ImportTakenOver; ModelUnavailable and its kin; StoreUnavailable.
+        This process reads it; without ``vectors`` they are computed again. Everything is checked before anything is
+        written. Called again after an interruption it continues. ``watch`` as in ``export``.
         """
         actor = checked_actor(actor)
-        with reading(path) as reader, id_table() as ids:
+        with reading(Path(path)) as reader, id_table() as ids:
             owner = checked_name(owner if owner is not None else reader.head.forest.owner, "owner")
             accepted_model(reader, self._parts.embedder, not vectors)
             subject = _subject(reader, owner)
@@ -195,7 +191,7 @@ class Bundles:
                 rows.hide(task.forest_id, owner, head.forest)
                 rows.store_progress(task.id, {**task.progress, "phase": "rows"})
                 rows.tasks.note(
-                    AuditEntry(actor, OperationKind.IMPORT, "asked", task.forest_id, owner, held, arguments)
+                    AuditEntry(actor, OperationKind.IMPORT, "requested", task.forest_id, owner, held, arguments)
                 )
         return Import(self._parts, tenant, owner, task, task.forest_id, seen)
 

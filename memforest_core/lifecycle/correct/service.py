@@ -89,11 +89,12 @@ class Correction:
         actor: str,
         dry_run: bool = False,
     ) -> TaskId:
-        """Give a fact another sentence, time or value; the task that is done when it can be found.
+        """Give a ``fact`` (its UUID) another sentence (``text``), time (from ``start`` to ``end``) or ``value``.
 
-        The old fact is superseded at once, and deleted afterwards with ``erase``. Times are ISO text, datetimes or unix
-        seconds, naive ones in the owner's zone. Raises InvalidInput, NotFound, ForestFrozen, ModelUnavailable and
-        ModelRejected (the new sentence has to be embedded), StoreUnavailable.
+        The old one is superseded: recall leaves it out from now on, and still has it ``as_of`` before; with ``erase``
+        it is deleted. The operation is done when the new one can be found.
+
+        Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
         """
         actor = checked_actor(actor)
         if erase and self.erase is None:

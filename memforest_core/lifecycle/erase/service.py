@@ -49,13 +49,11 @@ class Erasure:
         dry_run: bool = False,
         part_of: TaskId | None = None,
     ) -> TaskId:
-        """Ask for exactly one target to be deleted: turns of a session by the caller's ids, a whole session, a fact,
-        what was said in [since, until), a speaker's words, or everything.
+        """Delete ``turns`` (their ids) of a session, a whole ``session`` (its id), a ``fact`` (its UUID), what was said
+        from ``since`` to before ``until``, a ``speaker``'s words (their id or name), or ``everything``.
 
-        Times are aware, or read in the forest's zone; either end may be open. An owner has no memory as
-        soon as this returns, unless it is being merged: then once that is done. What is being built or imported for the
-        owner goes with it. ``part_of`` is the operation that this deletion is a part of. Raises InvalidInput, NotFound,
-        ForestFrozen, StoreUnavailable.
+        Facts that were said nowhere else go, others lose that occurrence; summaries that may quote what is gone are
+        masked in the same transaction. ``receipt`` says what was removed, and that nothing refers to it.
         """
         owner = checked_name(owner, "owner")
         given = (session is not None, fact is not None, since is not None or until is not None, speaker is not None)

@@ -12,7 +12,7 @@ from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.ingest.reduce.rules import ruled
+from memforest_core.ingest.reduce.forest_rules import ruled
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.comparing import Comparison, Near
 from memforest_core.lifecycle.merge.records import ValueConflict
@@ -83,12 +83,10 @@ class Merging:
         actor: str,
         dry_run: bool = False,
     ) -> TaskId:
-        """Merge the forests of these owners into another owner's, a new one or a live one.
+        """Merge the forests of these owners (``sources``) into the forest of another owner (``into``), old or new.
 
-        Until it is done the sources answer questions and take no sessions; then they are gone, or live again with
-        ``keep_sources``. A dry run counts, and writes nothing. The same merge again, while it is not done, is the
-        same task. Raises InvalidInput, NotFound, StoreUnavailable, and ForestFrozen while one of them is part of
-        another merge.
+        The sources take no sessions meanwhile, and are gone afterwards unless ``keep_sources``. Calls no model but for
+        nodes above what was joined.
         """
         actor = checked_actor(actor)
         with MergeRows.opened(self._engine, tenant) as rows:
@@ -120,10 +118,7 @@ class Merging:
 
     @repeated
     def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
-        """What merging these owners' forests would do and what contradicts; nothing of it is stored.
-
-        The forests' writers wait until the copying is done. Raises as ``ask``.
-        """
+        """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
         with MergeRows.opened(self._engine, tenant) as rows:
             merge = self._resolved(rows, sources, into, True)
             self._check_live(rows, merge)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
-from memforest_core.ingest.extract import prompt as extraction
+from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.extract.service import window_of
-from memforest_core.ingest.reduce.rules import ruled
+from memforest_core.ingest.reduce.forest_rules import ruled
 from memforest_core.ingest.refresh.summarizer import keyed_model
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.rebuild.cost_plan import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID, uuid5
 
 from memforest_core.domain.ids import ForestId
+from memforest_core.ingest.reduce.forest_rules import WHOLE, deviating, ruled
 from memforest_core.ingest.reduce.records import HELD, Rules
-from memforest_core.ingest.reduce.rules import WHOLE, deviating, ruled
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.settings import Settings
 from memforest_core.work.records import Numbers, TaskId

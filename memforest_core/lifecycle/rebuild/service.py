@@ -107,10 +107,7 @@ class Rematerializing:
 
     @repeated
     def abandon(self, tenant: TenantId, owner: str) -> int:
-        """Delete what operations that were given up have left of the owner's hidden forests; how many there were.
-
-        Raises InvalidInput while one is still under way, NotFound, StoreUnavailable.
-        """
+        """Delete the hidden forests that abandoned rebuilds of an owner's forest have left; returns how many."""
         source = self._find(tenant, owner)
         with CopyRows.opened(self._engine, tenant) as rows:
             hidden = set(rows.hidden(source.owner))

@@ -30,23 +30,27 @@ def checked_limits(
 
     Raises InvalidInput when one is out of range, or when nothing is limited.
     """
-    ages = (max_age_days, facts_max_age_days, digests_max_age_days, window_max_age_days)
-    if all(each is None for each in (*ages, max_facts, max_bytes)):
+    ages = {
+        "max_age_days": max_age_days,
+        "facts_max_age_days": facts_max_age_days,
+        "digests_max_age_days": digests_max_age_days,
+        "window_max_age_days": window_max_age_days,
+    }
+    if all(each is None for each in (*ages.values(), max_facts, max_bytes)):
         raise _invalid(
             "A policy limits something: give max_age_days, max_facts or max_bytes, or the age of facts, digests or"
             " windows (facts_max_age_days, digests_max_age_days, window_max_age_days), or clear the policy."
         )
     if not _within(fraction, 0.0, 1.0) or fraction == 0.0:
         raise _invalid("fraction must be above 0 and at most 1: the share of a forest's facts that one run may forget.")
+    if order not in list(Order):
+        raise _invalid(f"order must be one of {', '.join(Order)}.")
     return Limits(
-        max_age_days=_aged(max_age_days, "max_age_days"),
+        **{name: _aged(days, name) for name, days in ages.items()},
         max_facts=_counted(max_facts, "max_facts", MOST_FACTS),
         max_bytes=_counted(max_bytes, "max_bytes", MOST_BYTES),
         fraction=float(fraction),
-        facts_max_age_days=_aged(facts_max_age_days, "facts_max_age_days"),
-        digests_max_age_days=_aged(digests_max_age_days, "digests_max_age_days"),
-        window_max_age_days=_aged(window_max_age_days, "window_max_age_days"),
-        order=_ordered(order),
+        order=Order(order),
     )
 
 
@@ -74,13 +78,6 @@ def _aged(days: float | None, name: str) -> float | None:
     if not _within(days, 1 / DAY_S, LONGEST_AGE_DAYS):
         raise _invalid(f"{name} must be a number of days above 0 and at most {LONGEST_AGE_DAYS:,.0f}.")
     return round(days * DAY_S) / DAY_S
-
-
-def _ordered(order: Order | str) -> Order:
-    try:
-        return Order(order)
-    except ValueError:
-        raise _invalid(f"order must be one of {', '.join(Order)}.") from None
 
 
 def _counted(value: int | None, name: str, most: int) -> int | None:

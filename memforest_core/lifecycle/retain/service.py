@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
 from memforest_core.domain.operations import OperationKind
@@ -13,7 +14,7 @@ from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.lifecycle.erase.clearing import ForestEraser
 from memforest_core.lifecycle.retain.applying import Applying, plan_of
 from memforest_core.lifecycle.retain.limits import audited, checked_limits
-from memforest_core.lifecycle.retain.records import DEFAULT_FRACTION, Order, Phase, Policy, Preview
+from memforest_core.lifecycle.retain.records import Phase, Policy, Preview
 from memforest_core.lifecycle.retain.rows import RetentionRows
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
@@ -34,36 +35,13 @@ class Retention:
         self._applying = Applying(engine, eraser)
 
     @repeated
-    def set_policy(
-        self,
-        tenant: TenantId,
-        owner: str | None,
-        *,
-        actor: str,
-        max_age_days: float | None = None,
-        max_facts: int | None = None,
-        max_bytes: int | None = None,
-        fraction: float = DEFAULT_FRACTION,
-        facts_max_age_days: float | None = None,
-        digests_max_age_days: float | None = None,
-        window_max_age_days: float | None = None,
-        order: Order | str = Order.AGE,
-    ) -> Policy:
+    def set_policy(self, tenant: TenantId, owner: str | None, *, actor: str, **given: Any) -> Policy:
         """Limit an owner's forest, or (owner None) every forest of the tenant without a policy of its own.
 
-        Replaces the policy that was there, whole. ``Limits`` describes each limit. Nothing is forgotten before the
-        policy is applied. Raises InvalidInput, NotFound, StoreUnavailable.
+        Replaces the policy that was there, whole. ``given`` is what ``checked_limits`` takes. Nothing is forgotten
+        before the policy is applied. Raises InvalidInput, NotFound, StoreUnavailable.
         """
-        limits = checked_limits(
-            max_age_days,
-            max_facts,
-            max_bytes,
-            fraction,
-            facts_max_age_days=facts_max_age_days,
-            digests_max_age_days=digests_max_age_days,
-            window_max_age_days=window_max_age_days,
-            order=order,
-        )
+        limits = checked_limits(**given)
         actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
         with RetentionRows.opened(self._engine, tenant) as rows:
@@ -72,11 +50,8 @@ class Retention:
         return Policy(**asdict(limits), owner=owner)
 
     @repeated
-    def clear_policy(self, tenant: TenantId, owner: str | None, *, actor: str) -> bool:
-        """Remove a policy, after which the tenant's applies to the owner; whether there was one.
-
-        Raises InvalidInput, NotFound, StoreUnavailable.
-        """
+    def clear_policy(self, tenant: TenantId, owner: str | None = None, *, actor: str) -> bool:
+        """Remove the policy of an owner, or (None) the one for all others; returns whether there was one."""
         actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
         with RetentionRows.opened(self._engine, tenant) as rows:
@@ -87,7 +62,7 @@ class Retention:
 
     @repeated
     def policies(self, tenant: TenantId) -> Sequence[Policy]:
-        """All policies, the tenant's first, then by owner. Raises StoreUnavailable."""
+        """All policies, the one for all others first."""
         with RetentionRows.opened(self._engine, tenant) as rows:
             return rows.policies()
 
@@ -111,10 +86,7 @@ class Retention:
 
     @repeated
     def preview(self, tenant: TenantId, owner: str) -> Preview:
-        """What a run would remove from an owner's forest now, by ids; items of windows are only counted.
-
-        Raises InvalidInput, NotFound, StoreUnavailable.
-        """
+        """What a policy would delete from an owner's forest now: facts, cells, digests, and what windows hold."""
         forest = self._operations.find_forest(tenant, owner)
         with RetentionRows.opened(self._engine, tenant) as rows:
             limits = rows.limits_for(forest)

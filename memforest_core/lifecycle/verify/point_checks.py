@@ -8,7 +8,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.contents import differing
-from memforest_core.index.parity import lacking
+from memforest_core.index.parity import missing_points
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex
@@ -54,7 +54,7 @@ class PointsCheck:
             yield len(page), self._missing(tenant, page) + [Stray(row.id, DIFFERS, row.key(tenant)) for row in differ]
 
     def _missing(self, tenant: TenantId, page: Sequence[PointRow]) -> list[Stray]:
-        first = lacking(page, self.index.versions([row.key(tenant) for row in page]))
+        first = missing_points(page, self.index.versions([row.key(tenant) for row in page]))
         if not first:
             return []
         # A row that changed meanwhile is marked as behind itself, and its point may be gone already.
@@ -63,7 +63,7 @@ class PointsCheck:
         found = self.index.versions([row.key(tenant) for row in unchanged])
         return [
             Stray(row.id, "older" if row.id in found else "missing", row.key(tenant))
-            for row in lacking(unchanged, found)
+            for row in missing_points(unchanged, found)
         ]
 
     def strays(self, tenant: TenantId) -> Iterator[tuple[int, list[Stray]]]:
@@ -120,7 +120,7 @@ class PointsCheck:
         """Mark rows as behind, so that the indexer writes their points; how many."""
         now = self._row(tenant, [each.id for each in found])
         versions = self.index.versions([row.key(tenant) for row in now.values()])
-        missing = lacking([row for row in now.values() if not row.deleted and not row.cold], versions)
+        missing = missing_points([row for row in now.values() if not row.deleted and not row.cold], versions)
         with self.rows.indexing(tenant) as rows:
             renewed = rows.renew_points([each.id for each in found if each.what == DIFFERS])
             return renewed + rows.mark_missing(missing, versions)

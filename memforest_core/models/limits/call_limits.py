@@ -1,4 +1,4 @@
-"""Limits that all workers share through Redis, and each one's own share of them while Redis is away."""
+"""Limits that all workers share through Redis, and each one's own share of them while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from memforest_core.models.limits.model_limits import (
     CallEnd,
     CallOutcome,
     Fault,
-    Look,
     ModelLimits,
     ModelPaused,
+    Pause,
     Reason,
     Verdict,
     outcome_of,
@@ -39,11 +39,11 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 REST_S = 3.0
-"""After a failure of Redis nobody asks it for this long; then one caller tries, at the price of one timeout."""
+"""After a failure nobody calls Redis for this long; then one caller tries, at the price of one timeout."""
 MOST_LEFT = 1_000
 """Permits that calls of one process may leave behind in an outage; the rest expire."""
-LOOK_S = 0.25
-"""An answer of ``paused`` holds this long in the process."""
+PAUSE_CACHED_S = 0.25
+"""An answer of ``paused`` is cached this long in the process."""
 SHORTEST_NAP_S = 0.02
 LONGEST_NAP_S = 0.25
 """Between two tries to start a call while as many as allowed are under way."""
@@ -63,13 +63,13 @@ class Presence:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._away = False
+        self._unavailable = False
         self._resting_until = 0.0
 
     def may_try(self) -> bool:
-        """Whether to ask Redis; during an outage True for one caller each ``REST_S``."""
+        """Whether to call Redis; during an outage True for one caller each ``REST_S``."""
         with self._lock:
-            if not self._away:
+            if not self._unavailable:
                 return True
             now = time.monotonic()
             if now < self._resting_until:
@@ -80,17 +80,17 @@ class Presence:
     def failed(self, error: RedisError) -> None:
         """Redis could not be used."""
         with self._lock:
-            first, self._away = not self._away, True
+            first, self._unavailable = not self._unavailable, True
             self._resting_until = time.monotonic() + REST_S
         if first:
-            log.warning("shared_limits_away", error=type(error).__name__, until_then="own share of the limits")
+            log.warning("shared_limits_unavailable", error=type(error).__name__, until_then="own share of the limits")
 
     def worked(self) -> None:
         """Redis answered."""
-        if self._away:
+        if self._unavailable:
             with self._lock:
-                again, self._away = self._away, False
-            if again:
+                was_unavailable, self._unavailable = self._unavailable, False
+            if was_unavailable:
                 log.info("shared_limits_back")
 
 
@@ -112,7 +112,7 @@ class CallPermit:
     _open: bool = True
 
     def done(self, error: MemForestError | None, tokens_used: int | None = None, *, checks: bool = False) -> Fault:
-        """Say how the call ended, at most once; ``tokens_used`` None keeps the estimate. What it says about the input.
+        """Say how the call ended, at most once; ``tokens_used`` None leaves the estimate. What it says about the input.
 
         An error without a call record (``error.call`` is None) says that no request was made. ``checks``: the caller
         makes the check that the answer may ask for.
@@ -143,22 +143,22 @@ class CallPermit:
 class CallLimits:
     """Requests and tokens per minute, calls at once and the circuit, per model. Thread-safe.
 
-    ``model`` is a name from ``limit_key``: without key, password or text. Without ``client`` each process keeps to its
-    share for good.
+    ``model`` is a name from ``limit_key``: without key, password or text. Without ``client`` each process uses its
+    part for good.
     """
 
     def __init__(self, client: Redis | None, limits: ModelLimits, processes: int) -> None:
-        """``processes``: how many share the limits; each uses one part of so many while Redis is away."""
+        """``processes``: how many share the limits; each uses one part of so many while Redis is unavailable."""
         self._client = client
         self.retry_after_longest_s = limits.retry_after_longest_s
         self._shared = None if client is None else RedisLedger(client, limits)
         self._presence = Presence()
         self.own = OwnShare(limits.share(processes), time.monotonic)
         self._left: deque[tuple[str, str]] = deque(maxlen=MOST_LEFT)
-        self._looks: dict[str, tuple[float, float]] = {}
+        self._pauses: dict[str, tuple[float, float]] = {}
         self._closing = threading.Event()
-        self._asking = threading.Condition()
-        self._asked = 0
+        self._calling = threading.Condition()
+        self._calls = 0
         """Questions to Redis under way."""
         self._rng = random.Random()  # noqa: S311 - jitter
 
@@ -209,16 +209,16 @@ class CallLimits:
     def paused(self, model: str) -> float:
         """Seconds for which nobody should begin work for this model; 0.0 when it can be called.
 
-        Cheap: at most one question to Redis per quarter of a second. When a trial is due, one caller is told 0.0 and
+        Cheap: at most one question to Redis per quarter of a second. When a trial is due, one caller gets 0.0 and
         the others a second.
         """
         now = time.monotonic()
-        until, holds = self._looks.get(model, (0.0, 0.0))
-        if now >= holds:
-            seen = self._ask(lambda ledger: ledger.look(model)) or Look(self.own.paused_s(model))
+        until, cached_until = self._pauses.get(model, (0.0, 0.0))
+        if now >= cached_until:
+            seen = self._ask(lambda ledger: ledger.pause(model)) or Pause(self.own.paused_s(model))
             until, now = now + seen.paused_s, time.monotonic()
             # Only this thread makes the trial call: the other threads of the process wait, as other processes do.
-            self._looks[model] = (until if not seen.to_try else now + LOOK_S, now + LOOK_S)
+            self._pauses[model] = (until if not seen.to_try else now + PAUSE_CACHED_S, now + PAUSE_CACHED_S)
         return max(0.0, until - now)
 
     def settle_shared(self, model: str, end: CallEnd) -> Fault | None:
@@ -227,11 +227,11 @@ class CallLimits:
         if fault is None:
             self._left.append((model, end.permit))
         if end.outcome in _TROUBLE:
-            self._looks.pop(model, None)
+            self._pauses.pop(model, None)
         return fault
 
     def _ask(self, question: Callable[[RedisLedger], T], *, permit: tuple[str, str] | None = None) -> T | None:
-        """Redis's answer, None while it is away; a question that it does not answer may leave ``permit`` behind."""
+        """Redis's answer, None while it is unavailable. A question without an answer may leave ``permit`` behind."""
         if self._shared is None or not self._begin():
             return None
         try:
@@ -248,17 +248,17 @@ class CallLimits:
         return answer
 
     def _begin(self) -> bool:
-        """Whether to ask Redis; ``_end`` follows when True."""
-        with self._asking:
+        """Whether to call Redis; ``_end`` follows when True."""
+        with self._calling:
             if self._closing.is_set() or not self._presence.may_try():
                 return False
-            self._asked += 1
+            self._calls += 1
             return True
 
     def _end(self) -> None:
-        with self._asking:
-            self._asked -= 1
-            self._asking.notify_all()
+        with self._calling:
+            self._calls -= 1
+            self._calling.notify_all()
 
     def _give_back(self, ledger: RedisLedger) -> None:
         """After an outage: end the permits that calls left behind, which would block others until they expire."""
@@ -274,10 +274,10 @@ class CallLimits:
     def close(self) -> None:
         """Release connections; a caller that still waits for a permit gives up.
 
-        Waits for answers of Redis that are under way, a second at most: a connection closed beside its reader breaks.
+        Waits for answers of Redis that are under way, a second at most: a connection that is closed in a read breaks.
         """
-        with self._asking:
+        with self._calling:
             self._closing.set()
-            self._asking.wait_for(lambda: not self._asked)
+            self._calling.wait_for(lambda: not self._calls)
         if self._client is not None:
             self._client.close()

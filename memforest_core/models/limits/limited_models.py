@@ -22,6 +22,7 @@ from memforest_core.errors import (
     ModelRejected,
     RetryableError,
 )
+from memforest_core.models.call_loop import CONCURRENCY, slot_of
 from memforest_core.models.calls import (
     CallRecord,
     ChatModel,
@@ -37,7 +38,6 @@ from memforest_core.models.calls import (
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.model_limits import BATCH, CHECK, estimated_tokens, input_name, limit_key
-from memforest_core.models.slots import CONCURRENCY, slot_of
 from memforest_core.models.step_settings import StepSettings
 
 log = structlog.get_logger(__name__)
@@ -53,7 +53,7 @@ HOLD_GRACE_S = 5.0
 REPEAT_S = 60.0
 """A failed call of a kind that was logged is counted, and logged again only after this long."""
 CHECK_TEXT = "Answer with the word ready."
-"""What a model is asked, or an embedding model is given, to see whether it answers at all."""
+"""The text that a model is sent, or an embedding model is given, to see whether it answers at all."""
 CHECK_MAX_TOKENS = 64
 _OWN_FAULTS = (ModelRateLimited, ModelAuthFailed, ContextTooLong, ContentRefused)
 """Failures whose class says already whose they are."""
@@ -67,18 +67,18 @@ class FailedCalls:
     """Logs why calls fail: by step, model and code, with the sentence for people. Thread-safe."""
 
     clock: Callable[[], float] = time.monotonic
-    _told: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
+    _logged: dict[tuple[str, str, str], tuple[float, int]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tell(self, step: str, model: str, error: MemForestError) -> None:
         """A call of ``step`` failed; ``error`` names settings and servers, never what was sent."""
         kind, now = (step, model, error.code), self.clock()
         with self._lock:
-            last, unsaid = self._told.get(kind, (float("-inf"), 0))
+            last, unsaid = self._logged.get(kind, (float("-inf"), 0))
             if now - last < REPEAT_S:
-                self._told[kind] = (last, unsaid + 1)
+                self._logged[kind] = (last, unsaid + 1)
                 return
-            self._told[kind] = (now, 0)
+            self._logged[kind] = (now, 0)
         log.warning(
             "model_call_failed", step=step, model=model, code=error.code, reason=error.message, since_last=unsaid
         )
@@ -100,7 +100,7 @@ class Called:
 
 
 class LimitedCalls:
-    """Asks for a permit before each call and says how it ended."""
+    """Gets a permit before each call and says how it ended."""
 
     def __init__(self, limits: CallLimits, wait_s: float) -> None:
         """``wait_s``: how long a call waits for its permit."""
@@ -123,7 +123,7 @@ class LimitedCalls:
                     error.retry_after = min(error.retry_after, longest_s)
                 # A short check says nothing about a slow model.
                 checks = check is not None and error.code != TIMED_OUT and not isinstance(error, _OWN_FAULTS)
-                # A call that the provider turned away used nothing; of other failed calls nobody knows.
+                # A call that the provider refused used nothing; of other failed calls nobody knows.
                 used = 0 if isinstance(error, ModelRateLimited | ModelRejected) else None
                 fault = permit.done(error, used, checks=checks)
                 FAILED_CALLS.tell(step.value, model=called.model, error=error)
@@ -265,11 +265,9 @@ class LimitedEmbedder(LimitedCalls):
 class LimitedReranker(LimitedCalls):
     """A provider's rerank model within the limits. Thread-safe."""
 
-    def __init__(
-        self, reranker: Reranker, limits: CallLimits, key: str, *, timeout_s: float, wait_s: float = WAIT_S
-    ) -> None:
+    def __init__(self, reranker: Reranker, limits: CallLimits, key: str, *, timeout_s: float) -> None:
         """``key``: the name under which the model is limited; the rest as ``reranker`` was opened with."""
-        super().__init__(limits, wait_s)
+        super().__init__(limits, WAIT_S)
         self._reranker = reranker
         self._key = key
         self._timeout_s = timeout_s

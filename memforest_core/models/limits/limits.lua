@@ -1,7 +1,7 @@
 -- Limits on the calls to one model, shared by all workers: token buckets, a factor that 429s lower, and a circuit.
 --
 -- KEYS[1] is a hash with the state, KEYS[2] a sorted set of permits by the time at which they end, KEYS[3] a hash of the
--- inputs that failed last. ARGV[1] is what to do ("admit", "settle" or "look"), ARGV[2] the time in seconds (for tests;
+-- inputs that failed last. ARGV[1] is what to do ("admit", "settle" or "pause"), ARGV[2] the time in seconds (for tests;
 -- empty: the server's clock), ARGV[3] to ARGV[8]
 -- are the limits (empty: none), and the rest are the arguments of that function. Numbers are written with 17 digits, so
 -- that nothing is lost between two calls.
@@ -18,8 +18,8 @@ local LEAST_MEASURED = 4
 -- What begins the name of a permit that timeouts of other calls do not delay. The part of its time that an answer took which
 -- speaks for more calls at once, or for fewer. Slots from which on timeouts are forgotten.
 local URGENT, QUICK, LATE, MOST_SLOTS = '!', 1 / 4, 1 / 2, 64
--- While a trial is under way, the others look again after this long.
-local TRIAL_LOOK_S = 1
+-- While a trial is under way, the others ask for the pause after this long.
+local TRIAL_PAUSE_S = 1
 -- Keys that nobody touched for this long are deleted; longer than any pause that a provider may ask for (an hour).
 local KEPT_S = 7200
 -- Failed inputs that are stored; in an outage with more of them the rest is not distinguished.
@@ -125,7 +125,7 @@ local function decide(state)
   if now < state.paused_until then return 'paused', state.paused_until - now end
   if state.openings > 0 and now < state.open_until then return 'open', state.open_until - now end
   if state.openings > 0 and now < state.trial_until then
-    return 'open', math.min(TRIAL_LOOK_S, state.trial_until - now)
+    return 'open', math.min(TRIAL_PAUSE_S, state.trial_until - now)
   end
   local calls, urgent = under_way(), string.sub(ARGV[9], 1, 1) == URGENT
   if calls >= ceiling(state) then return 'busy', 0 end
@@ -284,20 +284,20 @@ local function settle()
 end
 
 -- Looking: how long the model is paused. When a trial is due, the one who asks is sent to make it and the others wait.
-local function look()
+local function pause()
   local state = load()
   local pause = state.paused_until - now
   if state.openings > 0 then
-    local asked = math.min(TRIAL_LOOK_S, math.max(state.trial_until, state.asked_until) - now)
+    local asked = math.min(TRIAL_PAUSE_S, math.max(state.trial_until, state.asked_until) - now)
     pause = math.max(pause, state.open_until - now, asked)
   end
   if pause > 0 then return {exact(pause), 0} end
   if state.openings == 0 then return {'0', 0} end
-  state.asked_until = now + TRIAL_LOOK_S
+  state.asked_until = now + TRIAL_PAUSE_S
   save(state)
   return {'0', 1}
 end
 
 if ARGV[1] == 'admit' then return admit() end
 if ARGV[1] == 'settle' then return settle() end
-return look()
+return pause()

@@ -126,8 +126,8 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Seconds that a model is paused; ``to_try`` if that is 0 for the one who asked alone."""
+class Pause:
+    """Seconds that a model is paused; ``to_try`` if that is 0 for this caller alone."""
 
     paused_s: float
     to_try: bool = False

@@ -1,4 +1,4 @@
-"""Limits shared by all workers, from settings, and the models that keep to them."""
+"""Limits shared by all workers, from settings, and the models within them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ log = structlog.get_logger(__name__)
 def open_limits(settings: Settings) -> CallLimits:
     """The limits in the broker's Redis; connects on first use.
 
-    A ``sentinel://`` broker does not say what its master is called: each process then keeps to its share of the
-    limits (one part of ``deployment.worker_processes``), as it does while Redis is away.
+    A ``sentinel://`` broker does not say what its master is called: each process then uses its part of the
+    limits (one part of ``deployment.worker_processes``), as it does while Redis is unavailable.
     """
     address = client_address(settings.broker.url.get_secret_value())
     if address is None:
@@ -29,13 +29,13 @@ def open_limits(settings: Settings) -> CallLimits:
 
 
 def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings) -> LimitedChat:
-    """A chat model that keeps to the limits in every step that is not offline."""
+    """A chat model within the limits in every step that is not offline."""
     steps = {step: step_settings(settings, step) for step in CHAT_STEPS}
     return LimitedChat(chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE})
 
 
 def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSettings) -> Embedder:
-    """An embedding model that keeps to the limits; the built-in one has none."""
+    """An embedding model within the limits; the built-in one has none."""
     key = embedding_key(settings)
     if key is None:
         return embedder
@@ -43,14 +43,14 @@ def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSe
 
 
 def limit_reranker(reranker: Reranker | None, limits: CallLimits, settings: RerankSettings) -> Reranker | None:
-    """A provider's rerank model that keeps to the limits; one in this process has none."""
+    """A provider's rerank model within the limits; one in this process has none."""
     if reranker is None or settings.model is None:
         return reranker
     return LimitedReranker(reranker, limits, limit_key(settings.model, settings.api_base), timeout_s=settings.timeout_s)
 
 
 def chat_key(settings: LlmSettings, step: Step) -> str | None:
-    """What ``CallLimits.paused`` is asked for before work of a step; None for offline steps."""
+    """The key for ``CallLimits.paused`` before work of a step; None for offline steps."""
     own = step_settings(settings, step)
     return None if own.model == OFFLINE else limit_key(own.model, own.api_base)
 

@@ -1,4 +1,4 @@
-"""The limits of one process while Redis is away: its share of the common ones, kept in memory."""
+"""In-memory limits of one process while Redis is unavailable: its part of the common ones."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 
-from memforest_core.models.limits.model_limits import Admission, CallEnd, Fault, Look, ModelLimits, Reason, Verdict
+from memforest_core.models.limits.model_limits import Admission, CallEnd, Fault, ModelLimits, Pause, Reason, Verdict
 
 PREFIX = "memforest:limits:"
 """Of every key in Redis."""
@@ -23,7 +23,7 @@ TIMEOUT_S = 0.5
 
 
 def client_address(broker_url: str) -> str | None:
-    """The client's URL for Celery's; None for sentinels, whose master's name no broker URL tells.
+    """The client's URL for Celery's; None for sentinels, whose master's name no broker URL says.
 
     Of several addresses (``a;b``) the first is taken.
     """
@@ -55,10 +55,10 @@ def open_redis(address: str) -> Redis:
 
 
 class RedisLedger:
-    """Asks the script. Every method raises redis.RedisError when Redis can't be used."""
+    """Calls the script. Every method raises redis.RedisError when Redis can't be used."""
 
     def __init__(self, client: Redis, limits: ModelLimits, clock: Callable[[], float] | None = None) -> None:
-        """``clock`` stands for the server's in tests."""
+        """``clock`` replaces the server's in tests."""
         rates = (limits.requests_per_minute, limits.tokens_per_minute, limits.concurrent_calls)
         circuit = (limits.circuit_failures, limits.circuit_open_s, limits.circuit_longest_s)
         self._limits = [_text(limit) for limit in (*rates, *circuit)]
@@ -89,10 +89,10 @@ class RedisLedger:
         )
         return Fault(alone == 1, check == 1)
 
-    def look(self, model: str) -> Look:
+    def pause(self, model: str) -> Pause:
         """How long the model is paused. When a trial is due, one caller is sent to make it."""
-        paused_s, to_try = self._run("look", model)
-        return Look(float(paused_s), to_try == 1)
+        paused_s, to_try = self._run("pause", model)
+        return Pause(float(paused_s), to_try == 1)
 
     def _run(self, what: str, model: str, *arguments: str) -> Any:
         # The braces keep a model's keys on one node of a cluster.

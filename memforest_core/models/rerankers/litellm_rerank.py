@@ -17,7 +17,7 @@ _SETTINGS = "MEMFOREST_RECALL__RERANK"
 
 
 class LitellmReranker:
-    """Thread-safe. ``timeout_s`` is the hard deadline of one request, which holds all texts of a question."""
+    """Thread-safe. ``timeout_s`` is the hard deadline of one request, which has all texts of a question."""
 
     def __init__(
         self, model: str, *, api_base: str | None = None, api_key: str | None = None, timeout_s: float = 5.0
@@ -36,7 +36,7 @@ class LitellmReranker:
         Raises ModelUnavailable, ModelRateLimited, ModelAuthFailed, ContextTooLong, or ModelRejected (also for an
         answer that does not fit).
         """
-        # Some providers give only the best few unless told how many.
+        # Some providers give only the best few unless the request says how many.
         count = len(texts)
         done, latency_ms = self._requests.run(
             "arerank", count, query=question, documents=list(texts), top_n=count, return_documents=False

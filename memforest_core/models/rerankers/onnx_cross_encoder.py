@@ -41,7 +41,7 @@ class OnnxCrossEncoder:
     def __init__(self, directory: Path, *, timeout_s: float = 5.0) -> None:
         missing = [name for name in (MODEL_FILE, TOKENIZER_FILE) if not (directory / name).is_file()]
         if missing:
-            raise InvalidSettings(f"Set {_SETTING} to a directory that holds {' and '.join(missing)}.")
+            raise InvalidSettings(f"Set {_SETTING} to a directory with {' and '.join(missing)}.")
         self._directory = directory
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class OnnxCrossEncoder:
         # Pairs of about one length together: a short one is not padded to the longest of all.
         order = sorted(range(len(texts)), key=lambda place: len(pairs[place].ids))
         batches = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
-        runs = [engine.pool.submit(engine.run, [pairs[place] for place in places]) for places in batches]
+        runs = [engine.pool.submit(engine.run, [pairs[place] for place in positions]) for positions in batches]
         _, late = wait(runs, max(0.0, deadline - time.monotonic()))
         if late:
             for run in late:
@@ -77,8 +77,8 @@ class OnnxCrossEncoder:
             error.call = self._record(0, began, error.code)
             raise error
         scores = [0.0] * len(texts)
-        for places, run in zip(batches, runs, strict=True):
-            for place, score in zip(places, run.result(), strict=True):
+        for positions, run in zip(batches, runs, strict=True):
+            for place, score in zip(positions, run.result(), strict=True):
                 scores[place] = score
         return Reranked(scores, self._record(sum(len(pair.ids) for pair in pairs), began, "ok"))
 

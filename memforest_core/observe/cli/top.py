@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memforest_core.domain.ids import TenantId
     from memforest_core.observe.inspection import InspectionService
-    from memforest_core.observe.records import Overview, QueueDepth, Spent
+    from memforest_core.observe.records import Overview, Spent
 
 MINUTE_S = 60.0
 HOUR_S = 3_600.0
@@ -149,17 +149,11 @@ def _queues(now: Overview, before: Overview | None) -> Table:
             f"{depth.items:,}",
             age(depth.oldest_s),
             "" if change is None else f"{change:+,.0f}",
-            style=_style(depth),
+            style="red" if depth.dead else "yellow" if depth.oldest_s > OLD_S else "",
         )
     if not now.queues:
         table.add_row("nothing waits", "", "0", "", "")
     return table
-
-
-def _style(depth: QueueDepth) -> str:
-    if depth.dead:
-        return "red"
-    return "yellow" if depth.oldest_s > OLD_S else ""
 
 
 def _spending(now: Overview) -> Table:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from memforest_core.domain.ids import NodeId
-    from memforest_core.observe.records import GrownTree, TreeNode, TreeOverview
+    from memforest_core.observe.records import TreeNode, TreeOverview
 
 TEXT_CHARS = 160
 INSTANT = timedelta(microseconds=1)
@@ -48,11 +48,11 @@ def tree(
             else:
                 _print_list(overviews)
             return
-        grown = store.inspection.tree(store.tenant, owner, wanted, depth)
+        overview, nodes = store.inspection.tree(store.tenant, owner, wanted, depth)
     if as_json:
-        print_json({"owner": owner, "tree": grown.overview, "nodes": grown.nodes})
+        print_json({"owner": owner, "tree": overview, "nodes": nodes})
     else:
-        console().print(drawn(grown))
+        console().print(drawn(overview, nodes))
 
 
 def interval(start: datetime | None, end: datetime | None) -> str:
@@ -95,14 +95,13 @@ def state(overview: TreeOverview) -> str:
     return f"{overview.dirty_nodes} dirty{due}"
 
 
-def drawn(grown: GrownTree) -> Tree:
-    """The tree for a terminal; nodes below the loaded levels are left out."""
+def drawn(overview: TreeOverview, nodes: Sequence[TreeNode]) -> Tree:
+    """The tree for a terminal; its nodes are in key order, higher levels first."""
     from rich.text import Text
     from rich.tree import Tree
 
-    overview = grown.overview
     children: dict[NodeId | None, list[TreeNode]] = defaultdict(list)
-    for node in grown.nodes:
+    for node in nodes:
         children[node.parent_id].append(node)
     title = Text(f"{overview.kind.value} ", style="dim")
     title.append(named(overview.title or overview.label), style="bold")

@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from memforest_core.domain.chain import ChainState, states_of, wrong_states
-from memforest_core.domain.holding import Mention, Said, StoredState, placed
 from memforest_core.domain.ids import FactId, TreeId
 from memforest_core.domain.people import People
 from memforest_core.domain.state_names import canonical
+from memforest_core.domain.state_order import Mention, Said, StoredState, placed
 from memforest_core.domain.text import normalize_name
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.rows.timeline import TimelineRows

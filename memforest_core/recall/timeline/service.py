@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
-from memforest_core.domain.holding import Mention, Position, Role, StoredState
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import invalid_cursor
 from memforest_core.domain.state_names import canonical, spellings
+from memforest_core.domain.state_order import Mention, Position, Role, StoredState
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput

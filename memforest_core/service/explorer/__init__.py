@@ -1,1 +1,1 @@
-"""The pages at ``/`` of the HTTP service: what a memory holds, how it came to that, and how the work stands."""
+"""The pages at ``/`` of the HTTP service: what a memory has, how it came to that, and the state of the work."""

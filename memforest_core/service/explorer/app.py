@@ -20,7 +20,6 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
 from memforest_core.service.explorer import (
-    asking,
     costs,
     dead,
     facts,
@@ -28,6 +27,7 @@ from memforest_core.service.explorer import (
     overview,
     owner,
     policies,
+    questions,
     session,
     trees,
 )
@@ -75,8 +75,8 @@ PAGES: dict[str, Page] = {
     "/session": session.session,
     "/fact": facts.fact,
     "/forget": facts.forget_page,
-    "/ask": asking.ask,
-    "/context": asking.context,
+    "/ask": questions.ask,
+    "/context": questions.context,
     "/operations": operations.operations,
     "/operation": operations.operation,
     "/audit": operations.audit,
@@ -150,7 +150,7 @@ class Explorer:
             return _failed(problem_of(error), caller)
 
     def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:
-        """A page for a key that holds. Blocks. Raises Refused, MemForestError."""
+        """A page for a valid key. Blocks. Raises Refused, MemForestError."""
         if any("\x00" in value for value in (*request.query_params.values(), *form.values())):
             raise InvalidInput("Remove the NUL characters.", code="nul_character")
         visit = Visit(caller, self.memory.for_tenant(caller.tenant), dict(request.query_params), form)
@@ -180,7 +180,7 @@ class Explorer:
         try:
             found = await self.threads.run(self.callers.find, secret) if len(secret) <= MAX_SECRET_CHARS else None
             if found is None:
-                return _login(wanted, "No key that holds is written so. A revoked key does not hold either.")
+                return _login(wanted, "This is no valid key. A revoked key is not valid either.")
             token = await self.logins.begin(hashed(secret), host_of(request))
         except MemForestError as error:
             return _failed(problem_of(error), None)

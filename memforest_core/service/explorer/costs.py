@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.records import CallFilter, CostBy
-from memforest_core.service.explorer.drawing import shares
+from memforest_core.service.explorer.drawing import proportions
 from memforest_core.service.explorer.visits import Outcome, Shown, Visit
 
 SPANS = {"1": "a day", "7": "a week", "30": "30 days", "365": "a year"}
@@ -17,7 +17,7 @@ CALLS = 30
 
 def costs(visit: Visit) -> Outcome:
     """Spending of a span of days, of one owner or of all, and the last calls."""
-    owner, days = visit.asked("owner"), visit.asked("days") or "30"
+    owner, days = visit.parameter("owner"), visit.parameter("days") or "30"
     visit.check("calls", owner=owner)
     if days not in SPANS:
         raise InvalidInput(f"Set days to {', '.join(SPANS)}.", code="invalid_days")
@@ -29,7 +29,7 @@ def costs(visit: Visit) -> Outcome:
     # Without prices, as offline, bars compare the calls.
     priced = found[CostBy.STEP].total.cost_usd > 0
     bars = {
-        by: shares([row.spent.cost_usd if priced else row.spent.calls for row in each.rows])
+        by: proportions([row.spent.cost_usd if priced else row.spent.calls for row in each.rows])
         for by, each in found.items()
     }
     return Shown(

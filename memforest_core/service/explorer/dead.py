@@ -9,13 +9,15 @@ MOST = 200
 
 def letters(visit: Visit) -> Outcome:
     """What was given up, and why; one of them whole."""
-    visit.check("dead.list", owner=visit.asked("owner"))
-    dead, chosen = visit.memory.dead, visit.asked("id")
+    visit.check("dead.list", owner=visit.parameter("owner"))
+    dead, chosen = visit.memory.dead, visit.parameter("id")
     detail = None
     if chosen is not None:
         visit.check("dead.show")
         detail = dead.show(chosen)
-    return Shown("dead.html", {"letters": dead.list(visit.asked("owner"), limit=MOST), "detail": detail, "most": MOST})
+    return Shown(
+        "dead.html", {"letters": dead.list(visit.parameter("owner"), limit=MOST), "detail": detail, "most": MOST}
+    )
 
 
 def retry(visit: Visit) -> Outcome:

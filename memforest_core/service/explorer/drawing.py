@@ -59,7 +59,7 @@ class Axis:
 
     @classmethod
     def over(cls, moments: Sequence[datetime]) -> Axis:
-        """The axis that holds all of these; of a single moment the day around it."""
+        """The axis with all of these; of a single moment the day around it."""
         first, last = min(moments), max(moments)
         if first == last:
             first, last = first - timedelta(hours=12), last + timedelta(hours=12)
@@ -101,7 +101,7 @@ def _evenly(start: datetime, step: timedelta) -> list[datetime]:
 
 
 def _months(start: datetime, step: int) -> list[datetime]:
-    """First days of months from this moment on, so many months apart, counted from the year 0."""
+    """First days of months from this moment on, with so many months between, counted from the year 0."""
     first = (12 * start.year + start.month - 1) // step * step
     months = (first + number * step for number in range(TICKS + 2))
     return [datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC) for month in months if month < 12 * LATEST.year]
@@ -127,7 +127,7 @@ def stacked(parts: Mapping[str, float], most: float) -> list[Slice]:
     return slices
 
 
-def shares(values: Sequence[float]) -> list[float]:
+def proportions(values: Sequence[float]) -> list[float]:
     """Each value in per cent of the largest one."""
     most = max(values, default=0.0)
     return [round(100.0 * value / most, 2) if most > 0 else 0.0 for value in values]

@@ -15,9 +15,9 @@ CHOICES = {"yes": True, "no": False}
 
 def facts(visit: Visit) -> Outcome:
     """Facts, the one that was learned last first."""
-    owner, cursor = visit.owner("facts"), visit.asked("cursor")
-    about, attribute, pinned = visit.asked("about"), visit.asked("attribute"), visit.asked("pinned")
-    superseded = visit.asked("superseded")
+    owner, cursor = visit.owner("facts"), visit.parameter("cursor")
+    about, attribute, pinned = visit.parameter("about"), visit.parameter("attribute"), visit.parameter("pinned")
+    superseded = visit.parameter("superseded")
     found = known(
         owner,
         visit.memory.facts(
@@ -59,7 +59,7 @@ def fact(visit: Visit) -> Outcome:
 def forget_page(visit: Visit) -> Outcome:
     """What is to be forgotten, to be confirmed."""
     owner = visit.owner("lifecycle.forget")
-    fact_id, session, turn = visit.asked("fact"), visit.asked("session"), visit.asked("turn")
+    fact_id, session, turn = visit.parameter("fact"), visit.parameter("session"), visit.parameter("turn")
     reading, tenant = visit.memory.services.reading, visit.caller.tenant
     found = None if fact_id is None else reading.fact(tenant, owner, fact_id)
     words = None
@@ -76,28 +76,28 @@ def forget(visit: Visit) -> Outcome:
     lifecycle, dry_run = visit.memory.lifecycle, bool(visit.form.get("dry_run"))
     fact_id, session, turn = (visit.form.get(name) for name in ("fact", "session", "turn"))
     if fact_id:
-        asked = lifecycle.forget(owner, fact=fact_id, actor=visit.actor, dry_run=dry_run)
+        operation = lifecycle.forget(owner, fact=fact_id, actor=visit.actor, dry_run=dry_run)
     elif session:
         turns = [turn] if turn else []
-        asked = lifecycle.forget(owner, session=session, turns=turns, actor=visit.actor, dry_run=dry_run)
+        operation = lifecycle.forget(owner, session=session, turns=turns, actor=visit.actor, dry_run=dry_run)
     elif visit.form.get("everything") == owner:
-        asked = lifecycle.forget(owner, everything=True, actor=visit.actor, dry_run=dry_run)
+        operation = lifecycle.forget(owner, everything=True, actor=visit.actor, dry_run=dry_run)
     else:
         raise InvalidInput("Say what to forget; for everything, type the owner's id.", code="nothing_named")
-    return _to(asked, owner)
+    return _to(operation, owner)
 
 
 def correct(visit: Visit) -> Outcome:
     """Ask for a correction of a fact."""
     owner = _owner(visit, "lifecycle.correct")
-    asked = visit.memory.lifecycle.correct(
+    operation = visit.memory.lifecycle.correct(
         owner,
         visit.sent("fact"),
         text=visit.form.get("text") or None,
         value=visit.form.get("value") or None,
         actor=visit.actor,
     )
-    return _to(asked, owner)
+    return _to(operation, owner)
 
 
 def pin(visit: Visit) -> Outcome:
@@ -115,5 +115,5 @@ def _owner(visit: Visit, operation: str) -> str:
     return owner
 
 
-def _to(asked: Operation, owner: str) -> Moved:
-    return Moved(href("/operation", id=asked.id, owner=owner))
+def _to(operation: Operation, owner: str) -> Moved:
+    return Moved(href("/operation", id=operation.id, owner=owner))

@@ -35,7 +35,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every page: no script and no style but our own files, no frame around it, nothing kept."""
+"""Of every page: no script and no style but our own files, no frame around it, nothing cached."""
 
 
 class Logins:

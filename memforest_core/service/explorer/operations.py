@@ -20,7 +20,7 @@ def operations(visit: Visit) -> Outcome:
 
 def operation(visit: Visit) -> Outcome:
     """One operation: how far it is, and the receipt of a deletion that is done."""
-    owner = visit.asked("owner")
+    owner = visit.parameter("owner")
     task = _task(visit, visit.needed("id"), owner)
     lifecycle = visit.memory.lifecycle
     erased = task.kind == OperationKind.ERASE and task.finished
@@ -44,8 +44,8 @@ def cancel(visit: Visit) -> Outcome:
 
 
 def audit(visit: Visit) -> Outcome:
-    """Who asked for what."""
-    owner, action = visit.asked("owner"), visit.asked("action")
+    """The audit: callers and what they started."""
+    owner, action = visit.parameter("owner"), visit.parameter("action")
     visit.check("lifecycle.audit", owner=owner)
     entries = visit.memory.lifecycle.audit(owner, action=action, limit=NEWEST)
     actions = sorted(OperationKind)

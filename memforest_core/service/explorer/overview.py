@@ -1,4 +1,4 @@
-"""What a visitor sees first: how the work of the tenant stands, and whose memories there are."""
+"""What a visitor sees first: the state of the tenant's work, and whose memories there are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from memforest_core.domain.pages import Page
 from memforest_core.observe.reading.records import StoredOwner
 from memforest_core.observe.records import CallFilter, CostBy, Spent, SpentOn
-from memforest_core.service.explorer.drawing import shares
+from memforest_core.service.explorer.drawing import proportions
 from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href
 
 OWNERS = 50
@@ -19,7 +19,7 @@ NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
 
 
 def overview(visit: Visit) -> Outcome:
-    """How the work of the tenant stands; a key that may not see that goes on to its owners."""
+    """The state of the tenant's work; a key that may not see that goes on to its owners."""
     if not visit.may("dead.list"):
         return Moved("/owners")
     inspection, tenant = visit.memory.services.inspection, visit.caller.tenant
@@ -34,8 +34,8 @@ def overview(visit: Visit) -> Outcome:
             "seen": seen,
             "state": state,
             "hours": hours,
-            "call_bars": shares([spent.calls for _, spent in hours]),
-            "cost_bars": shares([spent.cost_usd for _, spent in hours]),
+            "call_bars": proportions([spent.calls for _, spent in hours]),
+            "cost_bars": proportions([spent.cost_usd for _, spent in hours]),
             "last_hour": last_hour,
             "dead": visit.memory.dead.list(limit=DEAD_SHOWN),
             "owners": _owners(visit, "", None, 10),
@@ -46,7 +46,7 @@ def overview(visit: Visit) -> Outcome:
 
 def owners(visit: Visit) -> Outcome:
     """The owners that the key reaches."""
-    prefix, cursor = visit.asked("prefix") or "", visit.asked("cursor")
+    prefix, cursor = visit.parameter("prefix") or "", visit.parameter("cursor")
     found = _owners(visit, prefix, cursor, OWNERS)
     more = href("/owners", prefix=prefix, cursor=found.cursor) if found.cursor else None
     return Shown("owners.html", {"owners": found, "prefix": prefix, "more": more})

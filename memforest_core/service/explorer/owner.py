@@ -19,7 +19,7 @@ EVERYBODY = "*"
 
 @dataclass(frozen=True, slots=True)
 class DrawnState:
-    """A state and where it lies on the axis; ``number`` tells its bar's colour from its neighbours'."""
+    """A state and where it lies on the axis; ``number`` gives its bar another colour than its neighbours'."""
 
     state: TimelineState
     bar: Bar
@@ -44,7 +44,7 @@ class Chain:
 
 def sessions(visit: Visit) -> Outcome:
     """Profile, numbers, and sessions, the newest first."""
-    owner, cursor = visit.owner(), visit.asked("cursor")
+    owner, cursor = visit.owner(), visit.parameter("cursor")
     memory = visit.memory
     found = known(owner, memory.sessions(owner, limit=SESSIONS, cursor=cursor))
     return Shown(
@@ -63,7 +63,7 @@ def sessions(visit: Visit) -> Outcome:
 
 def states(visit: Visit) -> Outcome:
     """States as bars over time, a row for each attribute; what was superseded is faded."""
-    owner, entity, cursor = visit.owner("timeline"), visit.asked("entity") or EVERYBODY, visit.asked("cursor")
+    owner, entity, cursor = visit.owner("timeline"), visit.parameter("entity") or EVERYBODY, visit.parameter("cursor")
     found = known(owner, visit.memory.timeline(owner, entity=entity, limit=STATES, cursor=cursor))
     axis = _axis(found.states)
     chains = [] if axis is None else _chains(found.states, axis)
@@ -86,7 +86,7 @@ def states(visit: Visit) -> Outcome:
 
 def topics(visit: Visit) -> Outcome:
     """Topics, the one that reaches furthest in time first."""
-    owner, cursor = visit.owner("topics"), visit.asked("cursor")
+    owner, cursor = visit.owner("topics"), visit.parameter("cursor")
     found = known(owner, visit.memory.topics(owner, limit=TOPICS, cursor=cursor))
     more = href("/topics", owner=owner, cursor=found.cursor) if found.cursor else None
     return Shown("topics.html", {"owner": owner, "tab": "/topics", "topics": found, "more": more})
@@ -94,7 +94,7 @@ def topics(visit: Visit) -> Outcome:
 
 def days(visit: Visit) -> Outcome:
     """Digests of days, the newest first."""
-    owner, cursor = visit.owner("days"), visit.asked("cursor")
+    owner, cursor = visit.owner("days"), visit.parameter("cursor")
     found = known(owner, visit.memory.days(owner, limit=DAYS, cursor=cursor))
     more = href("/days", owner=owner, cursor=found.cursor) if found.cursor else None
     return Shown("days.html", {"owner": owner, "tab": "/days", "days": found, "more": more})
@@ -128,7 +128,7 @@ def _begun(state: TimelineState) -> datetime:
 
 
 def _known_until(state: TimelineState) -> datetime | None:
-    """When it ended, else when it was said last."""
+    """When it ended, else its last occurrence."""
     if state.ended is not None and state.ended.start is not None:
         return state.ended.start.astimezone(UTC)
     return state.last_mentioned_at.astimezone(UTC)

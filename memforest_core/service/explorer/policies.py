@@ -1,4 +1,4 @@
-"""Policies: what may be kept, for everybody and for single owners; set, changed and cleared."""
+"""Policies: what may be stored, for everybody and for single owners; set, changed and cleared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = {"max_facts": "Most facts", "max_bytes": "Most bytes"}
 def policies(visit: Visit) -> Outcome:
     """All policies, and a form with the one of ``owner`` (without one, of everybody else)."""
     visit.check("lifecycle.policies")
-    found, owner = visit.memory.lifecycle.policies(), visit.asked("owner")
+    found, owner = visit.memory.lifecycle.policies(), visit.parameter("owner")
     chosen = next((policy for policy in found if policy.owner == owner), None)
     return Shown(
         "policies.html",

@@ -71,7 +71,7 @@ def money(dollars: float) -> str:
 
 
 def number(value: float) -> str:
-    """A count with its thousands apart."""
+    """A count with its thousands separated."""
     return f"{value:,.0f}"
 
 

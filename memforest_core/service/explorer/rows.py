@@ -94,7 +94,7 @@ class SessionCell:
 
     @property
     def shown(self) -> str:
-        """One word for how it stands."""
+        """One word for its state."""
         return "dead" if self.state == "dead" else self.outcome or "waiting"
 
 

@@ -14,15 +14,15 @@ from memforest_core.service.explorer.visits import Outcome, Shown, Visit, href, 
 
 TURNS = 100
 BEFORE = 4
-"""Turns that are shown before the one that was asked for."""
+"""Turns that are shown before the chosen one."""
 FACTS = 1_000
 CALLS = 50
 
 
 def session(visit: Visit) -> Outcome:
     """A page of the session's turns."""
-    owner, session_id, cursor = visit.owner(), visit.needed("session"), visit.asked("cursor")
-    memory, turn = visit.memory, visit.asked("turn")
+    owner, session_id, cursor = visit.owner(), visit.needed("session"), visit.parameter("cursor")
+    memory, turn = visit.memory, visit.parameter("turn")
     if turn is not None:
         cursor = _page_with(visit, owner, session_id, turn)
     turns = known(owner, memory.turns(owner, session_id, limit=TURNS, cursor=cursor))

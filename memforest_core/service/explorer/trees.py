@@ -44,7 +44,7 @@ class Level:
 
 def trees(visit: Visit) -> Outcome:
     """An owner's trees of one kind."""
-    owner, kind, cursor = visit.owner("trees"), visit.asked("kind") or TreeKind.ENTITY, visit.asked("cursor")
+    owner, kind, cursor = visit.owner("trees"), visit.parameter("kind") or TreeKind.ENTITY, visit.parameter("cursor")
     found = known(owner, visit.memory.trees(owner, kind=kind, limit=TREES, cursor=cursor))
     more = href("/trees", owner=owner, kind=kind, cursor=found.cursor) if found.cursor else None
     return Shown("trees.html", {"owner": owner, "tab": "/trees", "kind": kind, "trees": found, "more": more})
@@ -55,15 +55,15 @@ def tree(visit: Visit) -> Outcome:
     owner, wanted = visit.owner("trees"), checked_id(visit.needed("tree"), "tree")
     tenant, memory = visit.caller.tenant, visit.memory
     overview = memory.services.inspection.tree_overview(tenant, owner, TreeId(wanted))
-    zoom, chosen = visit.asked("zoom"), visit.asked("node")
+    zoom, chosen = visit.parameter("zoom"), visit.parameter("node")
     with ExplorerRows.opened(memory.services.engine, tenant) as rows:
         root = rows.root(overview.id)
         top = root if zoom is None else _node(rows, overview, zoom)
         node = top if chosen is None else _node(rows, overview, chosen)
         levels, complete = _levels(rows, overview, top)
         leaves = rows.leaves(overview.id, node.id, LEAVES)
-    axis = _axis(top, visit.asked("axis"))
-    detail = memory.services.reading.node(tenant, node.id, limit=CHILDREN, cursor=visit.asked("cursor"))
+    axis = _axis(top, visit.parameter("axis"))
+    detail = memory.services.reading.node(tenant, node.id, limit=CHILDREN, cursor=visit.parameter("cursor"))
     lower = detail.node.level == 0
     values = {
         "owner": owner,
@@ -158,5 +158,5 @@ def _source(source: str) -> str:
         SummarySource.JOINED: "The texts of the node's children fit: they stand here as they are.",
         SummarySource.PASSED: "The text of the only child.",
         SummarySource.EXTRACTIVE: "Rules picked these sentences from the node's children.",
-        SummarySource.DEGRADED: "Rules picked these sentences since the model was away; it writes them again later.",
+        SummarySource.DEGRADED: "Rules picked these sentences since the model was unavailable; it rewrites them later.",
     }.get(source, f"Made as: {source}.")

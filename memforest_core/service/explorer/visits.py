@@ -1,4 +1,4 @@
-"""One visit of a page: who looks, what they ask for, and what they get back."""
+"""One visit of a page: the key, the parameters, and the page that comes back."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from memforest_core.service.keys.records import Caller
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request with a key that holds; ``memory`` is that of the key's tenant."""
+    """A request with a valid key; ``memory`` is that of the key's tenant."""
 
     caller: Caller
     memory: MemForest
     query: Mapping[str, str]
     form: Mapping[str, str] = field(default_factory=dict)
 
-    def asked(self, name: str) -> str | None:
+    def parameter(self, name: str) -> str | None:
         """An argument of the query; None for one that is missing or empty."""
         return self.query.get(name) or None
 
@@ -74,7 +74,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What was asked for is done: the browser goes on to another page."""
+    """The action is done: the browser goes on to another page."""
 
     to: str
 

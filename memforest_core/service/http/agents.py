@@ -1,4 +1,4 @@
-"""``/mcp``: the tools over streamable HTTP, for whoever has a key."""
+"""``/mcp``: the tools over streamable HTTP, for callers with a key."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PATH = "/mcp"
 def make_endpoint(memories: Memories) -> tuple[MCPServer[Any], list[BaseRoute]]:
     """The server, whose ``session_manager`` runs as long as the app, and its routes."""
 
-    def asking(call: Call[Any, Any]) -> Asker:
+    def asker_of(call: Call[Any, Any]) -> Asker:
         caller: Caller = call.request_context.request.scope[CALLER]  # type: ignore[union-attr]
         return Asker(memories.of(caller.tenant), caller, caller.only_owner or "")
 
-    server = make_server(asking)
+    server = make_server(asker_of)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         # No state between requests: any process answers any of them.

@@ -1,4 +1,4 @@
-"""The app that answers requests: routes, health, and what stands before them."""
+"""The app that answers requests: routes, health, and the middleware before them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def openapi() -> dict[str, Any]:
 
 
 class _NoMemories(endpoints.Memories):
-    """For an app that is described and never asked."""
+    """For an app that is only described."""
 
     def __init__(self) -> None:
         pass

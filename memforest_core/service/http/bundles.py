@@ -30,7 +30,7 @@ _FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
 Flag = Annotated[bool, Query()]
 Owner = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
 Actor = Annotated[
-    str | None, Query(description="Who asks; the key is named anyway.", json_schema_extra=of_value("", "actor"))
+    str | None, Query(description="The caller; the key is named anyway.", json_schema_extra=of_value("", "actor"))
 ]
 
 

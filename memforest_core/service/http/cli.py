@@ -75,7 +75,7 @@ def serve(
 
 
 def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place: int = 0) -> None:
-    """Answer in this process until it is told to stop; its metrics are ``place`` ports after the setting's."""
+    """Answer in this process until a signal stops it; its metrics are ``place`` ports after the setting's."""
     from memforest_core.cli.toolkit.opening import opened_memory
     from memforest_core.observe.exposition import BacklogCollector, serve_metrics
     from memforest_core.observe.prometheus import PrometheusTelemetry
@@ -121,7 +121,7 @@ def _announce(address: str, processes: int, as_json: bool) -> None:
         print_json({"pid": os.getpid(), "address": address, "processes": processes})
     else:
         console().print(f"MemForest answers at {address} (process {os.getpid()}). Stop with Ctrl-C.", soft_wrap=True)
-    sys.stdout.flush()  # whoever started this may wait for this line
+    sys.stdout.flush()  # a parent process may wait for this line
 
 
 def register(program: typer.Typer) -> None:

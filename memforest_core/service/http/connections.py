@@ -82,7 +82,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The request is answered; what it still sends is thrown away for a while."""
+        """The request is answered; what it still sends is dropped for a while."""
         super().on_response_complete()
         if self._in_body:
             self._arm(LINGER_S)

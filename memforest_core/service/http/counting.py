@@ -24,7 +24,7 @@ class Counted:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and note how it ended; 499 when the client went away before an answer."""
+        """Pass a request on, and note how it ended; 499 when the client closed before an answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -24,7 +24,7 @@ from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.service.http.constraints import of_value
 from memforest_core.service.http.gate import ADMISSION, CALLER, Admission
 from memforest_core.service.http.problems import RESPONSES, OwnerUnknown, Refused
-from memforest_core.service.http.wire import ACTOR, body_model, parameters, returned, told
+from memforest_core.service.http.wire import ACTOR, body_model, parameters, returned, wire_value
 from memforest_core.service.keys.records import Caller
 from memforest_core.work.dead import DeadLetters
 
@@ -82,7 +82,7 @@ class Endpoint:
     route: Route
     memories: Memories
     named: bool
-    """Whether the method is told who asks."""
+    """Whether the method takes the name of the caller."""
     traced: bool
     positional: Sequence[str]
     """Arguments that are given one by one."""
@@ -105,10 +105,10 @@ class Endpoint:
         face = self.memories.of(caller.tenant)
         positional = [value for name in self.positional for value in arguments.pop(name, ())]
         value = await called_on(face, self.route)(*positional, **arguments)
-        if _asks_again(value):
-            value = await face.threads.run(told, value)
+        if _reads_store(value):
+            value = await face.threads.run(wire_value, value)
         else:
-            value = told(value)
+            value = wire_value(value)
         if self.route.owners and getattr(value, "owner_known", True) is False:
             raise OwnerUnknown(value)
         if self.writes is None:
@@ -199,9 +199,9 @@ def _owners(value: Any) -> Iterator[str]:
             yield each if isinstance(each, str) else each[0]
 
 
-def _asks_again(value: Any) -> bool:
-    """Whether telling it takes a look at the database."""
-    return isinstance(value, Operation) or (isinstance(value, list | tuple) and any(map(_asks_again, value)))
+def _reads_store(value: Any) -> bool:
+    """Whether its JSON takes a read of the database."""
+    return isinstance(value, Operation) or (isinstance(value, list | tuple) and any(map(_reads_store, value)))
 
 
 def _status(route: Route) -> HTTPStatus:

@@ -193,7 +193,7 @@ class _Body:
 
     async def _next(self) -> Message:
         loop = asyncio.get_running_loop()
-        asked = loop.time()
+        began = loop.time()
         coming = self._receive()
         try:
             async with asyncio.timeout(self._slack_s):
@@ -206,7 +206,7 @@ class _Body:
             ) from None
         got = len(message.get("body", b""))
         self._got += got
-        self._slack_s = min(self._most_slack_s, self._slack_s - (loop.time() - asked) + got / self._pace)
+        self._slack_s = min(self._most_slack_s, self._slack_s - (loop.time() - began) + got / self._pace)
         self._whole = not message.get("more_body", False)
         if self._got > self._most:
             raise _too_long(self._most)

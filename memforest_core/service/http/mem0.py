@@ -1,4 +1,4 @@
-"""The paths that mem0's ``MemoryClient`` asks, so that it works with its ``host`` set to this server.
+"""The paths of mem0's ``MemoryClient``, so that it works with its ``host`` set to this server.
 
 Paths, fields and answers are those of mem0ai 2.2 (``mem0/client/main.py``). A memory is a fact. No part of the OpenAPI
 document: that has operations of ours.
@@ -27,7 +27,7 @@ from memforest_core.service.keys.records import Caller
 from memforest_core.work.waiting import WaitTimeout
 
 PREFIXES = ("/v2/", "/v3/")
-"""What its paths begin with beside /v1."""
+"""What its paths begin with in addition to /v1."""
 NOT_SERVED = ("/v1/entities/", "/v1/batch/", "/v1/exports/", "/v1/summary/", "/v1/feedback/")
 """Paths of its client under /v1 that have no meaning here; under /v2 and /v3 it is all that is not below."""
 FACTS_S = 60.0
@@ -44,16 +44,16 @@ Given = Annotated[dict[str, Any], Body()]
 def register(app: FastAPI, memories: endpoints.Memories) -> None:
     """Serve the paths."""
     router = APIRouter(include_in_schema=False)
-    asked = Asked(memories)
-    router.get("/v1/ping/")(asked.ping)
-    router.post("/v3/memories/add/")(asked.add)
-    router.post("/v3/memories/")(asked.get_all)
-    router.post("/v3/memories/search/")(asked.search)
-    router.delete("/v1/memories/")(asked.delete_all)
-    router.get("/v1/memories/{memory_id}/")(asked.get)
-    router.put("/v1/memories/{memory_id}/")(asked.update)
-    router.delete("/v1/memories/{memory_id}/")(asked.delete)
-    router.get("/v1/memories/{memory_id}/history/")(asked.history)
+    paths = Mem0Paths(memories)
+    router.get("/v1/ping/")(paths.ping)
+    router.post("/v3/memories/add/")(paths.add)
+    router.post("/v3/memories/")(paths.get_all)
+    router.post("/v3/memories/search/")(paths.search)
+    router.delete("/v1/memories/")(paths.delete_all)
+    router.get("/v1/memories/{memory_id}/")(paths.get)
+    router.put("/v1/memories/{memory_id}/")(paths.update)
+    router.delete("/v1/memories/{memory_id}/")(paths.delete)
+    router.get("/v1/memories/{memory_id}/history/")(paths.history)
     for prefix in (*NOT_SERVED, *PREFIXES):
         router.api_route(prefix + "{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])(not_served)
     app.include_router(router)
@@ -68,14 +68,14 @@ async def not_served(request: Request) -> None:
     )
 
 
-class Asked:
+class Mem0Paths:
     """Answers requests of mem0's client. Each is checked as the route of ours that does the same."""
 
     def __init__(self, memories: endpoints.Memories) -> None:
         self._memories = memories
 
     async def ping(self, request: Request) -> dict[str, Any]:
-        """What the client asks when it is made: whether the key holds. It wants an organization and a project."""
+        """The client's first request: whether the key is valid. It wants an organization and a project."""
         tenant = caller_of(request).tenant
         return {"status": "ok", "org_id": tenant, "project_id": tenant, "user_email": None}
 
@@ -96,8 +96,8 @@ class Asked:
                     await memory.append(place.owner, session, turn)
                 await memory.append(place.owner, session, last, wait="facts", timeout_s=FACTS_S)
         except WaitTimeout:
-            told = "The messages are stored; their facts are still being extracted."
-            return {"results": [], "status": "PENDING", "event_id": event, "message": told}
+            message = "The messages are stored; their facts are still being extracted."
+            return {"results": [], "status": "PENDING", "event_id": event, "message": message}
         _, found = await self._read(memory, Memories.page, Place(place.owner, session), 1, PAGE)
         mine = [each for each in found if (each.turn or "").startswith(event)]
         return {"results": [{**shown(each), "event": "ADD"} for each in mine], "event_id": event}
@@ -138,8 +138,8 @@ class Asked:
             for fact in piece.fact_ids:
                 scores.setdefault(fact, piece.score)
         found = await self._read(memory, Memories.found, list(scores))
-        told = [shown(found[fact], score=score) for fact, score in scores.items() if fact in found]
-        return {"results": told[:k]}
+        shown_facts = [shown(found[fact], score=score) for fact, score in scores.items() if fact in found]
+        return {"results": shown_facts[:k]}
 
     async def get(self, request: Request, memory_id: str) -> dict[str, Any]:
         """One memory, as it is now."""
@@ -152,7 +152,7 @@ class Asked:
         return history(versions)
 
     async def update(self, request: Request, memory_id: str, given: Given) -> dict[str, Any]:
-        """Correct a memory's text. It gets a new id; the old one stands for it."""
+        """Correct a memory's text. It gets a new id; the old one still names it."""
         caller = caller_of(request)
         fields = taken(given, "text")
         memory, versions = await self._named(caller, "lifecycle.correct", memory_id)

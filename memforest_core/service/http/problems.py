@@ -107,7 +107,7 @@ RESPONSES: Mapping[int | str, dict[str, Any]] = {
         (HTTPStatus.GATEWAY_TIMEOUT, "What was waited for is not there yet; the work goes on."),
     )
 }
-"""What every operation may answer beside its result."""
+"""What every operation may answer instead of its result."""
 
 
 def status_of(error: MemForestError) -> HTTPStatus:
@@ -200,7 +200,7 @@ def invalid(errors: Sequence[Mapping[str, Any] | ErrorDetails], *, skip: int = 0
         for each in errors[:MAX_FAULTS]
     ]
     first = f"{faults[0].field}: {faults[0].message}" if faults else "the request can't be read"
-    found = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"Mend the request: {first}.")
+    found = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"Fix the request: {first}.")
     found.faults = faults
     return found
 

@@ -12,9 +12,9 @@ from redis.exceptions import RedisError
 WINDOW_S = 60.0
 TIMEOUT_S = 1.0
 REST_S = 3.0
-"""After a failure of Redis nobody asks it for this long."""
+"""After a failure Redis is left alone for this long."""
 MOST_KEYS = 10_000
-"""Keys that a process counts by itself while Redis is away."""
+"""Keys that a process counts by itself while Redis is unavailable."""
 
 
 def open_redis(address: str) -> Redis:
@@ -27,7 +27,7 @@ def open_redis(address: str) -> Redis:
 class Rates:
     """Counts requests in Redis by a sliding window: of the minute before counts the share that is still inside.
 
-    While Redis is away each process counts for itself, so that a key gets at most its limit from each.
+    While Redis is unavailable each process counts for itself, so that a key gets at most its limit from each.
     """
 
     def __init__(self, address: str | None, clock: Callable[[], float] = time.time) -> None:
@@ -56,16 +56,16 @@ class Rates:
             await self._redis.aclose()
 
     async def _shared(self, key: UUID, window: int) -> tuple[int, int] | None:
-        """The requests of the minute before and of this one; None while Redis is away."""
+        """The requests of the minute before and of this one; None while Redis is unavailable."""
         if self._redis is None or self._clock() < self._resting_until:
             return None
         name = f"memforest:rate:{key}:"
         try:
-            async with self._redis.pipeline(transaction=False) as asked:
-                asked.get(f"{name}{window - 1}")
-                asked.incr(f"{name}{window}")
-                asked.expire(f"{name}{window}", int(2 * WINDOW_S))
-                before, current, _ = await asked.execute()
+            async with self._redis.pipeline(transaction=False) as pipeline:
+                pipeline.get(f"{name}{window - 1}")
+                pipeline.incr(f"{name}{window}")
+                pipeline.expire(f"{name}{window}", int(2 * WINDOW_S))
+                before, current, _ = await pipeline.execute()
         except RedisError:
             self._resting_until = self._clock() + REST_S
             return None

@@ -1,4 +1,4 @@
-"""Listening: the app on a socket, in a thread, until it is told to stop."""
+"""The HTTP server: the app on a socket, in a thread, until ``stop``."""
 
 from __future__ import annotations
 

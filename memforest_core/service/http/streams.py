@@ -35,7 +35,7 @@ from memforest_core.service.http.endpoints import (
 from memforest_core.service.http.gate import Admission
 from memforest_core.service.http.polling import POLL_S, Polled, SharedPoll
 from memforest_core.service.http.problems import RESPONSES, Problem, Refused, answer, invalid, problem_of
-from memforest_core.service.http.wire import body_model, parameters, told
+from memforest_core.service.http.wire import body_model, parameters, wire_value
 from memforest_core.service.keys.records import Caller
 from memforest_core.work.records import OperationTask, TaskId
 
@@ -189,7 +189,7 @@ async def _bulk(
                 try:
                     # A line waits for room: the key may be revoked meanwhile.
                     stored = await admission.during(called_on(memory, ROUTES["enqueue"])(**arguments))
-                    answered.stored = told(stored)
+                    answered.stored = wire_value(stored)
                 except CallerError as error:
                     if isinstance(error, QuotaExceeded):
                         raise

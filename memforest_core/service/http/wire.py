@@ -48,7 +48,7 @@ Time: TypeAlias = Annotated[
 LOCAL = frozenset({"self", "transaction", "trace", "watch", "tenant"})
 """Parameters that mean something in the caller's process only."""
 ACTOR = "actor"
-"""The parameter that says who asks for an operation."""
+"""The parameter that names the caller of an operation."""
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=MAX_WAIT_S)]
 
 _ITEMS = list[UUID | tuple[str, str]]
@@ -115,7 +115,7 @@ def returned(method: Callable[..., Any]) -> Any:
     return _answer(get_type_hints(method)["return"])
 
 
-def told(value: Any) -> Any:
+def wire_value(value: Any) -> Any:
     """What a method returned, as it is answered; handles become what is known of them. May read the database."""
     match value:
         case SessionHandle():
@@ -123,7 +123,7 @@ def told(value: Any) -> Any:
         case Operation():
             return value.state()
         case list() | tuple():
-            return [told(each) for each in value]
+            return [wire_value(each) for each in value]
         case _:
             return value
 
@@ -150,15 +150,15 @@ def wired(hint: Any) -> Any:
 
 
 def _union(members: tuple[Any, ...]) -> Any:
-    kept = [each for each in members if each is not Connection and get_origin(each) is not get_origin(NDArray[Any])]
-    if UUID in kept and str in kept:
-        kept.remove(str)
-    if any(get_origin(each) is Mapping for each in kept) and str not in kept:
-        kept = [each for each in kept if get_origin(each) is not Mapping] + [Mapping[str, object]]
-    names = {getattr(each, "__name__", "") for each in kept}
+    rest = [each for each in members if each is not Connection and get_origin(each) is not get_origin(NDArray[Any])]
+    if UUID in rest and str in rest:
+        rest.remove(str)
+    if any(get_origin(each) is Mapping for each in rest) and str not in rest:
+        rest = [each for each in rest if get_origin(each) is not Mapping] + [Mapping[str, object]]
+    names = {getattr(each, "__name__", "") for each in rest}
     if {"date", "str"} <= names or {"datetime", "str"} <= names:
-        kept = [each for each in kept if getattr(each, "__name__", "") not in ("date", "datetime")]
-    wires = [wired(each) for each in kept]
+        rest = [each for each in rest if getattr(each, "__name__", "") not in ("date", "datetime")]
+    wires = [wired(each) for each in rest]
     return Union[tuple(wires)]  # noqa: UP007 - made from a list
 
 

@@ -25,9 +25,9 @@ def agent_tools(
 ) -> list[Callable[..., Any]]:
     """remember, recall, context, timeline, profile, sessions and forget for one owner, as coroutine functions.
 
-    ``failure`` makes the exception by which a framework tells its model a sentence.
+    ``failure`` makes the exception by which a framework hands its model a sentence.
     """
-    # The same methods, as a test of signatures holds.
+    # The same methods, as a test of signatures checks.
     asker = Asker(cast("AsyncMemForest", memory), owner=owner)
     own = Tools(lambda call: asker)
     offered = (own.remember, own.recall, own.context, own.timeline, own.profile, own.sessions, own.forget)
@@ -43,13 +43,13 @@ def _without_ours(tool: Callable[..., Any], failure: Callable[[str], Exception])
 
     hints = get_type_hints(tool, include_extras=True)
     signature = inspect.signature(tool)
-    kept = [
+    shown = [
         each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
         for each in signature.parameters.values()
         if each.name not in _OURS
     ]
     called.__name__ = called.__qualname__ = tool.__name__
     called.__doc__ = tool.__doc__
-    called.__signature__ = signature.replace(parameters=kept, return_annotation=str)  # type: ignore[attr-defined]
-    called.__annotations__ = {each.name: each.annotation for each in kept} | {"return": str}
+    called.__signature__ = signature.replace(parameters=shown, return_annotation=str)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in shown} | {"return": str}
     return called

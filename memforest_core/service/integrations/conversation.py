@@ -23,8 +23,8 @@ EMPTY = "[no text]"
 """Content of a turn whose message has no words."""
 
 
-def as_turn(message: Mapping[str, object], kept: Mapping[str, object] | None = None) -> TurnInput:
-    """A message (role, content, maybe id, name, tool calls) as a turn, with metadata to be ``kept`` with it.
+def as_turn(message: Mapping[str, object], extra: Mapping[str, object] | None = None) -> TurnInput:
+    """A message (role, content, maybe id, name, tool calls) as a turn, with ``extra`` metadata.
 
     Raises InvalidInput for content that is neither text nor parts.
     """
@@ -32,9 +32,9 @@ def as_turn(message: Mapping[str, object], kept: Mapping[str, object] | None = N
     content = fields.get("content", "")
     if isinstance(content, str) and not content.strip():
         fields["content"] = EMPTY
-    if kept:
+    if extra:
         own = fields.get("metadata")
-        fields["metadata"] = {**(own if isinstance(own, Mapping) else {}), **kept}
+        fields["metadata"] = {**(own if isinstance(own, Mapping) else {}), **extra}
     return fields  # type: ignore[return-value]  # checked when it is stored
 
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from memforest_core.domain.evidence import Evidence
     from memforest_core.service.integrations.conversation import Memory
 
-KEPT = "langchain"
-"""The metadata under which a message is kept that its turn does not tell whole."""
-_TOLD = {"type", "content", "id", "name"}
+STORED_AS = "langchain"
+"""The metadata that stores a message whose turn does not have all of it."""
+_IN_TURN = {"type", "content", "id", "name"}
 """Fields of a message that a turn has."""
 _PLAIN = {"human", "ai", "system"}
 
@@ -46,7 +46,7 @@ class MemForestChatMessageHistory(BaseChatMessageHistory):
 
     def __init__(self, memory: Memory, owner: str, session_id: str) -> None:
         """``memory`` is a MemForest or a RemoteMemForest."""
-        self._conversation = Conversation(memory, owner, session_id, KEPT)
+        self._conversation = Conversation(memory, owner, session_id, STORED_AS)
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -72,7 +72,7 @@ class MemForestRetriever(BaseRetriever):
     """A MemForest or a RemoteMemForest."""
     owner: str
     k: int | None = None
-    """Pieces at most; the memory's default unless given."""
+    """Evidence items at most; the memory's default unless given."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further options of recall, such as ``since`` or ``channels`` (docs/retrieval.md)."""
 
@@ -83,15 +83,15 @@ class MemForestRetriever(BaseRetriever):
 
 def _turn(message: BaseMessage) -> TurnInput:
     fields = message.model_dump(mode="json", exclude_defaults=True)
-    whole = message.type in _PLAIN and fields.keys() <= _TOLD and isinstance(message.content, str)
-    kept = None if whole and message.content.strip() else {KEPT: {"type": message.type, "data": fields}}
-    return as_turn({**message.model_dump(mode="json"), "type": message.type}, kept)
+    whole = message.type in _PLAIN and fields.keys() <= _IN_TURN and isinstance(message.content, str)
+    stored = None if whole and message.content.strip() else {STORED_AS: {"type": message.type, "data": fields}}
+    return as_turn({**message.model_dump(mode="json"), "type": message.type}, stored)
 
 
 def _message(turn: Turn) -> BaseMessage:
-    kept = turn.metadata.get(KEPT)
-    if isinstance(kept, dict):
-        return messages_from_dict([kept])[0]
+    stored = turn.metadata.get(STORED_AS)
+    if isinstance(stored, dict):
+        return messages_from_dict([stored])[0]
     # Who has no name is called by their role, users by the owner's.
     named = turn.named and turn.name != turn.role.value
     own = {

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from memforest_core.observe.reading.records import StoredSession
     from memforest_core.service.integrations.conversation import Memory
 
-KEPT = "langgraph"
+STORED_AS = "langgraph"
 """The metadata of an item: of its turn (value, created_at), and of its session (namespace, key)."""
 WITHIN = "langgraph_within"
 """Metadata of an item's session: its namespace and all that it is in, so that recall can be bounded to one of them."""
 CONVERSATIONS = "conversations"
 """The namespace in which every session that is no item appears: (CONVERSATIONS, session id), a key for each turn."""
-UNSEARCHED = "[kept without words]"
+UNSEARCHED = "[stored without words]"
 """The text of an item that was put with ``index=False``."""
 MOST = 200
-"""Pieces of evidence that one search looks at."""
+"""Evidence items that one search reads."""
 VERSIONS = 10
-"""Earlier turns of an item that one put looks for, to delete them."""
+"""Earlier turns of an item that one put searches, to delete them."""
 
 
 class MemForestStore(BaseStore):
@@ -114,18 +114,18 @@ class MemForestStore(BaseStore):
             return
         before = self._current(name)
         value = checked_metadata(op.value, "The item", TurnLimits())
-        kept: dict[str, object] = {"value": value, "searched": op.index is not False}
+        stored: dict[str, object] = {"value": value, "searched": op.index is not False}
         if before is not None:
-            kept["created_at"] = _created(before).isoformat()
-        turn = as_turn({"role": "user", "content": _text(value, op.index)}, {KEPT: kept})
+            stored["created_at"] = _created(before).isoformat()
+        turn = as_turn({"role": "user", "content": _text(value, op.index)}, {STORED_AS: stored})
         about = {"namespace": list(op.namespace), "key": op.key}
         within = [_path(op.namespace[:depth]) for depth in range(len(op.namespace) + 1)]
-        self._memory.append(self._owner, name, turn, metadata={KEPT: about, WITHIN: within}, close=True)
+        self._memory.append(self._owner, name, turn, metadata={STORED_AS: about, WITHIN: within}, close=True)
         *before_it, _ = self._memory.turns(self._owner, name, last=VERSIONS).items
         old = [turn.id for turn in before_it if not turn.erased]
         if old:
             # Not waited for: the newest turn is the item already.
-            self._memory.lifecycle.forget(self._owner, session=name, turns=old, actor=KEPT)
+            self._memory.lifecycle.forget(self._owner, session=name, turns=old, actor=STORED_AS)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         fulfils = parse_conditions(_conditions(op.filter or {}))
@@ -151,11 +151,11 @@ class MemForestStore(BaseStore):
                 yield item
 
     def _found(self, piece: Evidence) -> SearchItem | None:
-        about = piece.session_metadata.get(KEPT)
+        about = piece.session_metadata.get(STORED_AS)
         if isinstance(about, Mapping):
             turn = self._current(piece.session_id)
             # What a put has replaced may be found until it is deleted.
-            if turn is None or turn.id not in piece.turn_ids or not _kept(turn)["searched"]:
+            if turn is None or turn.id not in piece.turn_ids or not _stored(turn)["searched"]:
                 return None
             return _searched(_item(tuple(about["namespace"]), str(about["key"]), turn), piece.score)
         if not piece.turn_ids or piece.time.start is None:
@@ -184,8 +184,8 @@ class MemForestStore(BaseStore):
             place = _place(session)
             found.add((CONVERSATIONS, session.id) if place is None else place[0])
         conditions = op.match_conditions or ()
-        kept = {each[: op.max_depth] for each in found if all(_matches(one, each) for one in conditions)}
-        return sorted(kept)[op.offset : op.offset + op.limit]
+        stored = {each[: op.max_depth] for each in found if all(_matches(one, each) for one in conditions)}
+        return sorted(stored)[op.offset : op.offset + op.limit]
 
     def _sessions(self) -> Iterator[StoredSession]:
         cursor = None
@@ -199,11 +199,11 @@ class MemForestStore(BaseStore):
         """The turn that is an item now."""
         with suppress(NotFound):
             for turn in self._memory.turns(self._owner, session_id, last=1).items:
-                return None if turn.erased or KEPT not in turn.metadata else turn
+                return None if turn.erased or STORED_AS not in turn.metadata else turn
         return None
 
     def _conversation(self, session_id: str) -> Conversation:
-        return Conversation(self._memory, self._owner, session_id, KEPT)
+        return Conversation(self._memory, self._owner, session_id, STORED_AS)
 
 
 def _session_id(namespace: tuple[str, ...], key: str) -> str:
@@ -217,23 +217,23 @@ def _path(namespace: tuple[str, ...]) -> str:
 
 def _place(session: StoredSession) -> tuple[tuple[str, ...], str] | None:
     """The namespace and key of the item that a session is; None of a conversation."""
-    about = session.metadata.get(KEPT)
+    about = session.metadata.get(STORED_AS)
     return (tuple(about["namespace"]), str(about["key"])) if isinstance(about, Mapping) else None
 
 
-def _kept(turn: Turn) -> Mapping[str, Any]:
-    kept: Any = turn.metadata[KEPT]
-    return kept  # type: ignore[no-any-return]
+def _stored(turn: Turn) -> Mapping[str, Any]:
+    stored: Any = turn.metadata[STORED_AS]
+    return stored  # type: ignore[no-any-return]
 
 
 def _created(turn: Turn) -> datetime:
-    told = _kept(turn).get("created_at")
-    return turn.occurred_at if told is None else datetime.fromisoformat(told)
+    created = _stored(turn).get("created_at")
+    return turn.occurred_at if created is None else datetime.fromisoformat(created)
 
 
 def _item(namespace: tuple[str, ...], key: str, turn: Turn) -> Item:
     return Item(
-        value=dict(_kept(turn)["value"]),
+        value=dict(_stored(turn)["value"]),
         key=key,
         namespace=namespace,
         created_at=_created(turn),

@@ -22,11 +22,11 @@ with needed("llama-index-core"):
 if TYPE_CHECKING:
     from memforest_core.domain.chat_messages import TurnInput
 
-KEPT = "llamaindex"
-"""The metadata under which a message is kept that its turn does not tell whole."""
+STORED_AS = "llamaindex"
+"""The metadata that stores a message whose turn does not have all of it."""
 _ROLES = {"chatbot": "assistant", "model": "assistant"}
-"""What it calls our roles beside OpenAI's names."""
-TOLD = "From earlier conversations:\n{}"
+"""What it calls our roles in addition to OpenAI's names."""
+EARLIER = "From earlier conversations:\n{}"
 
 
 class MemForestMemory(BaseMemory):
@@ -62,8 +62,8 @@ class MemForestMemory(BaseMemory):
         found = self.memory.recall(
             self.owner, question, exclude_sessions=[self.session_id], max_tokens=self.max_tokens
         ).text(self.max_tokens)
-        told = [ChatMessage(role=MessageRole.SYSTEM, content=TOLD.format(found))] if found else []
-        return told + messages
+        earlier = [ChatMessage(role=MessageRole.SYSTEM, content=EARLIER.format(found))] if found else []
+        return earlier + messages
 
     def get_all(self) -> list[ChatMessage]:
         """All messages of the session in order, as they were given."""
@@ -90,7 +90,7 @@ class MemForestMemory(BaseMemory):
 
     @property
     def _conversation(self) -> Conversation:
-        return Conversation(self.memory, self.owner, self.session_id, KEPT)
+        return Conversation(self.memory, self.owner, self.session_id, STORED_AS)
 
 
 def _turn(message: ChatMessage) -> TurnInput:
@@ -99,17 +99,17 @@ def _turn(message: ChatMessage) -> TurnInput:
     blocks: Sequence[object] = message.blocks
     whole = len(blocks) == 1 and isinstance(blocks[0], TextBlock) and not message.additional_kwargs
     plain = whole and text.strip() and role in (Role.USER, Role.ASSISTANT, Role.SYSTEM)
-    kept = None if plain and role == message.role.value else {KEPT: message.model_dump(mode="json")}
-    return as_turn({"role": role, "content": text or _marks(message)}, kept)
+    stored = None if plain and role == message.role.value else {STORED_AS: message.model_dump(mode="json")}
+    return as_turn({"role": role, "content": text or _marks(message)}, stored)
 
 
 def _marks(message: ChatMessage) -> str:
-    """What stands for a message without words, such as ``[tool_call]``."""
+    """What replaces a message without words, such as ``[tool_call]``."""
     return "\n".join(f"[{block.block_type}]" for block in message.blocks)
 
 
 def _message(turn: Turn) -> ChatMessage:
-    kept = turn.metadata.get(KEPT)
-    if kept is not None:
-        return ChatMessage.model_validate(kept)
+    stored = turn.metadata.get(STORED_AS)
+    if stored is not None:
+        return ChatMessage.model_validate(stored)
     return ChatMessage(role=MessageRole(turn.role.value), content=said(turn))

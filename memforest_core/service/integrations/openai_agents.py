@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
     from memforest_core.domain.chat_messages import TurnInput
 
-KEPT = "openai"
-"""The metadata under which an item is kept that its turn does not tell whole."""
+STORED_AS = "openai"
+"""The metadata that stores an item whose turn does not have all of it."""
 PAGE = 100
 """Turns of one read, from the newest back."""
 _PLAIN = {"user", "assistant", "system"}
@@ -80,8 +80,8 @@ class MemForestSession(Session):
 
     async def _forget(self, turns: list[str]) -> None:
         lifecycle = self._memory.lifecycle
-        asked = await lifecycle.forget(self._owner, session=self.session_id, turns=turns, actor=KEPT)
-        await lifecycle.wait(asked.id)
+        operation = await lifecycle.forget(self._owner, session=self.session_id, turns=turns, actor=STORED_AS)
+        await lifecycle.wait(operation.id)
 
     async def _newest_first(self) -> AsyncIterator[Turn]:
         before = None
@@ -101,7 +101,7 @@ class MemForestSession(Session):
 def memforest_tools(memory: AsyncMemForest | AsyncRemoteMemForest, owner: str) -> list[FunctionTool]:
     """remember, recall, context, timeline, profile, sessions and forget for one owner: ``Agent(tools=...)``.
 
-    What goes wrong is told to the model in a sentence.
+    The model gets a sentence when something goes wrong.
     """
     return [function_tool(tool, strict_mode=False) for tool in agent_tools(memory, owner, ModelBehaviorError)]
 
@@ -112,7 +112,7 @@ def _turn(item: Mapping[str, Any]) -> TurnInput:
         content = item.get("content")
         whole = item.keys() == {"role", "content"} and item["role"] in _PLAIN and isinstance(content, str)
         whole = whole and bool(str(content).strip())
-        return as_turn({"role": item["role"], "content": content}, None if whole else {KEPT: dict(item)})
+        return as_turn({"role": item["role"], "content": content}, None if whole else {STORED_AS: dict(item)})
     match kind:
         case "function_call":
             called = {"name": item.get("name"), "arguments": item.get("arguments")}
@@ -123,15 +123,15 @@ def _turn(item: Mapping[str, Any]) -> TurnInput:
             message = {"role": "tool", "content": text}
         case _:
             message = {"role": "assistant", "content": f"[{kind}]"}
-    return as_turn(message, {KEPT: dict(item)})
+    return as_turn(message, {STORED_AS: dict(item)})
 
 
 def _item(turn: Turn) -> TResponseInputItem:
-    kept = turn.metadata.get(KEPT)
-    told = dict(kept) if isinstance(kept, Mapping) else {"role": _role(turn), "content": said(turn)}
-    return cast("TResponseInputItem", told)
+    stored = turn.metadata.get(STORED_AS)
+    item = dict(stored) if isinstance(stored, Mapping) else {"role": _role(turn), "content": said(turn)}
+    return cast("TResponseInputItem", item)
 
 
 def _role(turn: Turn) -> str:
-    """The API takes a tool's output with its call only: without one it is told as a developer's words."""
+    """The API takes a tool's output with its call only: without one it becomes a developer's words."""
     return "developer" if turn.role.value == "tool" else turn.role.value

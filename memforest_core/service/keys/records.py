@@ -43,7 +43,7 @@ class NewKey:
 
     key: Key
     secret: str
-    """What programs send as ``Authorization: Bearer SECRET``. Only its hash is kept: nobody can show it again."""
+    """What programs send as ``Authorization: Bearer SECRET``. Only its hash is stored: nobody can show it later."""
 
 
 @dataclass(frozen=True, slots=True)

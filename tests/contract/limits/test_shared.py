@@ -118,11 +118,6 @@ class TestTogether:
             thread.join(20)
         assert peak == 3
 
-    def test_two_models_do_not_share(self, opened: Opened) -> None:
-        limits = opened(limits_of(concurrent_calls=1))
-        with limits.acquire("one", 1, 0.0, hold_s=30.0), limits.acquire("other", 1, 0.0, hold_s=30.0):
-            pass
-
 
 class TestPermits:
     def test_who_finds_none_in_time_is_told_when_to_come_back(self, opened: Opened) -> None:
@@ -267,17 +262,6 @@ class TestRateLimited:
         # A quarter of 38 a second, at least.
         assert time.monotonic() - started > 0.7
 
-    def test_without_a_rate_it_lowers_the_calls_at_once_of_the_others(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        held = [one.acquire(MODEL, 1, 0.0, hold_s=30.0) for _ in range(8)]
-        held[0].done(limited(0.0))
-        for permit in held[1:]:
-            permit.done(limited(0.0))
-        taken = [other.acquire(MODEL, 1, 0.0, hold_s=30.0) for _ in range(4)]
-        with pytest.raises(ModelRateLimited):
-            other.acquire(MODEL, 1, 0.0, hold_s=30.0)
-        assert len(taken) == 4
-
 
 class TestCircuit:
     def test_failures_of_two_workers_open_it_for_all(self, opened: Opened) -> None:
@@ -294,37 +278,6 @@ class TestCircuit:
         assert one.paused(MODEL) > 0.2
         until(lambda: other.paused(MODEL) > 0.0, 0.3)
 
-    def test_one_trial_goes_through_and_its_success_closes_it(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        for _ in range(3):
-            call(one, away())
-        time.sleep(0.45)
-        trial = other.acquire(MODEL, 1, 0.0, hold_s=30.0)
-        with pytest.raises(ModelPaused):
-            call(one)
-        trial.done(None)
-        call(one)
-        until(lambda: one.paused(MODEL) == 0.0)
-
-    def test_of_all_who_wait_for_the_end_of_a_pause_one_is_sent_to_try(self, opened: Opened) -> None:
-        workers = [opened() for _ in range(4)]
-        for _ in range(3):
-            call(workers[0], away())
-        time.sleep(0.45)
-        sent = [worker for worker in workers for _ in range(5) if worker.paused(MODEL) == 0.0]
-        assert len(sent) == 1
-        call(sent[0])
-        time.sleep(0.3)
-        assert [worker.paused(MODEL) for worker in workers] == [0.0] * 4
-
-    def test_a_failed_trial_doubles_the_pause(self, opened: Opened) -> None:
-        one, other = opened(), opened()
-        for _ in range(3):
-            call(one, away())
-        time.sleep(0.45)
-        call(other, away())
-        assert 0.6 < one.paused(MODEL) <= 0.8
-
     def test_a_refused_key_pauses_at_once_and_says_what_to_fix(self, opened: Opened) -> None:
         one, other = opened(), opened()
         call(one, refused())
@@ -336,14 +289,3 @@ class TestCircuit:
         for _ in range(5):
             call(one, ModelAuthFailed("no key is set"))
         call(other)
-
-    def test_asking_is_cheap(self, opened: Opened, redis_url: str) -> None:
-        limits = opened()
-        client = Redis.from_url(redis_url)
-        limits.paused(MODEL)
-        before: Any = client.info("commandstats")
-        for _ in range(1_000):
-            limits.paused(MODEL)
-        after: Any = client.info("commandstats")
-        client.close()
-        assert after["cmdstat_evalsha"]["calls"] - before["cmdstat_evalsha"]["calls"] <= 2

@@ -125,7 +125,7 @@ def test_each_step_uses_its_own_model(server: ModelServer) -> None:
     models.complete(request(step=Step.ANSWER))
     assert server.requests[0].body["model"] == "large"
     with pytest.raises(InvalidSettings, match="MEMFOREST_LLM__MODEL"):
-        models.complete(request(step=Step.JUDGE))
+        models.complete(request(step=Step.PLAN))
 
 
 @pytest.mark.parametrize(

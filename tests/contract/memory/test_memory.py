@@ -176,27 +176,9 @@ def test_a_forest_moves_as_a_file(memory: MemForest, owner: str, tmp_path: Path)
         memory.lifecycle.export(owner, path, actor="test")
 
 
-def test_windows_hold_what_was_found(memory: MemForest, owner: str) -> None:
-    found = memory.recall(owner, "What is the cat called?").evidence[:1]
-    held = memory.window_put(owner, "s/1", [*found, ("s/1", "turn@0")])
-
-    assert held.held >= 1
-    assert held.unknown == 0
-
-
 def test_many_sessions_in_one_call(memory: MemForest) -> None:
     name = f"many-{uuid4()}"
     handles = memory.enqueue_many([(name, f"s{n}", MOVES[:1]) for n in range(3)], wait="raw")
 
     assert [handle.session_id for handle in handles] == ["s0", "s1", "s2"]
     assert [h.session_id for h in memory.enqueue_stream([(name, "s3", MOVES[:1])])] == ["s3"]
-
-
-def test_policies_are_kept(memory: MemForest, owner: str) -> None:
-    memory.lifecycle.set_policy(owner, max_age_days=36_000, actor="test")
-    policy = next(each for each in memory.lifecycle.policies() if each.owner == owner)
-
-    assert policy.max_age_days == 36_000
-    assert memory.lifecycle.clear_policy(owner, actor="test") is True
-    assert memory.dead.list(owner) == []
-    assert memory.quota().max_waiting_cells > 0

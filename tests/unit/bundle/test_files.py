@@ -120,7 +120,6 @@ def test_ids_are_known_once() -> None:
         assert ids.add(IdKind.FACT, [(one, two)])
         assert not ids.add(IdKind.CELL, [(one, three)])
         assert ids.find([one, three]) == {one: (IdKind.FACT, two)}
-        assert [list(page) for page in ids.ids(IdKind.FACT, 5)] == [[one]]
         ids.want([b"a", b"b", b"a"])
         assert (ids.drop([b"a", b"c"]), ids.wanted()) == (1, 1)
         ids.clear()

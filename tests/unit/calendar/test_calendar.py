@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.assistant.calendar.condensing import Condenser, Told, groups_of
 from memforest_core.assistant.calendar.days import (
     Days,
     Span,
@@ -20,11 +19,11 @@ from memforest_core.assistant.calendar.days import (
     year_of,
 )
 from memforest_core.assistant.calendar.digesting import Digester, parts_of, speakers_of
-from memforest_core.assistant.calendar.listing import local_days
+from memforest_core.assistant.calendar.period_texts import DatedText, PeriodCondenser, groups_of
+from memforest_core.assistant.calendar.periods import local_days
 from memforest_core.assistant.calendar.records import DayTurn
 from memforest_core.domain.turns import Role
 from memforest_core.errors import InvalidInput
-from memforest_core.settings import CalendarSettings
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -82,7 +81,7 @@ def test_a_day_of_utc_lies_in_two_local_days() -> None:
     assert local_days(date(2026, 11, 22), ZoneInfo("America/New_York")) == (date(2026, 11, 21), date(2026, 11, 22))
 
 
-def test_people_are_told_of_and_others_where_no_human_spoke() -> None:
+def test_people_have_digests_and_others_where_no_human_spoke() -> None:
     turns = [turn(0, "Hi."), turn(1, "Hello.", "guide", Role.ASSISTANT), turn(2, "I am Ann.", "ann"), turn(3, "Bye.")]
     assert [(each.id, each.texts) for each in speakers_of(turns)] == [("bob", ("Hi.", "Bye.")), ("ann", ("I am Ann.",))]
     assert [each.id for each in speakers_of(turns[1:2])] == ["guide"]
@@ -97,34 +96,33 @@ def test_a_long_day_is_read_in_parts_and_its_oldest_turns_are_left_out() -> None
 
 
 def test_texts_are_grouped_by_number_and_length_the_oldest_first() -> None:
-    texts = [Told(f"{at}", "x" * 96) for at in range(9, -1, -1)]  # lines of 99 characters
+    texts = [DatedText(f"{at}", "x" * 96) for at in range(9, -1, -1)]  # lines of 99 characters
     assert [[each.when for each in group] for group in groups_of(texts, 4, 10_000)] == [
         ["0", "1", "2", "3"],
         ["4", "5", "6", "7"],
         ["8", "9"],
     ]
     assert [len(group) for group in groups_of(texts, 60, 300)] == [3, 3, 3, 1]
-    assert [len(group) for group in groups_of([Told("0", "x" * 999)], 60, 300)] == [1]
+    assert [len(group) for group in groups_of([DatedText("0", "x" * 999)], 60, 300)] == [1]
 
 
 def test_without_a_model_words_that_fit_stay_as_they_are_and_others_are_picked_by_rules() -> None:
-    settings = CalendarSettings(day_chars=100)
-    digester = Digester(None, settings)
+    digester = Digester(None, 100)
     short = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), [turn(0, "I bought a kite.")], 1, [])
-    assert (short.source, [(each.name, each.text) for each in short.texts]) == (
+    assert (short.source, [(each.name, each.text) for each in short.text]) == (
         "joined",
         [("Bob", "I bought a kite.")],
     )
     many = [turn(at, f"I bought kite number {at} in the shop of harbour {at}.") for at in range(20)]
     picked = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), many, 25, [])
     assert (picked.source, picked.left_out) == ("extractive", 5)
-    assert 0 < len(picked.texts[0].text) <= 100
+    assert 0 < len(picked.text[0].text) <= 100
 
 
-def test_every_day_keeps_some_of_its_text_and_the_newest_comes_first() -> None:
-    condenser = Condenser(None, CalendarSettings(week_chars=300))
+def test_every_day_shows_some_of_its_text_and_the_newest_comes_first() -> None:
+    condenser = PeriodCondenser(None, 300)
     texts = [
-        Told(f"2026-11-{day}", f"Bob: Bought kite {day}. " + "He was glad of it and told us so. " * 9)
+        DatedText(f"2026-11-{day}", f"Bob: Bought kite {day}. " + "He was glad of it and told us so. " * 9)
         for day in (21, 20, 19)
     ]
     made = condenser.condense("the week", texts, [])
@@ -133,5 +131,5 @@ def test_every_day_keeps_some_of_its_text_and_the_newest_comes_first() -> None:
     assert [line[:10] for line in lines] == ["2026-11-21", "2026-11-20", "2026-11-19"]
     assert all(f"kite {day}" in line for day, line in zip((21, 20, 19), lines, strict=True))
     assert len(made.text) <= 300
-    fits = condenser.condense("the week", [Told("2026-11-21", "Bob: Hi.")], [])
+    fits = condenser.condense("the week", [DatedText("2026-11-21", "Bob: Hi.")], [])
     assert (fits.text, fits.source) == ("2026-11-21: Bob: Hi.", "joined")

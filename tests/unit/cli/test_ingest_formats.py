@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.accept.cli import BadItem, Report, _recognized
+from memforest_core.ingest.formats.file_items import Converted, Refused
 from memforest_core.ingest.formats.formats import HEAD_BYTES
-from memforest_core.ingest.formats.items import Converted, Refused
 from memforest_core.ingest.formats.session_lines import read_lines
 
 

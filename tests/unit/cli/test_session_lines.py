@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.items import Converted
+from memforest_core.ingest.formats.file_items import Converted
 from memforest_core.ingest.formats.session_lines import read_line
 
 

@@ -9,7 +9,7 @@ from memforest_core.cli.toolkit.output import console
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.observe.cli.tree import drawn, interval, state
-from memforest_core.observe.records import GrownTree, TreeNode, TreeOverview
+from memforest_core.observe.records import TreeNode, TreeOverview
 
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -35,23 +35,20 @@ def node(number: int, parent: int | None, level: int, text: str, **values: objec
     return TreeNode(**(fields | values))  # type: ignore[arg-type]
 
 
-def lines(grown: GrownTree) -> list[str]:
+def lines(overview: TreeOverview, *nodes: TreeNode) -> list[str]:
     out = console()
     with out.capture() as captured:
-        out.print(drawn(grown))
+        out.print(drawn(overview, nodes))
     return captured.get().splitlines()
 
 
 def test_a_tree_is_drawn_from_its_root_in_key_order() -> None:
-    grown = GrownTree(
-        overview(dirty=1),
-        (
-            node(10, None, 1, "Bob moved twice.", source="model", leaves=2, dirty=True, end=MAY + 3 * DAY),
-            node(11, 10, 0, "Bob moved to Davis."),
-            node(12, 10, 0, "Bob moved to\x1b[31m Miami.", start=MAY + 2 * DAY, end=MAY + 3 * DAY),
-        ),
+    nodes = (
+        node(10, None, 1, "Bob moved twice.", source="model", leaves=2, dirty=True, end=MAY + 3 * DAY),
+        node(11, 10, 0, "Bob moved to Davis."),
+        node(12, 10, 0, "Bob moved to\x1b[31m Miami.", start=MAY + 2 * DAY, end=MAY + 3 * DAY),
     )
-    assert [line.rstrip() for line in lines(grown)] == [
+    assert [line.rstrip() for line in lines(overview(dirty=1), *nodes)] == [
         "entity Bob  2 leaves, height 1, k = 8, 1 dirty",
         "└── 2024-05-01 … 2024-05-03  2 leaves  ● dirty  Bob moved twice.  (model)",
         "    ├── 2024-05-01  Bob moved to Davis.  (fact)",
@@ -60,8 +57,7 @@ def test_a_tree_is_drawn_from_its_root_in_key_order() -> None:
 
 
 def test_a_node_before_its_first_refresh_says_so() -> None:
-    grown = GrownTree(overview(), (node(10, None, 1, "", source="", leaves=2),))
-    assert lines(grown)[1].endswith("no summary yet")
+    assert lines(overview(), node(10, None, 1, "", source="", leaves=2))[1].endswith("no summary yet")
 
 
 def test_intervals_end_where_their_last_day_does() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.assistant.context.budget import ORDER, Budget, shares
+from memforest_core.assistant.context.budget import ORDER, Budget, section_tokens
 from memforest_core.assistant.context.records import Section
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import ContextSettings, load_settings
 
 
 def test_shares_count_relative_to_their_sum() -> None:
-    found = shares(ContextSettings(week_share=0, today_share=0, profile_share=1, evidence_share=1, window_share=2), 400)
+    found = section_tokens(
+        ContextSettings(week_share=0, today_share=0, profile_share=1, evidence_share=1, window_share=2), 400
+    )
 
     assert found == {"profile": 100, "week": 0, "today": 0, "evidence": 100, "window": 200}
 
@@ -25,8 +27,8 @@ def test_at_least_one_section_is_shown() -> None:
 def test_what_is_not_used_goes_to_the_others_in_their_order() -> None:
     """Given a profile that needs little and no days, then the window may take what they leave, evidence what the window
     leaves, and at last the profile what is left of all."""
-    budget = Budget(1_000, shares(ContextSettings(), 1_000))
-    assert sum(budget.shares.values()) == 1_000
+    budget = Budget(1_000, section_tokens(ContextSettings(), 1_000))
+    assert sum(budget.section_tokens.values()) == 1_000
     budget.needs(Section.PROFILE, 50)
     budget.took(Section.TODAY, 0)
     budget.took(Section.WEEK, 0)
@@ -41,8 +43,8 @@ def test_what_is_not_used_goes_to_the_others_in_their_order() -> None:
 
 
 def test_a_section_never_takes_what_is_another_ones() -> None:
-    budget = Budget(1_000, shares(ContextSettings(), 1_000))
+    budget = Budget(1_000, section_tokens(ContextSettings(), 1_000))
     for section in ORDER:
         budget.needs(section, 10_000)
 
-    assert {section: budget.free(section) for section in ORDER} == dict(budget.shares)
+    assert {section: budget.free(section) for section in ORDER} == dict(budget.section_tokens)

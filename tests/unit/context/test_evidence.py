@@ -19,7 +19,7 @@ PROFILE = (
     Line(
         text="Alice lives in Oslo and works at Initech.",
         facts=(OSLO, JOB),
-        told=("Alice lives in Oslo.", "Alice works at Initech."),
+        sentences=("Alice lives in Oslo.", "Alice works at Initech."),
     ),
 )
 
@@ -42,14 +42,14 @@ def piece(
     )
 
 
-def reasons(pieces: list[Evidence], shown: Shown, tokens: int = 1_000) -> tuple[list[str], list[str]]:
-    parts, out = chosen(pieces, shown, tokens, 0.9)
+def reasons(items: list[Evidence], shown: Shown, tokens: int = 1_000) -> tuple[list[str], list[str]]:
+    parts, out = chosen(items, shown, tokens, 0.9)
     assert body_tokens(parts) <= tokens
     return [part.text for part in parts], [each.why.value for each in out]
 
 
-def test_what_the_profile_tells_is_not_repeated() -> None:
-    """A fact goes; a turn goes when it has hardly a word beyond its facts, and stays when it tells more."""
+def test_facts_of_the_profile_are_not_repeated() -> None:
+    """A fact goes; a turn goes when it has hardly a word beyond its facts, and stays when it says more."""
     fact = piece("Alice lives in Oslo.", OSLO, kind=EvidenceKind.FACT)
     bare = piece("Alice: I live in Oslo.", OSLO)
     more = piece("Alice: I live in Oslo, above the bakery with the red door.", OSLO)
@@ -62,13 +62,13 @@ def test_what_the_profile_tells_is_not_repeated() -> None:
 
 
 def test_what_the_window_shows_is_not_repeated() -> None:
-    pieces = [
+    items = [
         piece("Alice: Hi.", turn="t1"),
         piece("Alice: Hi.", turn="t2"),
         piece("A fact.", JOB, kind=EvidenceKind.FACT),
     ]
 
-    shown, out = reasons(pieces, Shown(turns={("s1", "t1")}, items={JOB}))
+    shown, out = reasons(items, Shown(turns={("s1", "t1")}, items={JOB}))
 
     assert (shown, out) == (["Alice: Hi."], ["in window", "in window"])
 
@@ -80,7 +80,7 @@ def test_one_that_does_not_fit_leaves_room_for_shorter_ones() -> None:
 
 
 def test_the_session_of_the_best_piece_comes_first_and_each_is_in_the_order_of_time() -> None:
-    """Given pieces best first of three sessions, then each session stays together, its own days in order."""
+    """Given items best first of three sessions, then each session stays together, its own days in order."""
     late, early = piece("Late.", day=5), piece("Early.", day=2)
     after = replace(piece("After.", day=6), session_id=late.session_id)
     before = replace(piece("Before.", day=5), ordinal=-1)
@@ -89,7 +89,7 @@ def test_the_session_of_the_best_piece_comes_first_and_each_is_in_the_order_of_t
     assert in_order([after, early, late, between, before]) == [before, late, after, early, between]
 
 
-def test_pieces_of_one_day_have_one_header_though_another_day_lies_between() -> None:
+def test_items_of_one_day_have_one_header_though_another_day_lies_between() -> None:
     """Given a piece of a span that begins within a day, then that day is still named once, as it was counted."""
     first, last = piece("First.", day=1), replace(piece("Last.", day=1), ordinal=2)
     other = replace(piece("Other.", day=1), time_label="1 to 3 May", ordinal=1)

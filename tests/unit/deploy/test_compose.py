@@ -21,8 +21,6 @@ from tests.unit.deploy.builders import ROOT
 STORES = {"postgres", "redis", "qdrant"}
 QUEUES = {queue.value for queue in Queue}
 OURS = {*QUEUES, "migrate", "api", "flower"}
-WATCHERS = {"prometheus", "grafana"}
-"""Only started when asked for, with the profile observe."""
 SECRETS = {"POSTGRES_PASSWORD", "MEMFOREST_APP_PASSWORD", "REDIS_PASSWORD", "FLOWER_BASIC_AUTH"}
 PREFIX = str(Settings.model_config.get("env_prefix"))
 DELIMITER = str(Settings.model_config.get("env_nested_delimiter"))
@@ -88,23 +86,10 @@ def connections() -> int:
     return int((8 + len(QUEUES) - 1) * (pool.pool_size + pool.max_overflow))
 
 
-def test_it_has_the_services_of_the_design() -> None:
-    """Given the file, then there are the stores, the migration, one service per queue, and Flower."""
-    assert set(SERVICES) == STORES | OURS | WATCHERS
-    assert {name for name, service in SERVICES.items() if service.get("profiles")} == WATCHERS
-
-
 @pytest.mark.parametrize(("service", "arguments"), COMMANDS, ids=[" ".join([s, *a]) for s, a in COMMANDS])
 def test_a_command_exists_with_its_options(service: str, arguments: list[str]) -> None:
     """Given a command line of a service, then the CLI knows the command and every option of it."""
     assert isinstance(parsed(arguments), dict)
-
-
-@pytest.mark.parametrize("arguments", [["worker", "--cue", "extract"], ["dbb", "upgrade"], ["db", "uprade"]])
-def test_a_misspelt_command_would_be_found(arguments: list[str]) -> None:
-    """Given a command line that the CLI does not know, then checking it fails."""
-    with pytest.raises(Exception, match=r"(?i)no such"):
-        parsed(arguments)
 
 
 @pytest.mark.parametrize("queue", sorted(QUEUES))
@@ -232,13 +217,6 @@ def test_a_deployment_is_sized_in_the_file() -> None:
     workers = int(COMPOSE["x-environment"]["MEMFOREST_DEPLOYMENT__WORKER_PROCESSES"])
     assert sum(int(SERVICES[name]["scale"]) for name in QUEUES) <= workers
     assert all(re.fullmatch(r"\d+[gm]", SERVICES[name]["mem_limit"]) for name in STORES | OURS)
-
-
-def test_containers_read_further_settings_and_reach_models_on_the_host() -> None:
-    """Given memforest.env, if there is one, then our containers read it; the host has a name in them."""
-    for name in OURS:
-        assert SERVICES[name]["env_file"] == [{"path": "memforest.env", "required": False}]
-        assert SERVICES[name]["extra_hosts"] == ["host.docker.internal:host-gateway"]
 
 
 def test_ports_are_open_on_this_host_only() -> None:

@@ -142,30 +142,6 @@ def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
         assert set(re.findall(r"\$labels\.([a-z_]+)", text)) <= grouped
 
 
-def test_the_dashboards_panels_do_not_overlap() -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert at["x"] + at["w"] <= 24
-        assert not taken & cells, panel["title"]
-        taken |= cells
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(ids) == len(set(ids))
-    assert all(panel["title"] and panel["description"] for panel in PANELS)
-
-
-def test_grafana_finds_its_data() -> None:
-    """Given what is provisioned, then every panel and variable uses the one data source."""
-    (source,) = yaml.safe_load((GRAFANA / "provisioning/datasources/prometheus.yml").read_text())["datasources"]
-    targets = [target["datasource"]["uid"] for panel in PANELS for target in panel["targets"]]
-    variables = [variable["datasource"]["uid"] for variable in DASHBOARD["templating"]["list"]]
-    panels = [panel["datasource"]["uid"] for panel in PANELS]
-    assert {*targets, *variables, *panels} == {source["uid"]}
-    (provider,) = yaml.safe_load((GRAFANA / "provisioning/dashboards/memforest.yml").read_text())["providers"]
-    assert provider["options"]["path"] == "/var/lib/grafana/dashboards"
-
-
 def test_prometheus_scrapes_every_worker() -> None:
     """Given the compose file, then the services that serve metrics are scraped, on the port that they serve on."""
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]

@@ -48,17 +48,6 @@ def test_a_manifest_fits_its_schema(overlay: str, manifest: Manifest) -> None:
         kubernetes_validate.validate(manifest, version, strict=True)
 
 
-def test_a_misspelt_field_would_be_found() -> None:
-    deployment = json.loads(json.dumps(of("small", "Deployment")["extract"]))
-    deployment["spec"]["template"]["spec"]["containers"][0]["imagePolicy"] = "Always"
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(deployment, VERSIONS[-1], strict=True)
-    scaled = json.loads(json.dumps(of("production", "ScaledObject")["extract"]))
-    scaled["spec"]["maxReplicas"] = 3
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(scaled, KEDA)
-
-
 def test_each_overlay_has_every_part() -> None:
     for overlay in ("small", "production"):
         assert set(of(overlay, "Deployment")) == PARTS

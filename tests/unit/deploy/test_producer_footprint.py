@@ -28,7 +28,7 @@ HEAVY = [
     "statement",
     [
         "from memforest_core import MemForestClient",
-        "from memforest_core.client.services.producer import open_producer;"
+        "from memforest_core.client.services.producer_services import open_producer;"
         "from memforest_core.settings import load_settings; open_producer(load_settings()).close()",
     ],
     ids=["imported", "opened"],
@@ -42,5 +42,5 @@ def test_the_client_loads_nothing_heavy(statement: str) -> None:
         text=True,
     )
     modules = set(json.loads(loaded.stdout))
-    assert "memforest_core.client.services.producer" in modules
+    assert "memforest_core.client.services.producer_services" in modules
     assert modules & set(HEAVY) == set()

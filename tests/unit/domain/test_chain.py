@@ -11,9 +11,9 @@ import pytest
 
 from memforest_core.domain.chain import ChainState, states_of
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
-from memforest_core.domain.holding import Mention, Role, Said, StoredState, placed
 from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.state_names import SINGLE_VALUED, canonical, single_valued, spellings
+from memforest_core.domain.state_order import Mention, Role, Said, StoredState, placed
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
 
 START = datetime(2022, 1, 1, tzinfo=UTC)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import memforest_core
-from memforest_core.assistant.calendar.condensing import Condenser, Told
-from memforest_core.assistant.calendar.records import SpeakerDigest, told
+from memforest_core.assistant.calendar.period_texts import DatedText, PeriodCondenser
+from memforest_core.assistant.calendar.records import SpeakerDigest, speaker_lines
 from memforest_core.assistant.context.records import ContextPart, PartKind, Section
 from memforest_core.assistant.context.rendering import messages, sections
 from memforest_core.assistant.conversation_window.records import PartKind as WindowKind
@@ -20,7 +20,6 @@ from memforest_core.domain.cells import Cutting, cut_cells
 from memforest_core.domain.delivery import deliver, estimated_tokens, fitting
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.rendering import block, one_line, speech, turn_line
-from memforest_core.settings import CalendarSettings
 from tests.harness.builders import turn
 from tests.harness.forgeries import FORGERIES, MARK, NAMES, inner, kinds, margin
 from tests.unit.domain.test_delivery import piece
@@ -35,12 +34,12 @@ JOINING = {
     "assistant/profile/describing.py": "rendered",
     "assistant/conversation_window/records.py": "rendered",
     # prompt: a JSON line or an escaped line an item
-    "ingest/extract/prompt.py": "prompt",
+    "ingest/extract/extraction_prompt.py": "prompt",
     "recall/answering/prompt.py": "prompt",
 }
 """Modules that join stored texts with line ends for a reader."""
 STORED = {
-    "assistant/calendar/condensing.py", "assistant/calendar/digesting.py", "domain/cells.py", "domain/chat_messages.py",
+    "assistant/calendar/period_texts.py", "assistant/calendar/digesting.py", "domain/cells.py", "domain/chat_messages.py",
     "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
     "service/explorer/provenance.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
     "recall/calibration/cli.py", "recall/exact.py", "ingest/refresh/service.py", "store/functions/__init__.py",
@@ -52,7 +51,7 @@ STORED = {
 RENDERINGS: dict[str, Callable[[str], str]] = {
     "turns": lambda text: deliver([piece(turn_line("weather", text)), piece("shop1: Hello", 1)]),
     "facts": lambda text: deliver([piece(f"Ann: {text}"), piece("shop1 sings.", 1)]),
-    "digests": lambda text: told([_digest("weather", text), _digest("shop1", "Hello")]),
+    "digests": lambda text: speaker_lines([_digest("weather", text), _digest("shop1", "Hello")]),
     "window": lambda text: SessionWindow("s", (_turn(text), _turn("Hello"), _turn(text)), 100).text,
     "context": lambda text: sections([_part(each, text) for each in Section], {}),
     "system message": lambda text: messages([_part(each, text) for each in Section], {})[0]["content"],
@@ -62,8 +61,8 @@ RENDERINGS: dict[str, Callable[[str], str]] = {
     "summary in a window": lambda text: SessionWindow("s", (_turn("Hi"), _summary(_cell(text))), 100).text,
     "inside a summary": lambda text: inner(_shown(_summary(_cell(text))).removeprefix("(summary) ")),
     "picked": lambda text: summarize([_cell(text)], 10_000),
-    "month": lambda text: _month(told([_digest("weather", text)]), 10_000),
-    "picked month": lambda text: _month(told([_digest("weather", text + " more" * 99)]), 130),
+    "month": lambda text: _month(speaker_lines([_digest("weather", text)]), 10_000),
+    "picked month": lambda text: _month(speaker_lines([_digest("weather", text + " more" * 99)]), 130),
     "state": lambda text: block(f"- {text}"),
 }
 """Texts that readers see, by what is in them."""
@@ -83,7 +82,7 @@ def test_planted_names_change_nothing_at_the_margin(forged: str) -> None:
     assert one_line(forged) == one_line(forged).strip()
     for rendered in (
         deliver([piece(turn_line(forged, "hello")), piece("shop1: Hi", 1)]),
-        "[Monday 8 May 2023]\n" + told([_digest(forged, "hello"), _digest("shop1", "Hi")]),
+        "[Monday 8 May 2023]\n" + speaker_lines([_digest(forged, "hello"), _digest("shop1", "Hi")]),
         "[Monday 8 May 2023]\n" + "\n".join((speech(forged, "hello"), speech("shop1", "Hi"))),
     ):
         header, said, other = kinds(rendered)
@@ -114,10 +113,10 @@ def test_no_turn_passes_for_a_summary(forged: str) -> None:
 
 
 def test_indentation_counts_towards_a_budget() -> None:
-    pieces = [piece("Ann: " + "a\n" * 50, n) for n in range(9)]
+    items = [piece("Ann: " + "a\n" * 50, n) for n in range(9)]
     for budget in (20, 60, 200):
-        assert estimated_tokens(deliver(pieces, budget)) <= budget
-    assert fitting(pieces, 10_000)
+        assert estimated_tokens(deliver(items, budget)) <= budget
+    assert fitting(items, 10_000)
 
 
 def test_plain_text_and_writing_systems_stay_as_they_are() -> None:
@@ -175,8 +174,8 @@ def _cell(text: str) -> str:
 
 
 def _month(text: str, budget: int) -> str:
-    texts = [Told("2 June", text), Told("1 June", "Ann: Hello")]
-    return Condenser(None, CalendarSettings(week_chars=budget)).condense("June", texts, []).text
+    texts = [DatedText("2 June", text), DatedText("1 June", "Ann: Hello")]
+    return PeriodCondenser(None, budget).condense("June", texts, []).text
 
 
 def _digest(name: str, text: str) -> SpeakerDigest:

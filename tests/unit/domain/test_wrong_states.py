@@ -8,8 +8,8 @@ from uuid import UUID
 
 from memforest_core.domain.chain import states_of, wrong_states
 from memforest_core.domain.facts import Change
-from memforest_core.domain.holding import Mention, Role, Said, StoredState
 from memforest_core.domain.ids import FactId, SessionId
+from memforest_core.domain.state_order import Mention, Role, Said, StoredState
 from memforest_core.domain.times import micros
 from tests.harness.builders import NOON, statement
 

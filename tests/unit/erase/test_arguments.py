@@ -49,14 +49,14 @@ def task(arguments: Numbers, forest: ForestId | None = FOREST) -> OperationTask:
         Scope(Target.OWNER, FOREST),
     ],
 )
-def test_a_target_is_kept_whole(scope: Scope) -> None:
+def test_a_target_is_stored_whole(scope: Scope) -> None:
     arguments = arguments_of(scope)
     assert scope_of(task(arguments)) == scope
     assert all(isinstance(value, str | int) for value in arguments.values())
 
 
 @pytest.mark.parametrize(("ordinals", "text"), [([], ""), ([5], "5"), ([2, 1, 0, 7, 7], "0-2,7"), ([0, 2, 3], "0,2-3")])
-def test_runs_of_ordinals_are_kept_short(ordinals: list[int], text: str) -> None:
+def test_runs_of_ordinals_are_stored_short(ordinals: list[int], text: str) -> None:
     assert spans_text(ordinals) == text
     assert ordinals_in(text) == sorted(set(ordinals))
 

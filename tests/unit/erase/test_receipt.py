@@ -19,7 +19,7 @@ PROGRESS: dict[str, str | int] = {
 }
 
 
-def test_counts_are_told_apart_from_what_was_left() -> None:
+def test_counts_are_separate_from_what_was_left() -> None:
     receipt = receipt_of(replace(task({"target": "turns"}), progress=PROGRESS, state="done", finished_at=DONE))
     assert receipt.target == "turns" and receipt.actor == "tester"
     assert dict(receipt.removed) == {"turns": 2, "facts": 1}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memforest_core.service.explorer.drawing import NARROWEST, TICKS, Axis, shares, stacked
+from memforest_core.service.explorer.drawing import NARROWEST, TICKS, Axis, proportions, stacked
 
 START = datetime(2023, 3, 14, 12, tzinfo=UTC)
 
@@ -73,4 +73,4 @@ def test_parts_of_the_best_fill_the_width_the_largest_first() -> None:
 
 
 def test_nothing_has_no_shares() -> None:
-    assert (shares([]), shares([0, 0]), stacked({"a": 0.0}, 0.0)[0].width) == ([], [0.0, 0.0], 0.0)
+    assert (proportions([]), proportions([0, 0]), stacked({"a": 0.0}, 0.0)[0].width) == ([], [0.0, 0.0], 0.0)

@@ -13,8 +13,8 @@ from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Pol
 from memforest_core.domain.times import UNKNOWN_TIME, Precision
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window
-from memforest_core.ingest.extract.answer import ExtractionAnswer
-from memforest_core.ingest.extract.candidates import MAX_VERBATIM_CHARS, sourced, to_candidates, verbatim
+from memforest_core.ingest.extract.answer_checks import MAX_VERBATIM_CHARS, sourced, to_candidates, verbatim
+from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
 from memforest_core.models.reading import described
 from tests.harness.builders import NOON, cells_of, window, window_turn
 

@@ -10,9 +10,16 @@ import pytest
 
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window
-from memforest_core.ingest.extract import prompt
-from memforest_core.ingest.extract.answer import ExtractionAnswer
-from memforest_core.ingest.extract.prompt import PROMPT_VERSION, SUMMARIES, SYSTEM, input_hash, render_window, schema
+from memforest_core.ingest.extract import extraction_prompt as prompt
+from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
+from memforest_core.ingest.extract.extraction_prompt import (
+    PROMPT_VERSION,
+    SUMMARIES,
+    SYSTEM,
+    input_hash,
+    render_window,
+    schema,
+)
 from tests.harness.builders import NOON, window, window_turn
 from tests.harness.rendered_windows import parse_window
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from memforest_core.errors import ContentFault, ModelRateLimited
-from memforest_core.ingest.extract.prompt import SYSTEM, render_window
+from memforest_core.ingest.extract.extraction_prompt import SYSTEM, render_window
 from memforest_core.ingest.extract.proposer import OFFLINE_MODEL, ModelProposer, OfflineProposer, Proposal
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Message, Step
 from tests.harness.builders import window, window_turn
@@ -73,8 +73,8 @@ def test_every_call_begins_with_the_same_bytes() -> None:
 
 
 BAD = {
-    "empty": ("", "holds no JSON object"),
-    "prose": ("I could not find anything.", "holds no JSON object"),
+    "empty": ("", "has no JSON object"),
+    "prose": ("I could not find anything.", "has no JSON object"),
     "prose with brackets": ("Turn [1] says {nothing} of use.", "has none of the fields items"),
     "malformed": ('{"items": [}', "cut before its first item ended"),
     "truncated": (GOOD[:30], "cut before its first item ended"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.facts import Change, Modality, Polarity
-from memforest_core.ingest.extract.answer import Item
+from memforest_core.ingest.extract.extraction_answer import Item
 from memforest_core.ingest.extract.second_opinion import contradicted
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from memforest_core.domain.turns import SessionFrame, TurnLimits, checked_messages, parse_turns
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.formats.file_items import Converted, Item, Wordless
 from memforest_core.ingest.formats.formats import Format, converted, recognized
-from memforest_core.ingest.formats.items import Converted, Item, Wordless
 from tests.harness.builders import NOON
 
 CHAT = {

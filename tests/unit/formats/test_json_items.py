@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memforest_core.ingest.formats import json_items as reader
-from memforest_core.ingest.formats.items import Refused, Value
+from memforest_core.ingest.formats.file_items import Refused, Value
 from memforest_core.ingest.formats.json_items import json_items, lines
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\t/uäπ漢😀'), max_size=8)

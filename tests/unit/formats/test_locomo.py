@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memforest_core.ingest.formats.datasets import locomo
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
+from memforest_core.ingest.formats.file_items import Converted, Refused, Value, Wordless, each
 
 
 def sample(**conversation: object) -> dict[str, Any]:

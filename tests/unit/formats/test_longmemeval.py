@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memforest_core.ingest.formats.datasets import longmemeval
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
+from memforest_core.ingest.formats.file_items import Converted, Refused, Value, Wordless, each
 
 BREAD = [
     {"role": "user", "content": "I bake rye bread on Mondays.", "has_answer": True},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.ingest.formats.items import Converted, Refused, Value, bad_item
-from memforest_core.ingest.formats.mem0 import UNDATED, convert
+from memforest_core.ingest.formats.file_items import Converted, Refused, Value, bad_item
+from memforest_core.ingest.formats.mem0_export import UNDATED, convert
 
 
 def memory(id_: str, text: str, at: str | None = "2024-03-01T10:00:00+00:00", **more: object) -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
+from memforest_core.ingest.formats.file_items import Converted, Refused, Value, Wordless, each
 from memforest_core.ingest.formats.openai import chatgpt
 
 

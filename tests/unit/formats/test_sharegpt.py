@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.ingest.formats.datasets import sharegpt
-from memforest_core.ingest.formats.items import Converted, Refused, Value, Wordless, each
+from memforest_core.ingest.formats.file_items import Converted, Refused, Value, Wordless, each
 
 TALK = [{"from": "human", "value": "I row."}, {"from": "gpt", "value": "Alone?"}]
 

@@ -18,14 +18,14 @@ class Clock:
 def test_an_index_that_answers_is_never_paused() -> None:
     pause = OutagePause(Clock())
     assert all(pause.may_try() for _ in range(5))
-    assert not pause.away
+    assert not pause.unavailable
 
 
 def test_after_a_failure_nobody_tries_until_the_pause_is_over_and_then_one_does() -> None:
     clock = Clock()
     pause = OutagePause(clock)
     pause.failed()
-    assert pause.away and not pause.may_try()
+    assert pause.unavailable and not pause.may_try()
     clock.now += 1.0
     assert [pause.may_try() for _ in range(3)] == [True, False, False]
 
@@ -52,7 +52,7 @@ def test_an_answer_ends_the_outage_at_once() -> None:
     clock.now += 1.0
     assert pause.may_try()
     pause.worked()
-    assert [pause.may_try(), pause.may_try(), pause.away] == [True, True, False]
+    assert [pause.may_try(), pause.may_try(), pause.unavailable] == [True, True, False]
 
 
 def test_a_trial_that_never_reports_is_followed_by_another() -> None:

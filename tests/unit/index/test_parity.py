@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.generations import Generation, GenerationState, judge, parse_generation
-from memforest_core.index.parity import lacking, unequal
+from memforest_core.index.parity import missing_points, unequal
 from memforest_core.index.records import PointRow, StoredGeneration
 from memforest_core.index.vector_index import ScannedPoint
 
@@ -95,4 +95,4 @@ def test_the_point_of_a_cold_row_is_an_orphan_and_never_ahead() -> None:
 def test_rows_whose_point_is_missing_or_older_lack_it() -> None:
     rows = [row(1, 2, 2), row(2, 2, 2), row(3, 2, 2), row(4, 3, 2)]
     found = {UUID(int=1): 2, UUID(int=2): 1, UUID(int=4): 3}
-    assert lacking(rows, found) == [rows[1], rows[2]]
+    assert missing_points(rows, found) == [rows[1], rows[2]]

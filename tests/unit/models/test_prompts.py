@@ -10,7 +10,7 @@ from memforest_core.assistant.calendar import condensing, digesting
 from memforest_core.assistant.conversation_window import compacting
 from memforest_core.assistant.profile import describing
 from memforest_core.errors import InvalidSettings
-from memforest_core.ingest.extract import prompt as extraction
+from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.refresh import summarizer
 from memforest_core.models.answers import DATA_ONLY
 from memforest_core.models.prompts import MAX_CHARS, Prompts, instructions_with, named, open_prompts

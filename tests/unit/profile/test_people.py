@@ -47,5 +47,5 @@ def test_words_tell_whom_and_what_they_mean() -> None:
     his = read_words("where Bob works", FOREST, SPEAKERS)
     assert his.people == {"u7", "bob", "bobby"} and his.names == {"bob"}
 
-    told = read_words("that I moved to Miami in May", FOREST, SPEAKERS)
-    assert (told.attributes, told.names, told.bare) == (frozenset(), frozenset({"miami"}), False)
+    words = read_words("that I moved to Miami in May", FOREST, SPEAKERS)
+    assert (words.attributes, words.names, words.bare) == (frozenset(), frozenset({"miami"}), False)

@@ -10,9 +10,9 @@ import pytest
 
 from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
-from memforest_core.domain.holding import Mention, StoredState
 from memforest_core.domain.ids import FactId, ForestId, SessionId
 from memforest_core.domain.scoring import Item, Voted, best_first
+from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.current import Current, current_first, current_states, previous_states

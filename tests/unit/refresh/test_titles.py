@@ -13,7 +13,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.titles import TITLE_CHARS
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelUnavailable
 from memforest_core.ingest.refresh.records import ChildText, ReadyNode, Title, TitleSource
-from memforest_core.ingest.refresh.titles import Titles
+from memforest_core.ingest.refresh.scene_titles import Titles
 from memforest_core.models.calls import CallRecord, Step
 from tests.harness.chats import AnsweringChat
 

@@ -1,4 +1,4 @@
-"""A report adds up what was found, and keeps few examples however much that is."""
+"""A report adds up what was found, and names few examples however much that is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_could_not_be_looked_at_makes_a_report_incomplete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "what", "mendable"),
+    ("check", "what", "repairable"),
     [
         (Check.SUMMARIES, "inputs", True),
         (Check.TREE_COUNTERS, "leaf_count", True),
@@ -51,5 +51,5 @@ def test_what_could_not_be_looked_at_makes_a_report_incomplete() -> None:
         (Check.LEAVES, "no_payload", False),
     ],
 )
-def test_only_what_follows_from_persistent_state_is_mended(check: Check, what: str, mendable: bool) -> None:
-    assert can_be_repaired(check, Found(UUID(int=1), what)) is mendable
+def test_only_what_follows_from_persistent_state_is_repaired(check: Check, what: str, repairable: bool) -> None:
+    assert can_be_repaired(check, Found(UUID(int=1), what)) is repairable

@@ -1,4 +1,4 @@
-"""Verification looks, mends and looks again, and comes to an end whatever mending does."""
+"""Verification checks, repairs and re-checks, and comes to an end whatever repairs do."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ class Points:
 
 @dataclass
 class Store:
-    """Forests whose violations a test scripts: one number per look."""
+    """Forests whose violations a test scripts: one number per check."""
 
     points: Points
-    looks: dict[Check, list[int]] = field(default_factory=dict)
+    counts: dict[Check, list[int]] = field(default_factory=dict)
     repaired: list[tuple[Check, int]] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
 
@@ -117,7 +117,7 @@ class Store:
         return 1
 
     def violations(self, check: Check) -> Iterator[Found]:
-        script = self.looks.get(check, [0])
+        script = self.counts.get(check, [0])
         count = script.pop(0) if len(script) > 1 else script[0]
         return (Found(UUID(int=n), "gap") for n in range(count))
 
@@ -159,13 +159,13 @@ def test_without_repair_nothing_is_written() -> None:
     assert (store.repaired, store.points.marked, list(store.points.points)) == ([], [], [UUID(int=2)])
 
 
-def test_more_violations_than_are_kept_are_mended_round_by_round() -> None:
+def test_more_violations_than_fit_a_round_are_repaired_round_by_round() -> None:
     store = Store(Points(), {Check.LEASES: [5 * PER_ROUND // 2, 3 * PER_ROUND // 2, PER_ROUND // 2, 0]})
     report = verification(store).run(ACME, "bob", repair=True)
     assert (report.violations, report.repaired) == (0, 5 * PER_ROUND // 2)
 
 
-def test_mending_that_does_not_help_is_given_up() -> None:
+def test_a_repair_that_does_not_help_is_given_up() -> None:
     store = Store(Points(), {Check.LEASES: [3]})
     report = verification(store).run(ACME, "bob", repair=True)
     assert report.violations == 3
@@ -178,15 +178,15 @@ def test_what_is_persistent_is_never_given_to_repair() -> None:
     assert store.repaired == []
 
 
-def test_missing_old_and_stray_points_are_found_and_mended() -> None:
+def test_missing_old_and_stray_points_are_found_and_repaired() -> None:
     """Given a row without a point, one with an old point, a point without a row and one ahead of its row."""
     rows = {UUID(int=n): row(n, 2, 2) for n in (1, 2, 3, 4)}
     points = Points(rows, {UUID(int=2): 1, UUID(int=3): 2, UUID(int=4): 9, UUID(int=5): 1})
     report = verification(Store(points)).run(ACME)
     kinds = {result.check: dict(result.kinds) for result in report.checks if result.violations}
     assert kinds == {Check.INDEX_POINTS: {"missing": 1, "older": 1}, Check.ORPHAN_POINTS: {"no_row": 1, "ahead": 1}}
-    mended = verification(Store(points)).run(ACME, repair=True)
-    assert (mended.violations, mended.repaired) == (0, 4)
+    repaired = verification(Store(points)).run(ACME, repair=True)
+    assert (repaired.violations, repaired.repaired) == (0, 4)
     assert points.marked == [UUID(int=1), UUID(int=2)]
     assert UUID(int=5) not in points.points
 

@@ -65,7 +65,7 @@ def test_what_refresh_leaves_is_fresh(node: SummaryState) -> None:
         (state(SummarySource.PASSED, ""), "text"),
     ],
 )
-def test_what_it_was_not_made_from_is_told(node: SummaryState, what: str) -> None:
+def test_a_stale_summary_has_a_code(node: SummaryState, what: str) -> None:
     found = stale(node, BUDGET)
     assert found is not None
     assert (found.id, found.what) == (node.node_id, what)

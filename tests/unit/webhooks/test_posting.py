@@ -19,25 +19,25 @@ class Names:
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = list(answers)
-        self.asked: list[str] = []
+        self.queried: list[str] = []
 
     def __call__(self, host: str, port: int) -> Sequence[str]:
-        self.asked.append(host)
+        self.queried.append(host)
         return self.answers.pop(0)
 
 
 class Network(httpcore.MockBackend):
-    """A network that answers, and remembers where it was asked to connect to."""
+    """A network that answers, and remembers where it was to connect to."""
 
-    def __init__(self, away: Iterable[str] = ()) -> None:
+    def __init__(self, unavailable: Iterable[str] = ()) -> None:
         super().__init__([OK])
-        self.away = set(away)
+        self.unavailable = set(unavailable)
         self.connected: list[str] = []
 
     def connect_tcp(self, host: str, *args: object, **options: object) -> httpcore.NetworkStream:
         self.connected.append(host)
-        if host in self.away:
-            raise httpcore.ConnectError("away")
+        if host in self.unavailable:
+            raise httpcore.ConnectError("unavailable")
         return super().connect_tcp(host, *args, **options)  # type: ignore[arg-type]
 
 
@@ -49,7 +49,7 @@ def test_a_name_is_looked_up_once_and_its_address_is_connected_to() -> None:
     """Given a name that leads elsewhere at the second look-up, then there is none."""
     names, network = Names(["93.184.216.34"], ["127.0.0.1"]), Network()
     assert poster(names, network).post("https://example.com/hook", {}, b"{}").status == 204
-    assert (names.asked, network.connected) == (["example.com"], ["93.184.216.34"])
+    assert (names.queried, network.connected) == (["example.com"], ["93.184.216.34"])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::ffff:10.0.0.1"])
@@ -65,15 +65,15 @@ def test_plain_http_is_refused_when_the_setting_is_taken_back() -> None:
     assert network.connected == []
 
 
-def test_the_next_address_is_tried_when_one_is_away() -> None:
-    network = Network(away=["93.184.216.34"])
+def test_the_next_address_is_tried_when_one_is_unavailable() -> None:
+    network = Network(unavailable=["93.184.216.34"])
     outcome = poster(Names(["93.184.216.34", "93.184.216.35"]), network).post("https://example.com/", {}, b"{}")
     assert (outcome.status, network.connected) == (204, ["93.184.216.34", "93.184.216.35"])
 
 
 @pytest.mark.parametrize("addresses", [[], ["93.184.216.34"]])
-def test_who_is_away_is_an_outcome(addresses: list[str]) -> None:
-    outcome = poster(Names(addresses), Network(away=addresses)).post("https://example.com/", {}, b"{}")
+def test_an_unreachable_address_is_an_outcome(addresses: list[str]) -> None:
+    outcome = poster(Names(addresses), Network(unavailable=addresses)).post("https://example.com/", {}, b"{}")
     assert outcome.code == "unreachable"
 
 

@@ -14,10 +14,10 @@ from memforest_core.assistant.conversation_window.compacting import MAX_INPUT_CH
 from memforest_core.assistant.conversation_window.fitting import fitted
 from memforest_core.assistant.conversation_window.records import (
     HeldItem,
-    KeptSummary,
     Loaded,
     PartKind,
     Reason,
+    StoredSummary,
     TreeSummary,
     WindowHead,
 )
@@ -39,8 +39,8 @@ def node(first: int, last: int, text: str = "A summary.") -> TreeSummary:
     return TreeSummary(NodeId(uuid4()), text, SummarySource.MODEL, first, last)
 
 
-def kept(turns: int, text: str = "What is kept.") -> KeptSummary:
-    return KeptSummary(turns, text, SummarySource.MODEL, "m", b"", uuid4())
+def stored(turns: int, text: str = "What is stored.") -> StoredSummary:
+    return StoredSummary(turns, text, SummarySource.MODEL, "m", b"", uuid4())
 
 
 def loaded(
@@ -48,16 +48,16 @@ def loaded(
     *,
     tree: Sequence[TreeSummary] | None = (),
     later: Sequence[TreeSummary] = (),
-    own: KeptSummary | None = None,
+    own: StoredSummary | None = None,
     waiting: Sequence[tuple[int, int]] = (),
-    keep: int = 4,
+    last: int = 4,
 ) -> Loaded:
     return Loaded(
         forest=ForestId(uuid4()),
         frozen=False,
         head=WindowHead(SessionId(uuid4()), "s", turns),
-        kept=own,
-        end=max(0, turns - keep),
+        stored=own,
+        end=max(0, turns - last),
         begin=0 if own is None else own.turns,
         digest=b"",
         tree=tree,
@@ -76,7 +76,7 @@ def shown(of: Loaded, max_tokens: int = 10_000) -> list[tuple[str, int, int]]:
 # Arranging
 
 
-def test_a_turn_is_told_by_a_summary_unless_one_of_its_cells_waits() -> None:
+def test_a_turn_is_covered_by_a_summary_unless_one_of_its_cells_waits() -> None:
     assert untold(0, 8, [node(0, 2), node(4, 6)], [(5, 5)]) == [3, 5, 7]
     assert untold(4, 4, [], []) == []
 
@@ -90,8 +90,8 @@ def test_turns_between_summaries_stay_where_they_are() -> None:
     ]
 
 
-def test_the_tree_is_shown_where_it_knows_more_and_the_kept_summary_where_the_tree_lags() -> None:
-    own = kept(8)
+def test_the_tree_is_shown_where_it_knows_more_and_the_stored_summary_where_the_tree_lags() -> None:
+    own = stored(8)
     more = loaded(14, tree=[node(0, 9)], later=[node(8, 9)], own=own)
     assert shown(more)[0] == ("summary", 0, 9)
     lagging = loaded(14, tree=[node(0, 3)], later=[], own=own)
@@ -101,7 +101,7 @@ def test_the_tree_is_shown_where_it_knows_more_and_the_kept_summary_where_the_tr
 
 def test_what_fits_the_budget_goes_before_what_knows_more() -> None:
     long = [node(0, 5, TEXT), node(6, 9, TEXT)]
-    both = loaded(14, tree=long, later=[node(8, 9)], own=kept(8))
+    both = loaded(14, tree=long, later=[node(8, 9)], own=stored(8))
     assert shown(both, 100)[:2] == [("summary", 0, 7), ("summary", 8, 9)]
     assert shown(both, 10_000)[0] == ("summary", 0, 7)
 
@@ -176,7 +176,7 @@ def test_without_a_model_rules_pick_and_say_so() -> None:
     assert len(made.text) <= 120
 
 
-def test_an_answer_of_no_use_is_asked_for_once_more() -> None:
+def test_an_answer_of_no_use_is_requested_once_more() -> None:
     chat, calls = AnsweringChat("no json", summary("  ")), list[CallRecord]()
     made = Compactor(lambda: chat, 100).compact("", [TEXT], calls)
     assert made.source is SummarySource.DEGRADED
@@ -192,7 +192,7 @@ def test_an_answer_is_bounded() -> None:
     assert len(made.text) <= 200
 
 
-def test_a_model_that_is_away_degrades() -> None:
+def test_a_model_that_is_unavailable_degrades() -> None:
     made = Compactor(lambda: AnsweringChat(ModelUnavailable("away")), 100).compact("", [TEXT], [])
     assert made.source is SummarySource.DEGRADED
     assert "away" in made.notes[0]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.text import normalize_name
 from memforest_core.ingest.extract.offline import kinds
-from memforest_core.ingest.extract.offline.attributes import State
+from memforest_core.ingest.extract.offline.clause_states import State
 from memforest_core.ingest.extract.offline.kinds import Reader
-from memforest_core.ingest.extract.offline.rules import pattern
+from memforest_core.ingest.extract.offline.state_wordings import pattern
 
 _READERS: dict[str, tuple[Reader, ...]] = {
     "residence": (kinds.place,),

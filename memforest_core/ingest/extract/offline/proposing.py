@@ -18,16 +18,22 @@ from memforest_core.domain.rendering import speaker, turn_line
 from memforest_core.domain.text import clean, is_loop, sentences
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ingest.extract.answer import MAX_ITEMS, MAX_SHORT_CHARS, CellSummary, ExtractionAnswer, Item
+from memforest_core.ingest.extract.extraction_answer import (
+    MAX_ITEMS,
+    MAX_SHORT_CHARS,
+    CellSummary,
+    ExtractionAnswer,
+    Item,
+)
 from memforest_core.ingest.extract.offline import skipping
-from memforest_core.ingest.extract.offline.attributes import State, states_in
+from memforest_core.ingest.extract.offline.clause_states import State, states_in
 from memforest_core.ingest.extract.offline.clause_subjects import subject_at
 from memforest_core.ingest.extract.offline.corrections import Earlier, corrected
-from memforest_core.ingest.extract.offline.languages import is_english, packed
+from memforest_core.ingest.extract.offline.english_text import is_english, packed
 from memforest_core.ingest.extract.offline.listener import about_listener, addressed
 from memforest_core.ingest.extract.offline.person import is_certain, spelled_out, to_third_person, without_quotes
 from memforest_core.ingest.extract.offline.results import results
-from memforest_core.ingest.extract.offline.scenes import scene_of
+from memforest_core.ingest.extract.offline.scene_labels import scene_of
 from memforest_core.ingest.extract.offline.stance import (
     corrects,
     modality_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from memforest_core.domain.facts import Modality, Polarity
-from memforest_core.ingest.extract.offline.rules import pattern
+from memforest_core.ingest.extract.offline.state_wordings import pattern
 
 _IDIOMS = re.compile(
     r"can(?:['’]t|not) wait|can(?:['’]t|not) believe|not only|no problem|no doubt|not just"

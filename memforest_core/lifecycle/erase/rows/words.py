@@ -63,19 +63,15 @@ _END_EXTRACTIONS = sa.text(f"""
 
 # A window is claimed by its first cell. One that lost it gets another; what waits in the window of a
 # first cell that does not wait is a window of its own.
-_WINDOWS_WITHOUT_FIRST_CELL = sa.text(f"""
+_MOVE_WINDOWS = """
     UPDATE memforest.cell c SET window_ordinal = w.head
       FROM (SELECT session_id, window_ordinal, min(ordinal) AS head FROM memforest.cell
-             WHERE tenant_id = :t AND session_id = {IDS} GROUP BY 1, 2) w
+             WHERE tenant_id = :t AND session_id = {ids} {waiting} GROUP BY 1, 2) w
      WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
-       AND w.head <> w.window_ordinal
-""")
+       AND w.head <> w.window_ordinal"""
+_WINDOWS_WITHOUT_FIRST_CELL = sa.text(_MOVE_WINDOWS.format(ids=IDS, waiting=""))
 _WINDOWS_OF_WAITING_CELLS = sa.text(f"""
-    UPDATE memforest.cell c SET window_ordinal = w.head
-      FROM (SELECT session_id, window_ordinal, min(ordinal) AS head FROM memforest.cell
-             WHERE tenant_id = :t AND session_id = {IDS} AND state = 'ready' GROUP BY 1, 2) w
-     WHERE c.tenant_id = :t AND c.session_id = w.session_id AND c.window_ordinal = w.window_ordinal
-       AND c.state = 'ready' AND w.head <> w.window_ordinal
+    {_MOVE_WINDOWS.format(ids=IDS, waiting="AND state = 'ready'")} AND c.state = 'ready'
        AND NOT EXISTS (SELECT 1 FROM memforest.cell h WHERE h.tenant_id = :t AND h.session_id = w.session_id
                           AND h.ordinal = w.window_ordinal AND h.state = 'running')
 """)

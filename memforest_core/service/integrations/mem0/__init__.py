@@ -1,1 +1,1 @@
-"""What mem0's own ``MemoryClient`` (mem0ai 2.2) asks for, in the words of this memory."""
+"""Requests of mem0's ``MemoryClient`` (mem0ai 2.2) as calls of this memory."""

@@ -62,7 +62,7 @@ def _one(rows: MemoryRows, id_: str) -> Memory:
 def shown(memory: Memory, since: Memory | None = None, score: float | None = None) -> dict[str, Any]:
     """A memory as mem0 answers it; ``since`` is its first version."""
     own = {name: value for name, value in memory.metadata.items() if name not in ("agent_id", "app_id")}
-    told = {
+    fields = {
         "id": str(memory.id),
         "memory": memory.text,
         "user_id": memory.owner,
@@ -74,7 +74,7 @@ def shown(memory: Memory, since: Memory | None = None, score: float | None = Non
         "created_at": (since or memory).created_at.isoformat(),
         "updated_at": memory.created_at.isoformat(),
     }
-    return told if score is None else {**told, "score": score}
+    return fields if score is None else {**fields, "score": score}
 
 
 def history(versions: Sequence[Memory]) -> list[dict[str, Any]]:

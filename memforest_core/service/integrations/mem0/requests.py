@@ -54,7 +54,7 @@ def taken(given: Mapping[str, Any], *known: str) -> dict[str, Any]:
 
 
 def place_of(fields: Mapping[str, Any], owner: str | None) -> Place:
-    """Whose memory is meant by ids beside or in ``filters``; ``owner`` when they name nobody. Raises InvalidInput."""
+    """Whose memory is meant by ids outside or in ``filters``; ``owner`` when they name nobody. Raises InvalidInput."""
     ids: dict[str, Any] = {name: fields[name] for name in ENTITIES if name in fields}
     metadata: dict[str, Any] = {}
     for name, value in _flat(fields.get("filters") or {}):

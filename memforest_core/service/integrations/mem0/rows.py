@@ -36,7 +36,7 @@ class MemoryRows(TenantRows):
     """Reads of one transaction of a tenant."""
 
     def found(self, ids: Collection[UUID]) -> dict[UUID, Memory]:
-        """The memories with these ids, whoever's they are."""
+        """The memories with these ids, of any owner."""
         rows = self._db.execute(self._memories().where(among(m.FactRow.fact_id, ids)))
         return {row.fact_id: _memory(row) for row in rows}
 

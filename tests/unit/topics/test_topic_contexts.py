@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.assistant.topics.messages import PREAMBLE, context_of
 from memforest_core.assistant.topics.records import Temperature, Topic, TopicTurn
+from memforest_core.assistant.topics.service import PREAMBLE, context_of
 from memforest_core.domain.ids import TreeId
 from memforest_core.domain.turns import Role, Turn
 
@@ -40,12 +40,12 @@ def test_the_summary_comes_first_and_turns_follow_in_order() -> None:
     assert made.tokens <= 200
 
 
-def test_a_name_stands_above_the_summary() -> None:
+def test_a_name_is_above_the_summary() -> None:
     made = context_of(topic(0, named=True), "Bob plants tomatoes.", [], 200)
     assert made.messages[0]["content"].endswith("Gardening\nBob plants tomatoes.")
 
 
-def test_without_a_summary_the_title_is_told() -> None:
+def test_without_a_summary_the_title_is_shown() -> None:
     assert context_of(topic(0), "", [], 200).messages[0]["content"].endswith("Gardening")
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from memforest_core.domain.chain import states_of
 from memforest_core.domain.facts import CORRECTED_ITEM, Change, Modality, Origin, Polarity, Statement
-from memforest_core.domain.holding import Mention, Role, Said, StoredState, Tense, placed, role_of, tense_of
 from memforest_core.domain.ids import FactId, SessionId
+from memforest_core.domain.state_order import Mention, Role, Said, StoredState, Tense, placed, role_of, tense_of
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
 
 MAY_1 = datetime(2024, 5, 1, 10, tzinfo=UTC)

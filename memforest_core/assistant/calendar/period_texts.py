@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from memforest_core.assistant.condensing import Condensed, Condenser, SummaryReply
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.rendering import one_line
-from memforest_core.domain.text import clean, clipped
-from memforest_core.errors import ContentFault
-from memforest_core.ingest.refresh.records import SummarySource
-from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
-from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, in_words, parsed, repaired, request
-from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import instructions_with
-from memforest_core.settings import CalendarSettings
+from memforest_core.domain.text import clipped
+from memforest_core.models.calls import CallRecord, ChatModel
 
 GROUP_TEXTS = 60
 """Texts of days, months or years that one call condenses."""
@@ -39,7 +35,7 @@ dates; what is newer replaces what it contradicts. Keep the language of the text
 {_FRAME}"""
 
 
-class _Reply(BaseModel):
+class _Reply(SummaryReply):
     """The JSON object that is requested."""
 
     summary: str = Field(description="The text of the whole time, the most recent first.")
@@ -58,73 +54,43 @@ class DatedText(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Condensed:
-    """One text."""
+class PeriodCondenser(Condenser[str]):
+    """Makes one text of a time from the texts of its parts. Thread-safe."""
 
-    text: str
-    source: SummarySource
-    model: str
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Condenser:
-    """Makes one text of many by a chat model, or by rules when there is none. Thread-safe."""
-
-    chat: Callable[[], ChatModel] | None
-    settings: CalendarSettings
-    own: str | None = None
-    """Instructions in place of the built-in ones."""
+    built_in = _SYSTEM
+    frame = _FRAME
 
     def condense(
         self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, model: bool = True
-    ) -> Condensed:
+    ) -> Condensed[str]:
         """One text of ``texts``, which come the newest first, as it does.
 
         Texts that fit together are joined. Others are read in groups, the oldest first, each with the summary so far.
         Calls to a model are added to ``calls``; without ``model`` there are none. A model that fails is no error:
         rules pick from the texts, and the source says so.
         """
-        chat = self.chat if model else None
-        name = OFFLINE_MODEL if chat is None else chat().model_name(Step.SUMMARIZE)
         whole = "\n".join(each.line for each in texts)
-        if len(whole) <= self.settings.week_chars:
-            return Condensed(whole, SummarySource.JOINED, name)
-        if chat is None:
-            return Condensed(self._picked(texts), SummarySource.EXTRACTIVE, name)
-        try:
+
+        def write(chat: ChatModel) -> str:
             text = ""
             for group in groups_of(texts, GROUP_TEXTS, GROUP_TOKENS * CHARS_PER_TOKEN):
-                text = self._call_model(chat(), when, text, group, calls)
-            return Condensed(text, SummarySource.MODEL, name)
-        except MODEL_FAILURES as error:
-            note = f"The text of {when} was picked by rules: {in_words(error.code)}."
-            return Condensed(self._picked(texts), SummarySource.DEGRADED, OFFLINE_MODEL, (note,))
+                then = [each._asdict() for each in group]
+                document = {"when": when, "so_far": text, "then": then}
+                text = self._call_model(chat, document, _Reply, self._summary, "period_summary", calls)
+            return text
+
+        joined = whole if len(whole) <= self.budget else None
+        return self._condensed(f"The text of {when}", joined, partial(self._picked, texts), write, model=model)
 
     def _picked(self, texts: Sequence[DatedText]) -> str:
         """Some of every text as long as there is room, so that no day crowds out the others."""
-        shown = texts[: max(1, self.settings.week_chars // _SHORTEST)]
-        share = self.settings.week_chars // len(shown) - 1
+        shown = texts[: max(1, self.budget // _SHORTEST)]
+        share = self.budget // len(shown) - 1
         lines = [
             DatedText(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line
             for each in shown
         ]
-        return clipped("\n".join(lines), self.settings.week_chars)
-
-    def _call_model(
-        self, chat: ChatModel, when: str, before: str, group: Sequence[DatedText], calls: list[CallRecord]
-    ) -> str:
-        document = {"when": when, "so_far": before, "then": [{"when": each.when, "text": each.text} for each in group]}
-
-        def checked(reply: _Reply) -> str:
-            text = clean(reply.summary).strip()
-            if not text:
-                raise ContentFault('"summary" is empty')
-            return clipped(text, 2 * self.settings.week_chars)
-
-        system = instructions_with(_SYSTEM, self.own, _FRAME).replace("{budget}", str(self.settings.week_chars))
-        first = request(Step.SUMMARIZE, system + DATA_ONLY, document, _Reply, "period_summary")
-        return repaired(chat, first, lambda text: checked(parsed(text, _Reply)), calls)[0]
+        return clipped("\n".join(lines), self.budget)
 
 
 _SHORTEST = 60

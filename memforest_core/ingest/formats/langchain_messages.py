@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
-from memforest_core.ingest.formats.items import bad_item, mapping_of, name_of, turns_of
+from memforest_core.ingest.formats.file_items import bad_item, mapping_of, name_of, turns_of
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 _OTHERS = {"user": "user", "assistant": "assistant", "developer": "system"}

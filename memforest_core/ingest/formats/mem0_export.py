@@ -16,7 +16,16 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.items import Converted, Item, Refused, Value, bad_item, mapping_of, name_of, turns_of
+from memforest_core.ingest.formats.file_items import (
+    Converted,
+    Item,
+    Refused,
+    Value,
+    bad_item,
+    mapping_of,
+    name_of,
+    turns_of,
+)
 
 UNDER = ("results", "memories")
 """Keys of a page under which its memories are."""

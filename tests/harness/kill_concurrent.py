@@ -1,4 +1,4 @@
-"""What each of several processes does on one database: one asks and works, one serves the index, a last one looks."""
+"""What each of several processes does on one database: one requests and works, one serves the index, a last one reads the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.harness.end_state import State, end_state
 from tests.harness.grown_forests import BOB, NEW_SESSION, ZOO
 from tests.harness.hashed_words import HashedWords
 from tests.harness.kill_child import ONE_STEP_S, QUEUES, UNDONE, Tape, record_engine, recorded_index
-from tests.harness.kill_operations import ASKING, BEGUN, BESIDE, QUIET_S, Writer
+from tests.harness.kill_operations import BEGUN, CONCURRENT_OPERATIONS, QUIET_S, REQUESTING, Writer
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.stack import settings_for
 
@@ -62,7 +62,7 @@ INDEX_TIMEOUT_S = 60.0
 ENDS = ("done", "dead", "cancelled", "refused")
 _SPACE = UUID("6b696c6c-0000-4000-8000-000000000000")
 
-# What is due later is due now; rows that somebody holds are left alone, so that this waits for nobody.
+# What is due later is due now; locked rows are left alone, so that this waits for nobody.
 _HURRY = tuple(
     f"UPDATE memforest.{table} SET {column} = now() WHERE ctid IN (SELECT ctid FROM memforest.{table}"
     f" WHERE {column} > now(){ready} FOR NO KEY UPDATE SKIP LOCKED)"
@@ -81,9 +81,9 @@ class Part:
     """What one process is to do."""
 
     role: str
-    """"index": serve it; "prepare": what operations need; "serial": ask, work to rest, the next; "beside": ask, and
-    work beside others; "accept": enqueue a session and leave it; "after": work to rest, then as "beside"; "write": add
-    turns to a session during an operation; "look": say what it has come to."""
+    """"index": serve it; "prepare": what operations need; "serial": ask, work to rest, the next; "concurrent": ask, and
+    work concurrently with others; "accept": enqueue a session and leave it; "after": work to rest, then as "concurrent"; "write": add
+    turns to a session during an operation; "end": say what it has come to."""
     url: str
     """Of the copy's database, as the service's role."""
     broker: str
@@ -93,13 +93,13 @@ class Part:
     """The index server's address."""
     operations: list[str] = field(default_factory=list)
     askers: list[str] = field(default_factory=list)
-    """The name that asks for each operation."""
+    """The name that requests each operation."""
     answer: str = ""
     """Where the answer is written."""
     at: int | None = None
     """The event of this process, from 1, at which it is killed, or stopped."""
     stopped: bool = False
-    """It is stopped there, and goes on when it is told to."""
+    """It is stopped there, and goes on when it is reported to."""
     stage: str = ""
     """Only events of this stage of the pipeline count; of all when empty."""
     session: tuple[str, str] = ("", "")
@@ -109,7 +109,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What a process has to tell."""
 
     events: dict[str, list[str]] = field(default_factory=dict)
@@ -119,17 +119,17 @@ class Told:
     heard: dict[str, int] = field(default_factory=dict)
     """Faults that passed: how often each message reached this process."""
     state: State = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    """Who asked, in order."""
+    requested: list[str] = field(default_factory=list)
+    """Who requested, in order."""
     at_once: bool = False
-    """Whether both asked for one and the same task."""
+    """Whether both requested one and the same task."""
     unclean: list[str] = field(default_factory=list)
     accepted: list[list[str]] = field(default_factory=list)
     """Ids of the turns that were accepted, in the order of their commits: of each thread, or of one transaction."""
 
 
 PART = TypeAdapter(Part)
-TOLD = TypeAdapter(Told)
+REPORTED = TypeAdapter(Reported)
 
 
 def part_settings(part: Part) -> Settings:
@@ -162,7 +162,7 @@ class Process:
         services.index = recorded_index(services.index, tape)
         record_engine(services.engine, tape)
         sa.event.listen(services.engine, "before_cursor_execute", _end_open_transactions, retval=True)
-        # A vacuum changes no row, and waits for the transaction that a stopped process holds open: it stays waiting.
+        # A vacuum changes no row, and waits for the transaction that a stopped process has open: it stays waiting.
         handlers = services.lifecycle.handlers()
         del handlers[OperationKind.VACUUM]
         in_steps = settings.worker.model_copy(update={"task_budget_s": ONE_STEP_S})
@@ -179,8 +179,8 @@ class Process:
 
     def ask(self, name: str, asker: str) -> str:
         """Ask for an operation as a careful caller: again while it has to wait. The code of a refusal, or nothing."""
-        operation, refusal = BESIDE[name], ""
-        ASKING.set(asker)
+        operation, refusal = CONCURRENT_OPERATIONS[name], ""
+        REQUESTING.set(asker)
         for _ in range(ROUNDS):
             try:
                 with _own_task_id(self.services, self.tenant, asker):
@@ -271,7 +271,7 @@ def _end_open_transactions(_c: Any, _cursor: Any, statement: str, parameters: An
 
 @contextmanager
 def _own_task_id(services: Services, tenant: TenantId, asker: str) -> Iterator[None]:
-    """The first task that is asked for here has the same id in every run: a rebuilt forest's ids derive from it, and
+    """The first task that is requested here has the same id in every run: a rebuilt forest's ids derive from it, and
     ids decide who comes first."""
     own = uuid5(_SPACE, asker)
 
@@ -295,18 +295,18 @@ def _serve(part: Part) -> None:
     server.server_close()
 
 
-def _prepare(process: Process) -> Told:
+def _prepare(process: Process) -> Reported:
     """What operations find when they begin."""
     for name in dict.fromkeys(process.part.operations):
-        prepare = BESIDE[name].prepare
+        prepare = CONCURRENT_OPERATIONS[name].prepare
         if prepare is not None:
             prepare(process.services, process.directory)
             process.rest()
-    return Told()
+    return Reported()
 
 
-def _serial(process: Process) -> Told:
-    """One operation after the other, each worked to rest before the next one is asked for."""
+def _serial(process: Process) -> Reported:
+    """One operation after the other, each worked to rest before the next one is requested."""
     refused, events = {}, {}
     for name, asker in zip(process.part.operations, process.part.askers, strict=True):
         begun = len(process.tape.events)
@@ -315,30 +315,30 @@ def _serial(process: Process) -> Told:
                 refused[asker] = code
             process.rest()
         events[asker] = process.tape.events[begun:]
-    return replace(_look(process), refused=refused, events=events)
+    return replace(_read_end(process), refused=refused, events=events)
 
 
-def _accept(process: Process) -> Told:
+def _accept(process: Process) -> Reported:
     """A session that nobody has worked on yet."""
     MemForest(process.services).client.enqueue(BOB, NEW_SESSION, ZOO)
-    return Told()
+    return Reported()
 
 
-def _write(process: Process) -> Told:
+def _write(process: Process) -> Reported:
     """Add turns while another process works on an operation."""
     part, services = process.part, process.services
     [kind], [asker] = part.operations, part.askers
     writer = Writer(services, part.session, asker, part.seed, Path(part.answer).with_suffix(BEGUN))
-    return Told(accepted=writer.write(kind), heard=dict(writer.heard))
+    return Reported(accepted=writer.write(kind), heard=dict(writer.heard))
 
 
-def _after(process: Process) -> Told:
+def _after(process: Process) -> Reported:
     """Work to rest, then ask, and work to rest again."""
     process.rest()
-    return _beside(process)
+    return _work(process)
 
 
-def _beside(process: Process) -> Told:
+def _work(process: Process) -> Reported:
     """Ask and work while others do."""
     refused = {}
     with process.recording():
@@ -346,39 +346,39 @@ def _beside(process: Process) -> Told:
             if code := process.ask(name, asker):
                 refused[asker] = code
         process.rest()
-    return Told(dict(process.by_stage), refused, dict(process.heard))
+    return Reported(dict(process.by_stage), refused, dict(process.heard))
 
 
-def _look(process: Process) -> Told:
-    """What it has come to: rows, points, files, whether ``verify`` and receipts are clean, who asked in which order."""
+def _read_end(process: Process) -> Reported:
+    """What it has come to: rows, points, files, whether ``verify`` and receipts are clean, who requested in which order."""
     services, tenant = process.services, process.tenant
     state = end_state(services.engine, services.index, tenant)
-    # Who asked for what is compared by itself: an operation may be refused in one run and find nothing in another.
+    # Who requested what is compared by itself: an operation may be refused in one run and find nothing in another.
     del state["audit"], state["task"]
     for name in dict.fromkeys(process.part.operations):
-        state[f"seen by {name}"] = sorted(BESIDE[name].seen(services, process.directory))
+        state[f"seen by {name}"] = sorted(CONCURRENT_OPERATIONS[name].seen(services, process.directory))
     entries = [entry for entry in reversed(services.operations.audit(tenant)) if entry.actor in process.part.askers]
-    asked = [entry for entry in entries if entry.outcome == "requested"]
+    requested = [entry for entry in entries if entry.outcome == "requested"]
     report = open_verification(services.engine, services.index, services.settings).run()
     unclean = [
         f"verify: {result.check.value}: {result.violations} of {result.checked}, such as {result.examples[:2]}"
         for result in report.checks
         if result.violations or result.not_checked
     ] + [f"dead: {count} {what}" for what, count in report.dead.items() if count]
-    for task, kind in dict.fromkeys((entry.task_id, entry.action) for entry in asked):
+    for task, kind in dict.fromkeys((entry.task_id, entry.action) for entry in requested):
         ends = [entry.outcome for entry in entries if entry.task_id == task and entry.outcome in ENDS]
         if kind in (OperationKind.EXPORT, OperationKind.IMPORT) and ends in (["cancelled"], ["refused"]):
-            # Its process was killed and its forest is gone, or the process heard why not: as if nobody had asked.
-            asked = [entry for entry in asked if entry.task_id != task]
+            # Its process was killed and its forest is gone, or the process heard why not: as if nobody had requested.
+            requested = [entry for entry in requested if entry.task_id != task]
         elif ends != ["done"]:
             last = services.operations.get(tenant, task) if task is not None else None
             why = "" if last is None or last.error_code is None else f" [{last.error_code}] {last.error_text}"
             unclean.append(f"audit: {kind} ended {ends or 'never'}{why}")
         if kind == OperationKind.ERASE and task is not None:
             unclean += _receipt(services, tenant, task)
-    askers = list(dict.fromkeys(entry.actor for entry in asked))
-    at_once = len(askers) > len({entry.task_id for entry in asked})
-    return Told(state=state, asked=askers, at_once=at_once, unclean=unclean)
+    askers = list(dict.fromkeys(entry.actor for entry in requested))
+    at_once = len(askers) > len({entry.task_id for entry in requested})
+    return Reported(state=state, requested=askers, at_once=at_once, unclean=unclean)
 
 
 def _receipt(services: Services, tenant: TenantId, task: TaskId) -> list[str]:
@@ -389,19 +389,19 @@ def _receipt(services: Services, tenant: TenantId, task: TaskId) -> list[str]:
     return [] if receipt.clean else [f"receipt: {dict(receipt.left)}, finished {receipt.finished_at}"]
 
 
-_ROLES: dict[str, Callable[[Process], Told]] = {
+_ROLES: dict[str, Callable[[Process], Reported]] = {
     "prepare": _prepare,
     "accept": _accept,
     "serial": _serial,
-    "beside": _beside,
+    "concurrent": _work,
     "after": _after,
     "write": _write,
-    "look": _look,
+    "end": _read_end,
 }
 
 
 def perform(line: str) -> None:
-    """Do what a part, as JSON, asks for, and write what there is to tell."""
+    """Do what a part, as JSON, requests, and write what there is to tell."""
     signal.alarm(DEADLINE_S)
     part = PART.validate_json(line)
     configure_logs(logging.ERROR)
@@ -410,5 +410,5 @@ def perform(line: str) -> None:
         return
     process = Process(part)
     done = _ROLES[part.role](process)
-    Path(part.answer).write_bytes(TOLD.dump_json(done))
+    Path(part.answer).write_bytes(REPORTED.dump_json(done))
     process.close()

@@ -8,12 +8,12 @@ from itertools import groupby
 from memforest_core.domain.evidence import Evidence, Mode, PathNode, RecallResult
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import InvalidInput
-from memforest_core.service.explorer.drawing import Slice, shares, stacked
+from memforest_core.service.explorer.drawing import Slice, proportions, stacked
 from memforest_core.service.explorer.visits import Outcome, Shown, Visit, known
 
 K = 10
 FREE = (Mode.FLAT, Mode.EMBEDDING)
-"""Modes that call no chat model: they are compared without being asked for."""
+"""Modes that call no chat model: they are compared without being chosen."""
 MAX_TOKENS = 100_000
 SIGNALS = (
     *("fact", "cell", "related", "interval", "session", "topic", "chain"),
@@ -25,7 +25,7 @@ COLOURS = 12
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """A tree that voted for a piece, with the nodes from its root down."""
+    """A tree that voted for an item, with the nodes from its root down."""
 
     kind: TreeKind
     label: str
@@ -34,7 +34,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of evidence, its place, and what put it there."""
+    """An item of evidence, its place, and what put it there."""
 
     rank: int
     evidence: Evidence
@@ -44,7 +44,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A piece that any mode returned, and its place in each."""
+    """An item that any mode returned, and its place in each."""
 
     evidence: Evidence
     ranks: tuple[int | None, ...]
@@ -52,9 +52,9 @@ class Compared:
 
 def ask(visit: Visit) -> Outcome:
     """Evidence for a question, and what the other modes would have returned."""
-    owner, question = visit.owner("recall"), visit.asked("question")
+    owner, question = visit.owner("recall"), visit.parameter("question")
     modes = list(Mode) if _has_model(visit) else [Mode.AUTO, *FREE]
-    mode = visit.asked("mode") or Mode.AUTO
+    mode = visit.parameter("mode") or Mode.AUTO
     values = {"owner": owner, "tab": "/ask", "question": question or "", "mode": mode, "modes": modes, "result": None}
     if question is None:
         known(owner, visit.memory.sessions(owner, limit=1))
@@ -66,25 +66,25 @@ def ask(visit: Visit) -> Outcome:
         str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)
         for each in dict.fromkeys([*FREE, result.mode])
     }
-    most = max((piece.score for piece in result.evidence), default=0.0)
-    pieces = [
-        Piece(rank, piece, tuple(stacked(piece.signals, most)), _voters(piece))
-        for rank, piece in enumerate(result.evidence, start=1)
+    most = max((item.score for item in result.evidence), default=0.0)
+    items = [
+        Piece(rank, item, tuple(stacked(item.signals, most)), _voters(item))
+        for rank, item in enumerate(result.evidence, start=1)
     ]
-    names = dict.fromkeys([*SIGNALS, *(part.name for piece in pieces for part in piece.signals)])
+    names = dict.fromkeys([*SIGNALS, *(part.name for item in items for part in item.signals)])
     colours = {name: number % COLOURS + 1 for number, name in enumerate(names)}
-    used = [name for name in names if any(part.name == name for piece in pieces for part in piece.signals)]
+    used = [name for name in names if any(part.name == name for item in items for part in item.signals)]
     compared = {"others": others, "compared": _compared(list(others.values()))}
     return Shown(
         "ask.html",
-        {**values, "result": result, "pieces": pieces, "signals": used, "colours": colours, **compared},
+        {**values, "result": result, "items": items, "signals": used, "colours": colours, **compared},
     )
 
 
 def context(visit: Visit) -> Outcome:
     """What would go into the prompt of a chat turn."""
-    owner, question = visit.owner("context"), visit.asked("question")
-    session, tokens = visit.asked("session"), visit.asked("tokens")
+    owner, question = visit.owner("context"), visit.parameter("question")
+    session, tokens = visit.parameter("session"), visit.parameter("tokens")
     known(owner, visit.memory.sessions(owner, limit=1))
     values = {"owner": owner, "tab": "/context", "question": question or "", "session": session or ""}
     if "question" not in visit.query:
@@ -93,12 +93,12 @@ def context(visit: Visit) -> Outcome:
         raise InvalidInput(f"Set tokens to a whole number from 1 to {MAX_TOKENS:,}.", code="invalid_max_tokens")
     made = visit.memory.context(owner, session, question, max_tokens=None if tokens is None else int(tokens))
     sections = list(made.section_tokens.items())
-    bars = shares([own for _, own in sections])
+    bars = proportions([own for _, own in sections])
     return Shown("context.html", {**values, "tokens": tokens or "", "made": made, "sections": sections, "bars": bars})
 
 
-def _voters(piece: Evidence) -> tuple[Voter, ...]:
-    trees = groupby(piece.path, key=lambda node: (node.tree_kind, node.label))
+def _voters(item: Evidence) -> tuple[Voter, ...]:
+    trees = groupby(item.path, key=lambda node: (node.tree_kind, node.label))
     return tuple(Voter(kind, label, tuple(nodes)) for (kind, label), nodes in trees)
 
 
@@ -107,12 +107,12 @@ def _has_model(visit: Visit) -> bool:
 
 
 def _compared(results: list[RecallResult]) -> list[Compared]:
-    """All pieces that any of the results has, best places first."""
-    places = [{_key(piece): rank for rank, piece in enumerate(each.evidence, start=1)} for each in results]
-    pieces = {_key(piece): piece for each in results for piece in each.evidence}
-    rows = [Compared(piece, tuple(own.get(key) for own in places)) for key, piece in pieces.items()]
+    """All items that any of the results has, best ranks first."""
+    ranks = [{_key(item): rank for rank, item in enumerate(each.evidence, start=1)} for each in results]
+    items = {_key(item): item for each in results for item in each.evidence}
+    rows = [Compared(item, tuple(own.get(key) for own in ranks)) for key, item in items.items()]
     return sorted(rows, key=lambda row: (min(rank for rank in row.ranks if rank is not None), row.evidence.text))
 
 
-def _key(piece: Evidence) -> tuple[object, ...]:
-    return piece.session_id, piece.turn_ids, piece.text
+def _key(item: Evidence) -> tuple[object, ...]:
+    return item.session_id, item.turn_ids, item.text

@@ -10,7 +10,7 @@ from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ingest.extract.answer import SELF_QUOTED_CHARS, ExtractionAnswer
+from memforest_core.ingest.extract.extraction_answer import SELF_QUOTED_CHARS, ExtractionAnswer
 from memforest_core.models.answers import bare_schema
 from memforest_core.models.prompts import instructions_with
 from memforest_core.settings import ExtractSettings

@@ -18,7 +18,13 @@ from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.domain.turns import Role
 from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
-from memforest_core.ingest.extract.answer import MAX_SHORT_CHARS, MAX_TURNS, SELF_QUOTED_CHARS, ExtractionAnswer, Item
+from memforest_core.ingest.extract.extraction_answer import (
+    MAX_SHORT_CHARS,
+    MAX_TURNS,
+    SELF_QUOTED_CHARS,
+    ExtractionAnswer,
+    Item,
+)
 from memforest_core.ingest.extract.second_opinion import contradicted
 from memforest_core.models.reading import Faults
 

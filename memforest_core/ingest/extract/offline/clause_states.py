@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.state_names import single_valued
-from memforest_core.ingest.extract.answer import MAX_SHORT_CHARS
+from memforest_core.ingest.extract.extraction_answer import MAX_SHORT_CHARS
 from memforest_core.ingest.extract.offline import kinds
 from memforest_core.ingest.extract.offline.clause_subjects import Subject, subject_at
 from memforest_core.ingest.extract.offline.kinds import Reader, Reading
-from memforest_core.ingest.extract.offline.rules import OF_THE_SPEAKER, PROJECT, Rule, pattern, rules
 from memforest_core.ingest.extract.offline.stance import is_asserted
+from memforest_core.ingest.extract.offline.state_wordings import OF_THE_SPEAKER, PROJECT, Rule, pattern, rules
 from memforest_core.ingest.extract.offline.subjects import NOT_NAMES
 
 

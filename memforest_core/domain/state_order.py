@@ -1,7 +1,7 @@
-"""Which of several statements about one state holds: the order that valid time and said time put them in.
+"""The order of statements about one state, by valid time and said time: which of them is current.
 
-Three times are kept apart. Valid time is when a state begins to hold, said time is when a turn tells it, known time is
-when it was stored. Known time decides nothing, so that sessions may arrive in any order. docs/retrieval.md has the
+Three times are distinguished. Valid time is when a state begins, said time is when a turn states it, known time is when
+it was stored. Known time decides nothing, so that sessions may arrive in any order. docs/retrieval.md has the
 rules as a table.
 """
 
@@ -21,12 +21,12 @@ from memforest_core.domain.times import Precision, TimeSpan, micros
 
 STATE_SLACK = timedelta(days=365)
 """A state without a date ("I live in Oslo") began at some time before it was said. A change that was said later ends
-it, unless that change lies so much earlier that it tells of the past ("I moved to Madrid in 2015")."""
+it, unless that change is so much earlier that it is about the past ("I moved to Madrid in 2015")."""
 CHANGE_SLACK = timedelta(days=7)
 """A change without a date ("I moved to Oslo") happened shortly before it was said."""
 
 Position = tuple[int, int, int, str]
-"""A place in the order of time: microseconds since 1970, then what breaks ties."""
+"""A position in the order of time: microseconds since 1970, then what breaks ties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class StoredState:
     superseded_at: datetime | None = None
     """What it was corrected to, and when that became known."""
     redated: bool = False
-    """Whether a correction gave it its time: that is no guess, so it also goes before what held later."""
+    """Whether a correction gave it its time: that is no guess, so it also goes before what was valid later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Said:
 
     @property
     def said_at(self) -> datetime:
-        """When it was said first."""
+        """Its first mention time."""
         return self.mentions[0].said_at
 
     @property
     def began(self) -> TimeSpan:
-        """When what it tells began, if it says so; else the moment it was said, by which it had begun."""
-        if self.fact.statement.time.known and _tells_beginning(self.fact.statement):
+        """When its state began, if it says so; else its first mention time, by which it had begun."""
+        if self.fact.statement.time.known and _dates_beginning(self.fact.statement):
             return self.fact.statement.time
         return TimeSpan(self.said_at, self.said_at, Precision.MINUTE)
 
@@ -93,12 +93,12 @@ class Role(Enum):
 
 
 class Tense(Enum):
-    """How the verb that a value belongs to tells it, as far as English words do."""
+    """The tense of the verb that a value belongs to, as far as English words do."""
 
     PAST = auto()
     PRESENT = auto()
     CHANGE = auto()
-    """It tells how the state began ("got married")."""
+    """It says how the state began ("got married")."""
     UNKNOWN = auto()
 
 
@@ -118,9 +118,9 @@ _ENDS_BY_ITSELF = frozenset({"residence", "job", "employer", "relationship", "pe
 
 
 def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
-    """A fact as it stands among others before they are put in order.
+    """A fact among others before they are put in order.
 
-    It stands once if it says when; without a date it tells how things were each time it was said.
+    It is there once if it says when; without a date it says how things were at each mention.
     """
     spoken = tuple(sorted(mentions, key=lambda mention: (mention.said_at, mention.turn_ordinals)))
     if not spoken:
@@ -128,7 +128,7 @@ def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
     start = fact.statement.time.start
     if start is not None and tense_of(fact.statement) is not Tense.PRESENT:
         return [Said(fact, spoken, _at(fact, spoken[0], start))]
-    if start is not None and _tells_beginning(fact.statement):
+    if start is not None and _dates_beginning(fact.statement):
         return [Said(fact, spoken, _at(fact, spoken[0], start))]
     if not fact.attribute:
         return [Said(fact, spoken, _at(fact, spoken[0], spoken[0].said_at))]
@@ -138,7 +138,7 @@ def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
 def role_of(said: Said, now: datetime | None = None) -> Role:
     """What a statement does in its chain, at ``now``.
 
-    What lies ahead of when it was said is a plan, however it was said; once its date has passed it sets its state.
+    What comes after its mention time is a plan, however it was worded; once its date has passed it sets its state.
     """
     statement = said.fact.statement
     if not statement.attribute:
@@ -164,7 +164,7 @@ def _due(time: TimeSpan, now: datetime | None) -> bool:
 
 
 def is_plan(said: Said) -> bool:
-    """Whether what it tells had not come when it was said."""
+    """Whether it was still to come at its mention time."""
     return said.fact.statement.modality is Modality.PLANNED or _lies_ahead(said)
 
 
@@ -175,7 +175,7 @@ def is_denial(statement: Statement) -> bool:
 
 
 def tense_of(statement: Statement) -> Tense:
-    """Whether a state that tells no change is told in the past or in the present tense; changes have none."""
+    """Whether a state without a change is said in the past or in the present tense; changes have none."""
     if statement.change is not Change.NONE or not statement.value.strip():
         return Tense.UNKNOWN
     return _tense(statement.text.casefold(), statement.value.casefold().strip())
@@ -221,7 +221,7 @@ class _Reach:
 def _reach(said: Said) -> _Reach:
     statement = said.fact.statement
     time, spoken = statement.time, micros(said.said_at)
-    change = _tells_beginning(statement)
+    change = _dates_beginning(statement)
     if time.start is not None and time.end is not None:
         start, end = micros(time.start), micros(time.end)
         match tense_of(statement):
@@ -254,8 +254,8 @@ def _turn(mention: Mention) -> int:
     return min(mention.turn_ordinals, default=0)
 
 
-def _tells_beginning(statement: Statement) -> bool:
-    """Whether its time is when the state changed: a correction tells how things are, "since" tells when they began."""
+def _dates_beginning(statement: Statement) -> bool:
+    """Whether its time is when the state changed: a correction says how things are, "since" says when they began."""
     if statement.change is Change.NONE:
         since = statement.time.known and _SINCE.search(statement.text) is not None
         return since or tense_of(statement) is Tense.CHANGE
@@ -263,7 +263,7 @@ def _tells_beginning(statement: Statement) -> bool:
 
 
 def _lies_ahead(said: Said) -> bool:
-    """Whether it is dated after it was said. What somebody corrected stands where the wrong words were said."""
+    """Whether it is dated after its mention time. A corrected fact has the position of the wrong words."""
     statement = said.fact.statement
     start = statement.time.start
     ahead = start is not None and start > said.said_at and tense_of(statement) is not Tense.PRESENT

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.chain import ChainState, states_of
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
-from memforest_core.domain.holding import STATE_SLACK, Mention, Said, StoredState, arranged, placed
 from memforest_core.domain.ids import FactId, SessionId
+from memforest_core.domain.state_order import STATE_SLACK, Mention, Said, StoredState, arranged, placed
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
