@@ -42,9 +42,8 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 """The parts that a setting switches off, with what it is set to."""
 NO_VOTES = "no-votes"
 """Trees bring candidates, and none of their levels votes."""
-VOTES = ("interval", "root", "topic")
-"""The levels of trees that vote: the lowest node above a cell in its session's tree, that tree's root, and the lowest
-nodes above a turn's facts in entity and scene trees."""
+VOTES = ("interval", "root")
+"""The levels of session trees that vote: the lowest node above a cell and the root."""
 LEAST_BROWSING = "least-browsing"
 """All levels vote, and as few nodes are browsed as the settings allow."""
 _BROWSED_LEAST: Mapping[str, object] = {"embedding_tree_limit": 2, "root_limit": 1, "embedding_beam": 1}

@@ -1,70 +1,41 @@
-"""What a recall gathers from the store: candidate cells, their facts and turns, and the trees above them."""
+"""Reads the candidates of a recall from the store: cells, their turns and facts, and the session trees above them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import nlargest
 from uuid import UUID
 
-from memforest_core.domain.conditions import Test
-from memforest_core.domain.ids import FactId, ForestId, PayloadId
+from memforest_core.domain.ids import FactId
 from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.scoring import Scores, Weights, floor_of, fused
+from memforest_core.domain.turns import Role
 from memforest_core.index.vector_index import PointKind
+from memforest_core.recall.question import Question
 from memforest_core.recall.records import Above, CellRef, FactHead, Link, TurnHead, TurnKey
+from memforest_core.recall.request import ALWAYS, Bounds, Request, touches
 from memforest_core.recall.rows.reading import RecallRows
-from memforest_core.recall.shortlist import Shortlist
-from memforest_core.store.reads import Read
+from memforest_core.recall.signal_table import Candidate
+from memforest_core.store.owners import ForestRef
 
 OCCURRENCES_PER_FACT = 4
 """Of a fact that was said often, as many of the cells that said it last become candidates."""
 
 
-CHAIN_NEIGHBOURS = 2
-"""States before and after a found one that become candidates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What a recall needs to know of its candidates beyond their cells, turns and links."""
-
-    sentences: bool
-    """Whether facts are delivered as pieces; else each only points to its turn."""
-    fact_times: bool
-    """Whether it matters when what they tell happened."""
-    session_paths: bool
-    """Whether session trees vote."""
-    topics: frozenset[TreeKind]
-    """The families whose trees vote for the facts in them: of entities, of scenes."""
-    chains: bool
-    """Whether states before and after the found ones count; for all questions they would cost a point of recall."""
-    said_until: datetime | None = None
-    """What was said after this moment is not known yet; None for no limit."""
-    metadata: Test | None = None
-    """What a turn's metadata, or where they are silent its session's, must fulfil."""
-
-    @property
-    def families(self) -> frozenset[TreeKind]:
-        """The families whose trees vote at all."""
-        return self.topics | ({TreeKind.SESSION} if self.session_paths else frozenset())
-
-
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates of one recall."""
+    """The candidates of one recall in one forest."""
 
     cells: Mapping[UUID, CellRef]
     turns: Mapping[TurnKey, TurnHead]
     links: Collection[Link]
     """Occurrences of facts that are not known to be wrong."""
     heads: Mapping[FactId, FactHead]
-    topics: Mapping[PayloadId, tuple[UUID, ...]]
-    """The lowest nodes above the facts that were found, in entity and scene trees. A fact in no scene's tree stands for
-    the scene that it would be alone."""
-    chains: Mapping[FactId, tuple[FactId, ...]]
-    """The states next to a fact's own: before it, after it."""
     sentences: bool
+    """Whether facts are delivered as evidence items; else each only points to its turn."""
     sessions: Mapping[UUID, tuple[UUID, UUID]] = field(default_factory=dict)
     """By cell, the lowest node above it in its session's tree and that tree's root."""
     corrections: Mapping[TurnKey, tuple[FactId, ...]] = field(default_factory=dict)
@@ -75,85 +46,55 @@ class Candidates:
         said: dict[TurnKey, list[FactId]] = defaultdict(list)
         for link in self.links:
             for ordinal in link.turn_ordinals:
-                voices = said[link.session_id, ordinal]
-                if link.fact_id not in voices:
-                    voices.append(link.fact_id)
+                facts = said[link.session_id, ordinal]
+                if link.fact_id not in facts:
+                    facts.append(link.fact_id)
         return said
 
     def writes(self, fact: FactId) -> bool:
-        """Whether a model wrote the fact's sentence: then it is delivered as a piece of its own."""
+        """Whether a model wrote the fact's sentence: then it is delivered as an evidence item of its own."""
         head = self.heads.get(fact)
         return self.sentences and head is not None and not head.pointer
 
-    def topics_of(self, facts: Iterable[FactId]) -> tuple[UUID, ...]:
-        """What votes for these facts as their topics."""
-        if not self.topics:
-            return ()
-        return tuple({node: None for fact in facts for node in self.topics.get(PayloadId(fact), ())})
-
-    def chained_to(self, facts: Iterable[FactId]) -> tuple[FactId, ...]:
-        """The states next to these facts' own."""
-        return tuple({linked: None for fact in facts for linked in self.chains.get(fact, ())}) if self.chains else ()
-
     def voters(self) -> dict[UUID, PointKind]:
-        """Every point whose score counts for some candidate, with what it is."""
+        """Every point whose score counts for some candidate, with its kind."""
         voters: dict[UUID, PointKind] = dict.fromkeys(self.cells, PointKind.CELL)
-        voters.update((node, PointKind.NODE) for nodes in self.topics.values() for node in nodes)
         voters.update((link.fact_id, PointKind.FACT) for link in self.links)
         voters.update((node, PointKind.NODE) for nodes in self.sessions.values() for node in nodes)
         return voters
 
 
-@dataclass(frozen=True, slots=True)
-class OfHits:
-    """What is read of the hits of the flat search before trees are browsed."""
-
-    above: Sequence[Above]
-    facts: Collection[UUID]
-    """Whose ``links`` these are: all of them are candidates."""
-    links: Sequence[Link]
-
-
-def gather(
+def read_candidates(
     rows: RecallRows,
-    forest: ForestId,
-    cells: Collection[UUID],
-    facts: Collection[UUID],
-    reads: Reads,
-    of_hits: OfHits,
-    shortlist: Shortlist | None = None,
+    forest: ForestRef,
+    request: Request,
+    bounds: Bounds,
+    cells: Iterable[UUID],
+    said: Sequence[Link],
+    above: Iterable[Above],
+    *,
+    sentences: bool,
+    session_trees: bool,
 ) -> Candidates:
-    """Read the cells, the cells of the facts and of the states beside them, all their facts, and what is above them,
-    as far as it was not read of the hits before; of many cells only those of a ``shortlist``."""
-    placed = of_hits.above
-    chains: dict[FactId, tuple[FactId, ...]] = defaultdict(tuple)
-    if reads.chains:
-        # A state that was found brings its neighbours in the chain, and its score counts for them.
-        for fact, linked in rows.chains(forest, list(facts), CHAIN_NEIGHBOURS, reads.said_until):
-            chains[linked] += (fact,)
-    facts = {*facts, *chains}
-    unread = [fact for fact in facts if fact not in of_hits.facts]
-    said = [*of_hits.links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, reads.said_until))]
-    wanted = dict.fromkeys([*cells, *(link.cell_id for link in said)])
-    if shortlist is not None and len(wanted) > shortlist.most:
-        wanted = dict.fromkeys(shortlist.of(cells, said))
-        facts = {link.fact_id for link in said if link.cell_id in wanted}
-        placed = [each for each in placed if each.payload in wanted or each.payload in facts]
+    """Read the cells, those in which facts are ``said``, all their facts, and what is above them in the trees of their
+    sessions as far as that is not known from ``above``."""
+    until = bounds.said_until
+    wanted = list(dict.fromkeys([*cells, *(link.cell_id for link in said)]))
+    placed = [each for each in above if session_trees and each.kind is TreeKind.SESSION]
+    missing = set(wanted).difference(each.payload for each in placed) if session_trees else ()
     (known, heads_of_turns), occurrences, others = rows.together(
-        rows.cells(forest, list(wanted)),
-        rows.links_of_cells(list(wanted), reads.said_until),
-        _above(rows, wanted, facts, reads, {each.payload for each in placed}),
+        rows.cells(forest.id, wanted),
+        rows.links_of_cells(wanted, until),
+        rows.lowest_above([cell for cell in wanted if cell in missing], frozenset({TreeKind.SESSION})),
     )
-    above = [*(each for each in placed if each.kind in reads.families), *others]
     found: dict[UUID, CellRef] = {cell.id: cell for cell in known}
     if len(found) < len(wanted):
         occurrences = [link for link in occurrences if link.cell_id in found]
-        above = [each for each in above if each.kind is not TreeKind.SESSION or each.payload in found]
     links = [link for link in occurrences if link.superseded_by is None]
-    told = list(dict.fromkeys(link.fact_id for link in links))
-    heads = rows.fact_heads(told) if reads.sentences or reads.fact_times else []
+    timed = bounds.between != ALWAYS or bounds.about != ALWAYS
+    heads = rows.fact_heads(list(dict.fromkeys(link.fact_id for link in links))) if sentences or timed else []
     turns: Mapping[TurnKey, TurnHead] = {(turn.session_id, turn.ordinal): turn for turn in heads_of_turns}
-    if (test := reads.metadata) is not None:
+    if (test := request.metadata) is not None:
         noted = rows.one(rows.metadata(list(turns)))
         turns = {key: turn for key, turn in turns.items() if key in noted and test(noted[key].merged)}
     return Candidates(
@@ -161,51 +102,110 @@ def gather(
         turns=turns,
         links=links,
         heads={head.id: head for head in heads},
-        topics=_topics(above, facts, reads.topics) if reads.topics else {},
-        chains=dict(chains),
-        sentences=reads.sentences,
-        sessions={each.payload: (each.lowest, each.root) for each in above if each.kind is TreeKind.SESSION},
+        sentences=sentences,
+        sessions={each.payload: (each.lowest, each.root) for each in (*placed, *others) if each.payload in found},
         corrections=_corrections(occurrences),
     )
 
 
-def _above(
-    rows: RecallRows, cells: Collection[UUID], facts: Collection[UUID], reads: Reads, placed: Collection[UUID]
-) -> Read[list[Above]]:
-    """What is above the cells in their sessions' trees, and above the facts in the trees of topics, without those that
-    are ``placed`` already."""
-    payloads = [*(cells if reads.session_paths else ()), *(facts if reads.topics else ())]
-    return rows.lowest_above([payload for payload in payloads if payload not in placed], reads.families)
+def shortlist(
+    most: int,
+    cells: Collection[UUID],
+    said: Sequence[Link],
+    scores: tuple[Scores, Scores],
+    weights: Weights,
+    always: Collection[UUID],
+) -> list[UUID]:
+    """At most ``most`` of the cells, and of those in which facts are ``said``: the best by the ``scores`` of cells and
+    facts, and those of ``always`` (cells and facts), which have no scores or must be there.
+
+    A cell has its own score and that of its best fact, as it will when all signals vote. Nodes above it and neighbours
+    lift it later by less than the cells that are left out are behind.
+    """
+    floor = floor_of([*scores[0].dense.values(), *scores[1].dense.values()])
+    own, of_facts = (fused(each, weights, floor=floor) for each in scores)
+    total = {cell: weights["cell"] * own.get(cell, 0.0) for cell in cells}
+    best: dict[UUID, float] = {}
+    required: dict[UUID, None] = {cell: None for cell in total if cell in always}
+    for link in said:
+        best[link.cell_id] = max(best.get(link.cell_id, 0.0), of_facts.get(link.fact_id, 0.0))
+        if link.fact_id in always:
+            required[link.cell_id] = None
+    for cell, score in best.items():
+        total[cell] = total.get(cell, 0.0) + weights["fact"] * score
+    if len(total) <= most:
+        return list(total)
+    return list(dict.fromkeys([*required, *nlargest(most, total, key=total.__getitem__)]))
 
 
-def _topics(
-    above: Iterable[Above], facts: Iterable[UUID], families: frozenset[TreeKind]
-) -> Mapping[PayloadId, tuple[UUID, ...]]:
-    topics: dict[PayloadId, tuple[UUID, ...]] = defaultdict(tuple)
-    alone = dict.fromkeys(map(PayloadId, facts)) if TreeKind.SCENE in families else {}
-    for each in above:
-        if each.kind is not TreeKind.SESSION:
-            topics[each.payload] += (each.lowest,)
-        if each.kind is TreeKind.SCENE:
-            alone.pop(each.payload, None)
-    for payload in alone:
-        topics[payload] += (payload,)
-    return dict(topics)
+def table_rows(
+    candidates: Candidates, scope: int, question: Question, owner: str, bounds: Bounds, given: Mapping[UUID, int]
+) -> list[Candidate]:
+    """The candidates of a forest within the bounds, as rows of the table; ``given`` are the positions that a chat model
+    gave to cells and facts, 0 the best.
 
-
-def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:
-    """The facts that correct wrong facts, by the turn that says those."""
-    found: dict[TurnKey, dict[FactId, None]] = defaultdict(dict)
-    for link in occurrences:
-        right = link.fact_id if link.corrected else None
-        if link.superseded_by is not None:
-            right = link.superseded_by
-        if right is not None:
-            for ordinal in link.turn_ordinals:
-                found[link.session_id, ordinal][right] = None
-    return {turn: tuple(facts) for turn, facts in found.items()}
+    A turn competes with its own text; in addition each sentence that a model wrote about it competes for itself.
+    """
+    said = candidates.facts_by_turn()
+    named: dict[tuple[str, str], bool] = {}
+    timed, limited = bounds.between != ALWAYS or bounds.about != ALWAYS, bounds.limited
+    found: dict[tuple[UUID | None, tuple[UUID, int, int]], Candidate] = {}
+    for cell in candidates.cells.values():
+        interval, root = candidates.sessions.get(cell.id, (None, None))
+        for key in cell_turns(cell):
+            head = candidates.turns.get(key)
+            if head is None or (limited and not bounds.allow(head)):
+                continue
+            facts = said.get(key, [])
+            written = [fact for fact in facts if candidates.writes(fact)] if candidates.sentences else []
+            pointing = [fact for fact in facts if not candidates.writes(fact)] if written else facts
+            who = (head.speaker_id, head.name)
+            if who not in named:
+                named[who] = (question.first_person and head.speaker_id == owner) or question.names(head.name)
+            place = (cell.session_id, key[1], cell.char_start or 0)
+            before = candidates.turns.get((cell.session_id, key[1] - 1))
+            answers = before is not None and before.is_question and before.speaker_id != head.speaker_id
+            for fact, voices in ((None, pointing), *((fact, [fact]) for fact in written)):
+                spans = list(_spans(head, [candidates.heads.get(voice) for voice in voices])) if timed else []
+                if timed and not touches(spans, bounds.between):
+                    continue
+                found[fact, place] = Candidate(
+                    scope=scope,
+                    place=place,
+                    cell=cell.id,
+                    facts=tuple(voices),
+                    turn=head,
+                    interval=interval,
+                    root=root,
+                    named_speaker=named[who],
+                    in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
+                    position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None),
+                    fact=fact,
+                    answers=answers,
+                    unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
+                )
+    return list(found.values())
 
 
 def cell_turns(cell: CellRef) -> list[TurnKey]:
     """The turns of a cell."""
     return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]
+
+
+def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:
+    """When a turn was said, and when what its facts say happened."""
+    yield head.occurred_at, head.occurred_at
+    for fact in facts:
+        if fact is not None and fact.time_start is not None and fact.time_end is not None:
+            yield fact.time_start, fact.time_end
+
+
+def _corrections(occurrences: Iterable[Link]) -> dict[TurnKey, tuple[FactId, ...]]:
+    """The facts that correct wrong facts, by the turn that says the wrong ones."""
+    found: dict[TurnKey, dict[FactId, None]] = defaultdict(dict)
+    for link in occurrences:
+        right = link.superseded_by or (link.fact_id if link.corrected else None)
+        if right is not None:
+            for ordinal in link.turn_ordinals:
+                found[link.session_id, ordinal][right] = None
+    return {turn: tuple(facts) for turn, facts in found.items()}

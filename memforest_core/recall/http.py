@@ -1,4 +1,4 @@
-"""Where questions are asked."""
+"""Routes of recall, answers and timelines."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class FlatHits:
 class IndexSearch:
     """Searches for one question; scores gather in ``cells``, ``facts`` and ``nodes``.
 
-    ``dense`` is None when the embedder is away; ``sparse`` has no terms when the question has none.
+    ``dense`` is None when the embedder is unavailable; ``sparse`` has no terms when the question has none.
     """
 
     index: VectorIndex
@@ -69,7 +69,7 @@ class IndexSearch:
     _meant: set[UUID] = field(default_factory=set)
     """What was scored by meaning, or found to have no vector."""
     _worded: set[UUID] = field(default_factory=set)
-    """What was scored by words, or found to hold none of them."""
+    """What was scored by words, or found to have none of them."""
 
     def flat(self, limits: Limits) -> FlatHits:
         """The best cells, facts and roots by each signal: one round trip."""
@@ -106,18 +106,18 @@ class IndexSearch:
         for nothing until then."""
         if self.dense is None or self.failure is not None:
             return
-        apart = IndexSearch(self.index, self.scope, self.dense, SparseVector((), ()))
-        apart.glance({id_: kind for id_, kind in ids.items() if id_ not in self._meant})
-        self.round_trips += apart.round_trips
-        self.failure = apart.failure
-        if apart.failure is None:
+        extra = IndexSearch(self.index, self.scope, self.dense, SparseVector((), ()))
+        extra.glance({id_: kind for id_, kind in ids.items() if id_ not in self._meant})
+        self.round_trips += extra.round_trips
+        self.failure = extra.failure
+        if extra.failure is None:
             self._ahead.update(dict.fromkeys(ids))
-            self._ahead |= apart.cells.dense | apart.facts.dense | apart.nodes.dense
+            self._ahead |= extra.cells.dense | extra.facts.dense | extra.nodes.dense
 
     def _by_id(self, ids: Points, vectors: Iterable[DenseVector | SparseVector]) -> None:
         self._take_ahead(ids)
         queries: list[IndexQuery] = []
-        asked: list[tuple[set[UUID], list[UUID]]] = []
+        sent: list[tuple[set[UUID], list[UUID]]] = []
         of_kind: dict[PointKind, list[UUID]] = defaultdict(list)
         for id_, kind in ids.items():
             of_kind[kind].append(id_)
@@ -130,34 +130,34 @@ class IndexSearch:
                 # Only the flat search is limited in time: points that are scored by id were chosen before.
                 scope = IndexFilter(self.scope.tenant, self.scope.forest_id, (kind,), ids=tuple(some))
                 queries.append(IndexQuery(vector, scope, len(some)))
-                asked.append((done, some))
+                sent.append((done, some))
         self._search(queries)
         if self.failure is None:
-            for done, named in asked:
+            for done, named in sent:
                 done.update(named)
 
     def _take_ahead(self, ids: Points) -> None:
-        """Score those of these points whose cosines are here already."""
+        """Score those of these points whose cosines are known already."""
         for id_, kind in ids.items() if self._ahead else ():
             if id_ in self._ahead and id_ not in self._meant:
                 self._meant.add(id_)
                 if (cosine := self._ahead[id_]) is not None:
                     self.of(kind).dense[id_] = cosine
 
-    def related_shares(self, ids: Points) -> dict[UUID, float]:
-        """What share of their scores by words these cells and facts have from ``related`` terms: one round trip.
+    def related_parts(self, ids: Points) -> dict[UUID, float]:
+        """What part of their scores by words these cells and facts have from ``related`` terms: one round trip.
 
-        BM25 is a sum over terms, so this is exact. What was not scored by words, or by the index, has no share.
+        BM25 is a sum over terms, so this is exact. What was not scored by words, or by the index, has no part.
         """
         if self.related is None or self.failure is not None:
             return {}
-        apart = IndexSearch(self.index, self.scope, None, self.related)
-        apart.score(ids)
-        self.round_trips += apart.round_trips
-        self.failure = apart.failure
-        told = apart.cells.lexical | apart.facts.lexical
+        extra = IndexSearch(self.index, self.scope, None, self.related)
+        extra.score(ids)
+        self.round_trips += extra.round_trips
+        self.failure = extra.failure
+        found = extra.cells.lexical | extra.facts.lexical
         whole = self.cells.lexical | self.facts.lexical
-        return {id_: min(1.0, score / whole[id_]) for id_, score in told.items() if whole.get(id_, 0.0) > 0.0}
+        return {id_: min(1.0, score / whole[id_]) for id_, score in found.items() if whole.get(id_, 0.0) > 0.0}
 
     def of(self, kind: PointKind) -> Scores:
         """The scores of one kind of points."""
@@ -178,7 +178,7 @@ class IndexSearch:
             yield self.sparse
 
     def _search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
-        """The hits of each query, all of which are for one kind of points; none when the index is away."""
+        """The hits of each query, all of which are for one kind of points; none when the index is unavailable."""
         if self.failure is not None or not queries:
             return []
         self.round_trips += 1

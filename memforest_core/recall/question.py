@@ -34,7 +34,7 @@ class Question:
     terms: frozenset[str]
     """As texts are indexed: stemmed, without stop words, in every language that the question may be in."""
     spellings: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """For each of several terms of one word that word's first: what a text holds of them counts once."""
+    """For each of several terms of one word that word's first: what a text has of them counts once."""
 
     @property
     def spoken(self) -> tuple[Words, ...]:
@@ -46,17 +46,12 @@ class Question:
         """Whether the asker speaks of themselves."""
         return any(words.first_person.found(self.words, self.text) for words in self.spoken)
 
-    @property
-    def about_order(self) -> bool:
-        """Whether it asks for what came before or after something."""
-        return any(words.order.found(self.words, self.text) for words in self.spoken)
-
     def known_to(self, model: str) -> bool:
         """Whether an embedding model knows the language of the question: its vectors mean little in another one."""
         return model not in ENGLISH_ONLY or self.spoken[0] is ENGLISH
 
     def names(self, name: str) -> bool:
-        """Whether a word of a display name stands in the question."""
+        """Whether a word of a display name is in the question."""
         return any(word in self.words for word in _words(name) if len(word) > 1)
 
     def name_keys(self) -> tuple[str, ...]:
@@ -77,7 +72,7 @@ class Question:
         return frozenset(self.spellings.get(term, term) for term in self.terms)
 
     def held(self, terms: Collection[str]) -> frozenset[str]:
-        """Which of the wanted terms a text with these terms holds, in any of their languages."""
+        """Which of the wanted terms a text with these terms has, in any of their languages."""
         return frozenset(self.spellings.get(term, term) for term in self.terms.intersection(terms))
 
     def sparse(self) -> SparseVector:

@@ -22,9 +22,9 @@ from memforest_core.models.prompts import instructions_with
 CHILD_CHARS = 800
 """Of a child's text are shown: as much as a summary has (refresh.budget_chars); sixteen are about 3,200 tokens."""
 GIVE_UP_AFTER = 8
-"""Failed calls of one browse, with none answered, after which the model is not asked again."""
+"""Failed calls of one browse, with none answered, after which the model is not called any more."""
 
-NOT_ASKED = "not_asked"
+GIVEN_UP = "given_up"
 NO_TEXT = "no_text"
 
 _SHOWN = """\
@@ -72,7 +72,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """The children of one node in key order, and what is asked of them."""
+    """The children of one node in key order, and their question."""
 
     parent: UUID
     question: str
@@ -123,7 +123,7 @@ class LlmRanker:
     calls: int
     children_per_call: int
     asked_at: datetime | None = None
-    """When the question is asked, in the zone that days are shown in."""
+    """The timestamp of the question, in the zone that days are shown in."""
     own: str | None = None
     """Instructions in place of the built-in ones."""
 
@@ -149,19 +149,19 @@ class LlmRanker:
         return {parent: order for parent, order in positions.items() if parent not in failures}
 
     def _ask(self, family: Siblings, part: Sequence[Child], tally: Tally) -> list[int] | str:
-        """Places in ``part``, best first; or the code of why there are none."""
+        """Positions in ``part``, best first; or the code of why there are none."""
         if not tally.ask():
-            return NOT_ASKED
+            return GIVEN_UP
         document = self._document(family, part)
         try:
             system = instructions_with(_SYSTEM, self.own, _FRAME)
             answer = answer_of(self.chat, Step.BROWSE, system, document, RankingAnswer, "ranking")
-            places = chosen(answer, len(part))
+            positions = chosen(answer, len(part))
         except MODEL_FAILURES as error:
             tally.ended(answered=False)
             return error.code
         tally.ended(answered=True)
-        return places
+        return positions
 
     def _document(self, family: Siblings, part: Sequence[Child]) -> dict[str, object]:
         document: dict[str, object] = {"question": family.question}
@@ -181,15 +181,15 @@ class LlmRanker:
 
 
 def chosen(answer: RankingAnswer, count: int) -> list[int]:
-    """The places, from 0, of the children that an answer chose among ``count``, best first.
+    """The positions, from 0, of the children that an answer chose among ``count``, best first.
 
     Numbers that were not shown and repetitions are dropped. Raises ContentFault for an answer that chooses nothing
     without saying so.
     """
-    places = list(dict.fromkeys(number - 1 for number in answer.order if 1 <= number <= count))
-    if not places and (answer.order or not answer.none_relevant):
+    positions = list(dict.fromkeys(number - 1 for number in answer.order if 1 <= number <= count))
+    if not positions and (answer.order or not answer.none_relevant):
         raise ContentFault("the answer chooses none of the children that were shown")
-    return places
+    return positions
 
 
 def _parts(children: Sequence[Child], most: int) -> list[Sequence[Child]]:
@@ -199,6 +199,6 @@ def _parts(children: Sequence[Child], most: int) -> list[Sequence[Child]]:
 
 
 def _reason(code: str) -> str:
-    if code == NOT_ASKED:
+    if code == GIVEN_UP:
         return f"the model was given up after {GIVE_UP_AFTER} failures"
     return "no summaries yet" if code == NO_TEXT else in_words(code)

@@ -152,7 +152,7 @@ class TurnHead(NamedTuple):
     """The owner whose session it was before a merge brought it here; None without a merge."""
     channel: str | None = None
     """Where its session took place, if that was said."""
-    asks: bool = False
+    is_question: bool = False
     """Whether it ends with a question, where that was read."""
 
 

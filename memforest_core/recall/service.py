@@ -1,62 +1,87 @@
-"""Recall: a question in, evidence out. It goes on without a part that is unavailable, and the result says so."""
+"""Recall: a question in, evidence out, by plan, retrieve, score and deliver. The result says what was unavailable."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property, partial
 from typing import Unpack
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.evidence import Evidence, Mode, RecallResult
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scoring import Voted, Weights
+from memforest_core.domain.scoring import Weights
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
 from memforest_core.models.prompts import BUILT_IN, Prompts
-from memforest_core.models.token_vectors import Unit, unpack
-from memforest_core.recall.asking import Asked, Range, RecallOptions, asked_owners, checked
-from memforest_core.recall.current import Current, current_states, previous_states
-from memforest_core.recall.delivering import Delivering
-from memforest_core.recall.gathering import Clock, Gathering, Place
-from memforest_core.recall.given_vector import checked_vector
-from memforest_core.recall.items import Bounds
-from memforest_core.recall.picking import Paces, pick
-from memforest_core.recall.places import found_places
-from memforest_core.recall.pooling import Part, Pool
-from memforest_core.recall.priorities import by_priority, fact_priorities
+from memforest_core.models.token_vectors import unpack
+from memforest_core.recall.deliver import SPARE, Deliverer
+from memforest_core.recall.plan import ModeTimes, Planner, choose_mode, no_chat_model
 from memforest_core.recall.question import Question, parse_question
-from memforest_core.recall.resolving import SPARE
+from memforest_core.recall.request import (
+    Bounds,
+    Range,
+    RecallOptions,
+    Request,
+    checked_vector,
+    owners_of,
+    parse_request,
+)
+from memforest_core.recall.retrieve import Clock, Retriever, Scope, find_scopes
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
-from memforest_core.recall.slots import Slots
+from memforest_core.recall.score import Pool, Scorer
 from memforest_core.recall.sources import Searching, Sources
-from memforest_core.recall.thinking import Thought, no_chat_model
+from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visits import VisitCounter, returned
-from memforest_core.settings import RecallSettings, TopicSettings
+from memforest_core.settings import RecallSettings
+
+PATIENCE_S = 5.0
+"""A recall that has waited so long goes on without a slot: a store that hangs delays other recalls by no more."""
+_WEIGHT = "_weight"
 
 
 def weights_of(settings: RecallSettings) -> Weights:
     """The weights of the signals as they are set."""
-    return Weights(**{each.name: getattr(settings, f"{each.name}_weight") for each in fields(Weights)})
+    names = (name for name in RecallSettings.model_fields if name.endswith(_WEIGHT))
+    return {name.removesuffix(_WEIGHT): getattr(settings, name) for name in names}
+
+
+@renewed_in_child
+class Slots:
+    """``at_once`` slots for recalls of one process that compute: Python runs one thread at a time, and more of them
+    only slow each other down. Thread-safe."""
+
+    def __init__(self, at_once: int, patience_s: float = PATIENCE_S) -> None:
+        self._free = threading.Semaphore(at_once)
+        self._patience_s = patience_s
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Hold a slot for the block; none after ``patience_s`` seconds in which none became free."""
+        taken = self._free.acquire(timeout=self._patience_s)
+        try:
+            yield
+        finally:
+            if taken:
+                self._free.release()
 
 
 @dataclass(frozen=True)
 class RecallService:
-    """Answers questions from one store, index and embedder. Thread-safe: a recall keeps its state to itself.
+    """Answers questions from one store, index and embedder. Thread-safe: a recall has its state to itself.
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``reranker`` scores the
-    best pieces again, ``ledger`` keeps what their calls cost, ``visits`` counts what was returned, ``states`` finds the
-    states that hold now, ``prompts`` are an application's own instructions, ``sources`` the external collections in
-    place of those of the settings, ``topics`` how fast the priority of topics fades. ``explains``: what related words
-    gave is a signal of its own, at the price of a search, for who shows why a piece was found. ``slots`` are shared by
-    all services of a process.
+    best items again, ``ledger`` records what their calls cost, ``visits`` counts what was returned, ``states`` finds
+    current states, ``prompts`` are an application's own instructions, ``sources`` the external collections in place of
+    those of the settings. ``explains``: what related words gave is a signal of its own, at the price of a search, for a
+    caller that shows why an item was found. ``slots`` are shared by all services of a process.
     """
 
     store: RecallStore
@@ -72,10 +97,9 @@ class RecallService:
     states: TimelineStore | None = None
     prompts: Prompts = BUILT_IN
     sources: Sources | None = None
-    topics: TopicSettings = field(default_factory=TopicSettings)
     explains: bool = False
     slots: Slots = field(default_factory=lambda: Slots(RecallSettings().at_once))
-    _paces: Paces = field(default_factory=Paces)
+    _times: ModeTimes = field(default_factory=ModeTimes)
 
     @cached_property
     def _weights(self) -> Weights:
@@ -86,12 +110,12 @@ class RecallService:
         return self.sources or Sources(self.settings.sources, self.embedder.dimension)
 
     @cached_property
-    def _delivering(self) -> Delivering:
-        return Delivering(self.store, self.settings, self.reranker)
+    def _deliverer(self) -> Deliverer:
+        return Deliverer(self.store, self.settings, self.reranker)
 
     @cached_property
-    def _gathering(self) -> Gathering:
-        return Gathering(self.store, self.index, self.settings, self._weights, self.pointers, self.embedder)
+    def _retriever(self) -> Retriever:
+        return Retriever(self.store, self.index, self.settings, self._weights, self.pointers, self.embedder)
 
     def recall(
         self,
@@ -102,76 +126,76 @@ class RecallService:
         mode: str | None = None,
         **options: Unpack[RecallOptions],
     ) -> RecallResult:
-        """The ``k`` best pieces of evidence (1 to 1,000; the setting recall.k unless given) for a question, best first.
+        """The ``k`` best evidence items (1 to 1,000; the setting recall.k unless given) for a question, best first.
 
         ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "embedding", "llm" or "planner".
-        Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
-        (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
-        ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,
-        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where
-        to look, and ``min_score`` leaves out what scores less (RecallOptions tells more). ``vector`` is asked instead
+        Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` is the timestamp of the
+        question (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be
+        spent, ``neighbours`` adds that many items before and after each, ``session_id`` names the running session,
+        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say what
+        to search, and ``min_score`` leaves out what scores less (RecallOptions says more). ``vector`` is given instead
         of a question. ``owners`` are further owners (or all of them, without ``owner``): one recall over at most 16
-        forests, whose pieces say whose they are. ``sources`` are external collections that are searched beside.
+        forests, whose items say whose they are. ``sources`` are external collections that are searched in addition.
         An owner without a memory yet gets an empty result whose ``owner_known`` is False. An index, a model or a source
-        that is away is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that needs a
-        chat model when none is configured), StoreUnavailable.
+        that is unavailable is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that
+        needs a chat model when none is configured), StoreUnavailable.
         """
-        asked = checked(self.settings, question, k, mode, options)
-        owners = asked_owners(owner, asked.owners)
-        given = None if asked.vector is None else checked_vector(asked.vector, self.embedder.dimension)
-        if asked.sources:
-            self._known_sources.check(asked.sources)
+        request = parse_request(self.settings, question, k, mode, options)
+        owners = owners_of(owner, request.owners)
+        given = None if request.vector is None else checked_vector(request.vector, self.embedder.dimension)
+        if request.sources:
+            self._known_sources.check(request.sources)
         clock = Clock()
-        if asked.mode.ranks and self.chat is None:
+        if request.mode.ranks and self.chat is None:
             raise no_chat_model()
         with clock.stage("places"), self.store.recalling(tenant) as rows:
-            readable = self.chat is not None and given is None
-            found = found_places(rows, tenant, owners, asked, times=self._weights.time > 0, turns=readable)
-        places = found.known
-        if not places and not asked.sources:
-            mode = Mode.FLAT if asked.mode is Mode.AUTO else asked.mode
-            unknown = found.unknown
-            return RecallResult(question or "", mode, (), clock.total(), owner_known=False, owners_unknown=unknown)
-        zone = ZoneInfo(places[0].forest.time_zone if places else "UTC")
-        thought = Thought(self.settings, asked.moment(zone), self.chat, self.prompts)
-        degraded = [sentence for place in places for sentence in place.degraded]
-        if found.turns:
+            times, readable = self._weights["time"] > 0, self.chat is not None and given is None
+            scopes, turns, unknown = find_scopes(rows, tenant, owners, request, times=times, turns=readable)
+        if not scopes and not request.sources:
+            used = Mode.FLAT if request.mode is Mode.AUTO else request.mode
+            none_known = tuple(unknown)
+            return RecallResult(question or "", used, (), clock.total(), owner_known=False, owners_unknown=none_known)
+        zone = ZoneInfo(scopes[0].forest.time_zone if scopes else "UTC")
+        planner = Planner(self.settings, request.timestamp(zone), self.chat, self.prompts)
+        degraded: list[str] = []
+        if turns:
             with clock.stage("rewrite"):
-                rewritten = thought.completed(asked.question.text, found.turns)
-            if rewritten.changed:
-                asked = replace(asked, question=parse_question(rewritten.text))
+                completed = planner.completed(request.question.text, turns)
+            if completed != request.question.text:
+                request = replace(request, question=parse_question(completed))
         with clock.stage("embed"):
-            embedded = self._embed(asked.question, degraded) if given is None else None
+            embedded = self._embed(request.question, degraded) if given is None else None
         dense: DenseVector | None = given if embedded is None else embedded.vectors[0]
-        searching = self._begin(tenant, owners, asked, dense, degraded)
-        asked, picked = self._picked(asked, thought, dense, len(places))
-        with self._slot(asked, clock):
-            parts = self._parts(places, asked, dense, thought, clock)
-            pool = self._pool(parts, asked, searching, zone, clock, degraded)
-            voted = self._voted(pool, asked, clock, _tokens(embedded))
-            evidence, failed, calls = self._delivering.evidence(pool, asked, voted, zone, clock)
-        degraded += failed
-        self._account(tenant, parts, [*thought.calls, *calls], degraded)
-        self._note_visits(tenant, parts, evidence)
+        searching = self._search_sources(tenant, owners, request, dense, degraded)
+        request, picked = self._in_mode(request, planner, dense, len(scopes))
+        with self._slot(request, clock):
+            self._retrieve(scopes, request, dense, planner, clock)
+            pool = self._pool(scopes, request, searching, zone, clock, degraded)
+            tokens = None if embedded is None or embedded.tokens is None else unpack(embedded.tokens[0].packed)
+            named = None if tokens is None else (self.embedder.model, tokens)
+            table = self._scorer(request).score(pool, request.question, named, clock)
+            evidence, failed, calls = self._deliverer.deliver(pool, request, table, zone, clock)
+        self._account(tenant, scopes, [*planner.calls, *calls], failed)
+        self._note_visits(scopes, evidence)
         timings = clock.total()
-        if pool.alone and not asked.sources:
-            self._paces.record(asked.mode, timings["total"])
-        degraded += [sentence for part in parts for sentence in part.gathered.degraded]
+        if pool.alone and not request.sources:
+            self._times.record(request.mode, timings["total"])
+        all_degraded = [*degraded, *(each for scope in scopes for each in scope.degraded), *failed, *planner.degraded]
         return RecallResult(
             question=question or "",
-            mode=asked.mode,
+            mode=request.mode,
             evidence=evidence,
             timings_ms=timings,
-            degraded=tuple(dict.fromkeys([*degraded, *thought.degraded])),
-            round_trips=sum(part.gathered.search.round_trips for part in parts),
+            degraded=tuple(dict.fromkeys(all_degraded)),
+            round_trips=sum(scope.search.round_trips for scope in scopes),
             picked=picked,
             about=_span(pool.bounds.about),
-            asked_for=asked.question.text,
-            plan=thought.plans[0].told() if thought.plans else {},
-            calls=len(thought.calls),
-            owner_known=bool(places),
-            owners_unknown=found.unknown,
-            asked_of=(*(place.forest.owner for place in places), *asked.sources),
+            asked_for=request.question.text,
+            plan=planner.plans[0].to_dict() if planner.plans else {},
+            calls=len(planner.calls),
+            owner_known=bool(scopes),
+            owners_unknown=tuple(unknown),
+            asked_of=(*(scope.forest.owner for scope in scopes), *request.sources),
         )
 
     def close(self) -> None:
@@ -180,150 +204,109 @@ class RecallService:
             self._known_sources.close()
 
     @contextmanager
-    def _slot(self, asked: Asked, clock: Clock) -> Iterator[None]:
-        """A slot for what computes; none for what waits for a model or a source, perhaps for seconds."""
+    def _slot(self, request: Request, clock: Clock) -> Iterator[None]:
+        """A slot for a recall that computes; none for one that waits for a model or a source, perhaps for seconds."""
         with ExitStack() as held:
-            if not (asked.mode.ranks or asked.sources or self.reranker is not None):
+            if not (request.mode.ranks or request.sources or self.reranker is not None):
                 with clock.stage("slot"):
                     held.enter_context(self.slots.one())
             yield
 
-    def _begin(
-        self, tenant: TenantId, owners: Sequence[str], asked: Asked, dense: DenseVector | None, degraded: list[str]
+    def _search_sources(
+        self, tenant: TenantId, owners: Sequence[str], request: Request, dense: DenseVector | None, degraded: list[str]
     ) -> Searching:
-        """Ask the sources while the forests are searched."""
-        if not asked.sources:
+        """Search the sources while the forests are searched."""
+        if not request.sources:
             return Searching()
         if dense is None:
-            degraded.append("No source was searched: the embedding model is away.")
+            degraded.append("No source was searched: the embedding model is unavailable.")
             return Searching()
-        bounded = (asked.since, asked.until, asked.as_of, asked.metadata)
+        bounded = (request.since, request.until, request.as_of, request.metadata)
         wider = any(each is not None for each in bounded)
-        return self._known_sources.begin(asked.sources, dense, tenant, owners, wider=wider)
+        return self._known_sources.begin(request.sources, dense, tenant, owners, wider=wider)
 
-    def _picked(self, asked: Asked, thought: Thought, dense: DenseVector | None, forests: int) -> tuple[Asked, str]:
+    def _in_mode(
+        self, request: Request, planner: Planner, dense: DenseVector | None, forests: int
+    ) -> tuple[Request, str]:
         """The request with the mode that ``auto`` means, and why; several forests take as many times as long."""
-        if asked.mode is not Mode.AUTO:
-            return asked, ""
-        recent = {mode: ms * max(1, forests) for mode, ms in self._paces.recent_ms().items()}
-        possible = thought.possible and asked.vector is None
-        mode, why = pick(possible, dense is None, asked.budget_ms, recent)
-        return asked.in_mode(mode, self.settings), why
+        if request.mode is not Mode.AUTO:
+            return request, ""
+        recent = {mode: ms * max(1, forests) for mode, ms in self._times.recent_ms().items()}
+        possible = planner.possible and request.vector is None
+        mode, why = choose_mode(possible, dense is None, request.budget_ms, recent)
+        return request.in_mode(mode, self.settings), why
 
-    def _parts(
-        self, places: Sequence[Place], asked: Asked, dense: DenseVector | None, thought: Thought, clock: Clock
-    ) -> list[Part]:
-        """What each forest has. An index that failed is not asked again for the next one."""
-        parts: list[Part] = []
+    def _retrieve(
+        self,
+        scopes: Sequence[Scope],
+        request: Request,
+        dense: DenseVector | None,
+        planner: Planner,
+        clock: Clock,
+    ) -> None:
+        """Retrieve the candidates of each forest. An index that failed is not called for the next one."""
         failure: IndexUnavailable | None = None
-        for place in places:
-            current = self._current(place, asked, clock)
-            gathered = self._gathering.gather(place, asked, dense, thought, clock, current.facts, failure)
-            failure = gathered.search.failure
-            parts.append(Part(place, gathered, current))
-        return parts
+        for scope in scopes:
+            if self.states is not None and self._weights["current"] > 0:
+                with clock.stage("states"):
+                    reading = partial(self.states.reading, tenant=scope.tenant)
+                    scope.states = find_states(reading, scope.forest, request.question, scope.bounds.said_until)
+            self._retriever.retrieve(scope, request, dense, planner, clock, failure)
+            failure = scope.search.failure
 
     def _pool(
         self,
-        parts: Sequence[Part],
-        asked: Asked,
+        scopes: Sequence[Scope],
+        request: Request,
         searching: Searching,
         zone: ZoneInfo,
         clock: Clock,
         degraded: list[str],
     ) -> Pool:
-        """Everything that competes: what the forests have, and what the sources found in time."""
-        if parts:
-            bounds = parts[0].place.bounds
+        """All that competes: what the forests have, and what the sources found in time."""
+        if scopes:
+            bounds = scopes[0].bounds
         else:
-            bounds = Bounds(between=asked.between(zone), said_until=asked.said_until(zone))
+            bounds = Bounds(between=request.between(zone), said_until=request.said_until(zone))
         if not searching.answers:
-            return Pool(parts, (), bounds)
+            return Pool(scopes, (), bounds)
         with clock.stage("sources"):
-            pieces, told = self._known_sources.pieces(searching, bounds, asked.metadata, zone)
-        degraded += told
-        return Pool(parts, pieces, bounds)
+            items, missing = self._known_sources.items(searching, bounds, request.metadata, zone)
+        degraded += missing
+        return Pool(scopes, items, bounds)
 
-    def _current(self, place: Place, asked: Asked, clock: Clock) -> Current:
-        """The states that hold now, or held before, if the question asks for them."""
-        if self.states is None or self.settings.current_weight <= 0:
-            return Current()
-        for find, attributes in (
-            (current_states, asked_now(asked.question.text)),
-            (previous_states, asked_before(asked.question.text)),
-        ):
-            if attributes:
-                with clock.stage("states"), self.states.reading(place.tenant) as rows:
-                    return find(rows, place.forest, asked.question, attributes, place.bounds.said_until)
-        return Current()
+    def _scorer(self, request: Request) -> Scorer:
+        # With a chat model it was not measured: its sentences share more words with questions, and the questions of
+        # its plans have words of their own. Where vectors mean little, words are all there is.
+        less = self.chat is None and request.question.known_to(self.embedder.model)
+        explained = SPARE * request.k if self.explains else 0
+        return Scorer(self.store, self._weights, self.settings.enough_words if less else 0.0, explained)
 
-    def _voted(self, pool: Pool, asked: Asked, clock: Clock, tokens: Unit | None) -> list[Voted]:
-        """The candidates with all votes, best first; ``tokens`` are those of the question, if the embedding model gives
-        them."""
-        with clock.stage("score"):
-            # With a chat model it was not measured: its sentences share more words with questions, and the questions of
-            # its plans have words of their own. Where vectors mean little, words are all there is.
-            less = self.chat is None and asked.question.known_to(self.embedder.model)
-            enough = self.settings.enough_words if less else 0.0
-            voted = pool.voted(asked.question, self._weights, enough)
-        if tokens is not None and self.settings.tokens_weight > 0:
-            with clock.stage("tokens"):
-                weight = self.settings.tokens_weight
-                voted = pool.nearer_first(self.store, voted, self.embedder.model, tokens, weight)
-        with clock.stage("order"):
-            voted = pool.ordered(self.store, voted, asked.question, self.settings.order_weight)
-            voted = pool.dated_first(voted, asked.question, self.settings.series_weight)
-            placed = pool.in_series(self.store, voted, asked.question, self.settings.series_weight)
-            voted = pool.exact_first(self.store, placed.voted, asked.question, self.settings.exact_weight)
-        if self.settings.priority_weight > 0:
-            with clock.stage("topics"):
-                voted = by_priority(voted, self._priorities(pool, voted), self.settings.priority_weight)
-        voted = pool.current_first(replace(placed, voted=voted), self.settings.current_weight)
-        if self.explains:
-            with clock.stage("explain"):
-                voted = pool.related_apart(voted, SPARE * asked.k, asked.question, self._weights, enough)
-        return voted
-
-    def _priorities(self, pool: Pool, voted: Sequence[Voted]) -> dict[UUID, float]:
-        """The priorities of the topics of these pieces' facts, of all forests."""
-        found: dict[UUID, float] = {}
-        for part, own in pool.shares(voted) if pool.parts else ():
-            facts = sorted({fact for one in own for fact in one.item.facts}, key=str)
-            with self.store.prioritizing(part.place.tenant) as rows:
-                found |= fact_priorities(rows, part.place.forest.id, facts, self.topics)
-        return found
-
-    def _note_visits(self, tenant: TenantId, parts: Sequence[Part], evidence: Sequence[Evidence]) -> None:
+    def _note_visits(self, scopes: Sequence[Scope], evidence: Sequence[Evidence]) -> None:
         """Count what is returned, forest by forest."""
-        if self.visits is None:
-            return
-        for part in parts:
-            candidates, forest = part.gathered.candidates, part.place.forest
-            own = [piece for piece in evidence if not piece.source and piece.owner == forest.owner]
-            self.visits.note(tenant, forest.id, returned(candidates.cells.values(), candidates.turns, own))
+        for scope in scopes if self.visits is not None else ():
+            own = [item for item in evidence if not item.source and item.owner == scope.forest.owner]
+            found = returned(scope.candidates.cells.values(), scope.candidates.turns, own)
+            if self.visits is not None:
+                self.visits.note(scope.tenant, scope.forest.id, found)
 
     def _account(
-        self, tenant: TenantId, parts: Sequence[Part], calls: Sequence[CallRecord], degraded: list[str]
+        self, tenant: TenantId, scopes: Sequence[Scope], calls: Sequence[CallRecord], degraded: list[str]
     ) -> None:
         """Record what the calls cost, for the only forest or for none; a failure does not hold back the evidence."""
         if self.ledger is None or not calls:
             return
         try:
-            self.ledger.record(tenant, parts[0].place.forest.id if len(parts) == 1 else None, calls)
+            self.ledger.record(tenant, scopes[0].forest.id if len(scopes) == 1 else None, calls)
         except StoreUnavailable:
-            degraded.append("The store is away: what the model calls cost was not kept.")
+            degraded.append("The store is unavailable: what the model calls cost was not recorded.")
 
     def _embed(self, question: Question, degraded: list[str]) -> Embedded | None:
         try:
             return self.embedder.embed_query([question.text])
         except (ModelUnavailable, ModelRejected):
-            degraded.append("The embedding model is away: answered by words alone.")
+            degraded.append("The embedding model is unavailable: answered by words alone.")
             return None
-
-
-def _tokens(question: Embedded | None) -> Unit | None:
-    """The token vectors of a question, if its model gives them."""
-    return None if question is None or question.tokens is None else unpack(question.tokens[0].packed)
 
 
 def _span(about: Range) -> TimeSpan:

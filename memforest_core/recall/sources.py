@@ -1,4 +1,4 @@
-"""External collections that are searched beside the forest: asked at once, waited for a bounded time, never written."""
+"""External collections that are searched in addition to forests: all at once, for a bounded time, never written."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from memforest_core.domain.conditions import Test
 from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, day_label
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scoring import Item, Voted
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_timestamp
 from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
 from memforest_core.index.external import External, SourceHit, SourceMismatch
 from memforest_core.index.vector_index import DenseVector
-from memforest_core.recall.items import ALWAYS, Bounds, touches
+from memforest_core.recall.request import ALWAYS, Bounds, touches
+from memforest_core.recall.signal_table import Candidate
 from memforest_core.settings import SourceSettings
 
 log = structlog.get_logger(__name__)
 
 THREADS = 8
-"""Collections that one process asks at once."""
+"""Collections that one process searches at once."""
 WIDER = 4
 """How many times more points are read when some are left out afterwards, by time or metadata."""
 MOST = 200
@@ -45,8 +45,8 @@ MAX_OWNER_CHARS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePiece:
-    """A point that may be evidence, cleaned and cut; ``id`` stands for it among cells and facts."""
+class SourceItem:
+    """A point that may be evidence, cleaned and cut; ``id`` is its id among cells and facts."""
 
     id: UUID
     source: str
@@ -57,14 +57,14 @@ class SourcePiece:
     metadata: Mapping[str, object]
     owner: str
 
-    def item(self, bounds: Bounds) -> Item:
-        """How it is voted for: as a turn with one fact, both in its words, that stands beside no other."""
+    def row(self, bounds: Bounds) -> Candidate:
+        """The item as a row of the table: a turn with one fact, both in its words, without neighbours."""
         spans = [] if self.said_at is None else [(self.said_at, self.said_at)]
         in_time = bounds.about != ALWAYS and touches(spans, bounds.about)
-        return Item(place=(self.id, 0, 0), cell=self.id, facts=(self.id,), in_time=in_time)
+        return Candidate(-1, (self.id, 0, 0), self.id, (self.id,), in_time=in_time)
 
-    def evidence(self, voted: Voted, zone: ZoneInfo) -> Evidence:
-        """The piece as it is delivered; its day is that of the zone."""
+    def evidence(self, score: float, signals: Mapping[str, float], zone: ZoneInfo) -> Evidence:
+        """The item as it is delivered; its day is that of the zone."""
         span = UNKNOWN_TIME
         if self.said_at is not None:
             span = TimeSpan(self.said_at, self.said_at, Precision.MINUTE)
@@ -72,14 +72,14 @@ class SourcePiece:
             text=self.text,
             time=span,
             time_label=day_label(span, zone),
-            score=voted.score,
+            score=score,
             kind=EvidenceKind.EXTERNAL,
             fact_ids=(),
             session_id="",
             turn_ids=(),
             ordinal=0,
             speaker="",
-            signals=voted.signals,
+            signals=signals,
             freshness=Freshness.RAW,
             metadata=self.metadata,
             owner=self.owner,
@@ -106,9 +106,9 @@ class Searching:
                 yield name, f"Source {name} was left out: {error.message}."
             except MemForestError as error:
                 # What a foreign server gives as its reason is not repeated.
-                log.warning("source_away", source=name, code=error.code)
-                away = isinstance(error, IndexUnavailable)
-                yield name, f"Source {name} was left out: it {'is away' if away else 'refuses what it is asked'}."
+                log.warning("source_unavailable", source=name, code=error.code)
+                reason = "is unavailable" if isinstance(error, IndexUnavailable) else "refuses the query"
+                yield name, f"Source {name} was left out: it {reason}."
 
 
 def _collection(settings: SourceSettings, key: str | None, dimension: int) -> External:
@@ -120,7 +120,7 @@ def _collection(settings: SourceSettings, key: str | None, dimension: int) -> Ex
 
 @renewed_in_child
 class Sources:
-    """The configured sources of one process. Thread-safe; a collection is connected to when it is first asked."""
+    """The configured sources of one process. Thread-safe; a collection is connected to when it is first searched."""
 
     def __init__(
         self,
@@ -145,35 +145,35 @@ class Sources:
     def begin(
         self, names: Sequence[str], vector: DenseVector, tenant: TenantId, owners: Sequence[str], *, wider: bool
     ) -> Searching:
-        """Ask these sources, each in a thread; ``wider`` when some of what they find may be left out."""
+        """Search these sources, each in a thread; ``wider`` when some of what they find may be left out."""
         answers = {}
         for name in names:
             settings = self._settings[name]
             limit = min(MOST, settings.limit * (WIDER if wider else 1))
-            answer = self._pool().submit(self._ask, name, vector, tenant, list(owners), limit)
+            answer = self._pool().submit(self._search, name, vector, tenant, list(owners), limit)
             answers[name] = answer, time.monotonic() + settings.timeout_s
         return Searching(answers)
 
-    def pieces(
+    def items(
         self, searching: Searching, bounds: Bounds, metadata: Test | None, zone: ZoneInfo
-    ) -> tuple[list[SourcePiece], list[str]]:
+    ) -> tuple[list[SourceItem], list[str]]:
         """What the sources found within the bounds, and a sentence for what could not be had. Naive times of points are
         in the ``zone``.
 
-        Bounds of sessions, channels, speakers and roles are the forest's: a source was asked for by its name.
+        Bounds of sessions, channels, speakers and roles are the forest's: a source is chosen by its name.
         """
-        kept: list[SourcePiece] = []
-        told: list[str] = []
+        found: list[SourceItem] = []
+        degraded: list[str] = []
         for name, hits in searching.found():
             if isinstance(hits, str):
-                told.append(hits)
+                degraded.append(hits)
                 continue
             read = [_Read(name, self._settings[name], hit, zone) for hit in hits]
-            told += _unusable(name, self._settings[name], read)
-            pieces = [one.piece for one in read if one.piece is not None]
-            fitting = [piece for piece in pieces if _within(piece, bounds, metadata)]
-            kept += fitting[: self._settings[name].limit]
-        return _each_once(kept), told
+            degraded += _unusable(name, self._settings[name], read)
+            items = [one.item for one in read if one.item is not None]
+            fitting = [item for item in items if _within(item, bounds, metadata)]
+            found += fitting[: self._settings[name].limit]
+        return _each_once(found), degraded
 
     def close(self) -> None:
         """Close the connections; searches that still run end by themselves."""
@@ -185,7 +185,7 @@ class Sources:
         for collection in collections:
             collection.close()
 
-    def _ask(
+    def _search(
         self, name: str, vector: DenseVector, tenant: TenantId, owners: Sequence[str], limit: int
     ) -> list[SourceHit]:
         return self._opened(name).search(vector, tenant, owners, limit)
@@ -203,7 +203,7 @@ class Sources:
             if name not in self._collections:
                 key = None if settings.key_variable is None else os.environ.get(settings.key_variable)
                 if settings.key_variable is not None and not key:
-                    raise SourceMismatch(f"{settings.key_variable}, which holds its api key, is not set")
+                    raise SourceMismatch(f"{settings.key_variable}, the variable of its api key, is not set")
                 self._collections[name] = self._open(settings, key, self._dimension)
             return self._collections[name]
 
@@ -216,9 +216,9 @@ class _Read:
         text = _at(hit.payload, settings.text)
         cleaned = clipped(clean(text).strip(), settings.max_chars) if isinstance(text, str) else ""
         owner = None if settings.owner is None else _at(hit.payload, settings.owner)
-        self.piece = None
+        self.item = None
         if cleaned:
-            self.piece = SourcePiece(
+            self.item = SourceItem(
                 id=uuid5(SPACE, f"{name}\n{hit.id}"),
                 source=name,
                 point_id=hit.id,
@@ -258,28 +258,28 @@ def _at(payload: Mapping[str, object], name: str) -> object:
 
 
 def _unusable(name: str, settings: SourceSettings, read: Sequence[_Read]) -> list[str]:
-    """A sentence for each sort of field that some points lack."""
+    """A sentence for each sort of field that some points do not have."""
     counts = (
-        (sum(one.piece is None for one in read), f"without a text in {settings.text!r:.80} were left out"),
+        (sum(one.item is None for one in read), f"without a text in {settings.text!r:.80} were left out"),
         (sum(one.bad_time for one in read), f"have no time in {settings.time!r:.80} that can be read"),
         (sum(one.bad_metadata for one in read), "have metadata that are too long or too deep: they were left out"),
     )
     return [f"Source {name}: {count} of {len(read)} points {what}." for count, what in counts if count]
 
 
-def _within(piece: SourcePiece, bounds: Bounds, metadata: Test | None) -> bool:
-    """Whether a piece lies in the bounds of time and metadata; one without a time lies in no bounds of time."""
-    if bounds.said_until is not None and (piece.said_at is None or piece.said_at > bounds.said_until):
+def _within(item: SourceItem, bounds: Bounds, metadata: Test | None) -> bool:
+    """Whether a item lies in the bounds of time and metadata; one without a time lies in no bounds of time."""
+    if bounds.said_until is not None and (item.said_at is None or item.said_at > bounds.said_until):
         return False
-    spans = [] if piece.said_at is None else [(piece.said_at, piece.said_at)]
+    spans = [] if item.said_at is None else [(item.said_at, item.said_at)]
     if bounds.between != ALWAYS and not touches(spans, bounds.between):
         return False
-    return metadata is None or metadata(piece.metadata)
+    return metadata is None or metadata(item.metadata)
 
 
-def _each_once(pieces: Sequence[SourcePiece]) -> list[SourcePiece]:
-    """Of pieces with the same words and time the nearest."""
-    best: dict[tuple[str, datetime | None], SourcePiece] = {}
-    for piece in sorted(pieces, key=lambda piece: (-piece.cosine, piece.source, piece.point_id)):
-        best.setdefault((piece.text, piece.said_at), piece)
+def _each_once(items: Sequence[SourceItem]) -> list[SourceItem]:
+    """Of items with the same words and time the nearest."""
+    best: dict[tuple[str, datetime | None], SourceItem] = {}
+    for item in sorted(items, key=lambda item: (-item.cosine, item.source, item.point_id)):
+        best.setdefault((item.text, item.said_at), item)
     return list(best.values())

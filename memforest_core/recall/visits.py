@@ -23,16 +23,16 @@ FLUSH_ITEMS = 1_000
 """Different facts and cells that are counted before they are written: a recall returns some 30."""
 FLUSH_S = 60.0
 """The first recall after this long writes what was counted, however little."""
-KEPT_ITEMS = 20_000
-"""Counted at most while the store is away (a few megabytes); more are left out until it is back."""
+RETAINED_ITEMS = 20_000
+"""Counted at most while the store is unavailable (a few megabytes); more are left out until it is back."""
 
 
 def returned(cells: Iterable[CellRef], turns: Mapping[TurnKey, TurnHead], evidence: Iterable[Evidence]) -> list[UUID]:
-    """The facts that evidence tells and, among the candidates, the cells in which it was said; each once."""
-    pieces = list(evidence)
-    said = {(piece.session_id, piece.ordinal) for piece in pieces}
+    """The facts of evidence and, among the candidates, the cells that contain it; each once."""
+    items_found = list(evidence)
+    said = {(piece.session_id, piece.ordinal) for piece in items_found}
     keys = {key for key, head in turns.items() if (head.session_external_id, head.ordinal) in said}
-    items: dict[UUID, None] = {fact: None for piece in pieces for fact in piece.fact_ids}
+    items: dict[UUID, None] = {fact: None for piece in items_found for fact in piece.fact_ids}
     for cell in cells:
         if any((cell.session_id, ordinal) in keys for ordinal in range(cell.first_turn, cell.last_turn + 1)):
             items[cell.id] = None
@@ -59,7 +59,7 @@ class VisitCounter:
     items: int = FLUSH_ITEMS
     every_s: float = FLUSH_S
     """A batch is written when it has so many items, or is so many seconds old."""
-    kept: int = KEPT_ITEMS
+    retained: int = RETAINED_ITEMS
     """Items that are remembered at most."""
     clock: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -69,19 +69,20 @@ class VisitCounter:
     _failed: bool = False
 
     def note(self, tenant: TenantId, forest: ForestId, items: Iterable[UUID]) -> None:
-        """Recall has returned these facts and cells. Writes if a batch is due; a store that is away is no error."""
+        """Recall has returned these facts and cells. Writes if a batch is due; a store that is unavailable is no
+        error."""
         now = self.clock()
         with self._lock:
             for item in items:
                 self._add((tenant, forest, item), 1, now)
-            # While the store is away a full batch is no reason to ask it with every recall.
+            # While the store is unavailable a full batch is no reason to ask it with every recall.
             full = len(self._counts) >= self.items and not self._failed
             due = full or (self._due_at is not None and now >= self._due_at)
         if due:
             self.flush()
 
     def flush(self) -> bool:
-        """Write what was counted, one statement per tenant; False when some of it could not be and is kept.
+        """Write what was counted, one statement per tenant; False when some of it could not be and is retained.
 
         While another thread writes, this returns at once.
         """
@@ -108,20 +109,20 @@ class VisitCounter:
         for tenant, visited in by_tenant.items():
             try:
                 now = self.clock()
-                told = [
+                visits = [
                     Visited(forest, item, count.visits, max(0.0, now - count.last))
                     for (forest, item), count in visited.items()
                 ]
-                self.store.add(tenant, told)
+                self.store.add(tenant, visits)
             except StoreUnavailable as error:
-                log.warning("visits_kept", items=len(visited), code=error.code)
-                self._keep(tenant, visited)
+                log.warning("visits_retained", items=len(visited), code=error.code)
+                self._retain(tenant, visited)
                 failed = True
         with self._lock:
             self._failed = failed
         return not failed
 
-    def _keep(self, tenant: TenantId, visited: dict[tuple[ForestId, UUID], _Count]) -> None:
+    def _retain(self, tenant: TenantId, visited: dict[tuple[ForestId, UUID], _Count]) -> None:
         """Put counts back, to be tried again after the usual time."""
         with self._lock:
             for (forest, item), count in visited.items():
@@ -134,7 +135,7 @@ class VisitCounter:
         if count is not None:
             count.visits += visits
             count.last = max(count.last, moment)
-        elif len(self._counts) < self.kept:
+        elif len(self._counts) < self.retained:
             self._counts[key] = _Count(visits, moment)
             if self._due_at is None:
                 self._due_at = moment + self.every_s

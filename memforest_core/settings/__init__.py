@@ -554,17 +554,13 @@ class RecallSettings(Group):
     """The lowest node above a cell in its session's tree."""
     root_weight: float = Field(default=0.5, ge=0)
     """The root of its session's tree."""
-    topic_weight: float = Field(default=0.2, ge=0)
-    """The lowest nodes above a turn's facts in entity and scene trees."""
-    chain_weight: float = Field(default=0.5, ge=0)
-    """When a question asks what came before or after: for the states next to a found one of the same subject."""
     neighbour_weight: float = Field(default=0.2, ge=0)
     """Share of the distance by which a turn is lifted towards a better one beside it."""
     next_but_one_weight: float = Field(default=0.2, ge=0)
     """The same of a better turn next but one to it, which in a dialogue is the same speaker's; 0 for a question that
     asks for a place in an order ("before", "between"), whose answer stands between tellings of other states."""
     answer_weight: float = Field(default=0.15, ge=0)
-    """For a turn that answers a question of somebody else: times what the turn has that asks."""
+    """For a turn that answers a question of somebody else: times what the turn with the question has."""
     speaker_weight: float = Field(default=0.3, ge=0)
     """For a turn of somebody whom the question names."""
     wording_weight: float = Field(default=0.65, ge=0)
@@ -591,8 +587,6 @@ class RecallSettings(Group):
     exact_weight: float = Field(default=1.0, ge=0)
     """For a turn that holds the codes of the question ("25C", an order number): their share times the best score, so
     that 1 puts it first."""
-    priority_weight: float = Field(default=0.0, ge=0)
-    """For what belongs to a topic that is at hand: its priority times the best score (see TopicSettings)."""
     time_weight: float = Field(default=0.3, ge=0)
     """For what was said, or happened, in the time that the question names."""
     ranked_weight: float = Field(default=1.0, ge=0)

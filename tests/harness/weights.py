@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from memforest_core.domain.scoring import Weights
 from memforest_core.recall.service import weights_of
 from memforest_core.settings import RecallSettings
@@ -14,4 +12,4 @@ PLAIN = RecallSettings(dense_weight=1.0)
 
 def weights(**changed: float) -> Weights:
     """The default weights, words and vectors alike, with some of them changed."""
-    return replace(weights_of(PLAIN), **changed)
+    return {**weights_of(PLAIN), **changed}

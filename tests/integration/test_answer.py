@@ -254,7 +254,7 @@ def test_the_command_prints_the_answer_and_what_it_cites(shell: typer.Typer) -> 
     assert lines[0] == "The violin."
     assert "Monday 12 February 2024  Bob: I started learning the violin with an old teacher." in lines[1]
     assert len([line for line in lines if re.match(r" *\d+\. ", line)]) == 1
-    assert lines[-1] == "4 pieces found, 1 cited, 1 call by openai/test-model."
+    assert lines[-1] == "4 items found, 1 cited, 1 call by openai/test-model."
 
 
 def test_the_command_prints_one_json_object(shell: typer.Typer) -> None:

@@ -35,7 +35,7 @@ from memforest_core.index.vector_index import Point, PointKind, ScannedPoint, Sp
 from memforest_core.lifecycle.verify.records import Check, Report
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.recall.gathering import CATCHING_UP
+from memforest_core.recall.retrieve import CATCHING_UP
 from memforest_core.settings import Settings
 from memforest_core.work.messages import Queue
 from memforest_workers.runtime import ALL_KINDS, Runtime

@@ -282,11 +282,11 @@ class TestSources:
 
     def test_a_source_that_is_away_is_named(self, notes: Notes) -> None:
         missing = notes.recall(mapped={"collection": "nothing"})
-        assert missing.degraded == ("Source notes was left out: it is away.",)
+        assert missing.degraded == ("Source notes was left out: it is unavailable.",)
         with socket.create_server(("127.0.0.1", 0)) as nobody:
             port = nobody.getsockname()[1]
         refused = notes.recall(mapped={"url": f"http://127.0.0.1:{port}"})
-        assert refused.degraded == ("Source notes was left out: it is away.",)
+        assert refused.degraded == ("Source notes was left out: it is unavailable.",)
         assert sessions(refused)
 
     def test_a_source_that_never_answers_costs_a_bounded_time(self, notes: Notes) -> None:
@@ -323,7 +323,7 @@ class TestSources:
             thread.join()
             server.server_close()
         assert keys == ["k-123"]
-        assert found.degraded == ("Source notes was left out: it refuses what it is asked.",)
+        assert found.degraded == ("Source notes was left out: it refuses the query.",)
         unset = notes.recall(mapped={"key_variable": "NO_SUCH_KEY"})
         assert unset.degraded == ("Source notes was left out: NO_SUCH_KEY, which holds its api key, is not set.",)
 

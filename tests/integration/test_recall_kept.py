@@ -15,7 +15,7 @@ import pytest
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes
 from memforest_core.index.qdrant.edge_index import EdgeIndex
-from memforest_core.recall.kept_trees import KeptTrees
+from memforest_core.recall.browse import TreeCache
 from memforest_core.recall.records import Below
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
@@ -141,9 +141,9 @@ def test_a_tree_that_has_not_changed_is_not_read_again(pipeline: Stack, monkeypa
     memory.tell()
     memory.rest()
     read: list[Below] = []
-    keep = KeptTrees.keep
+    keep = TreeCache.keep
     monkeypatch.setattr(
-        KeptTrees, "keep", lambda kept, tenant, below: (read.extend(below), keep(kept, tenant, below))[1]
+        TreeCache, "keep", lambda kept, tenant, below: (read.extend(below), keep(kept, tenant, below))[1]
     )
     recall = pipeline.services.recall
     first = recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")

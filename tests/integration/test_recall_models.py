@@ -88,7 +88,7 @@ def test_a_cross_encoder_keeps_to_the_limits_and_its_calls_are_kept(
             first, second = (running.memory.recall("bob", "where lives bob now") for _ in range(2))
             assert first.degraded == ()
             assert first.evidence[0].signals["rerank"] > 0
-            assert second.degraded == ("The rerank model is away: pieces are in the order of recall.",)
+            assert second.degraded == ("The rerank model is unavailable: items are in the order of recall.",)
             assert len(server.requests) == 1
             [kept] = running.memory.calls("bob", step="rerank").items
             assert (kept.model, kept.outcome) == ("cohere/test-rerank", "ok")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.recall.slots import Slots
+from memforest_core.recall.service import Slots
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 from tests.integration.test_erasure import erase

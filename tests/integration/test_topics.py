@@ -230,29 +230,6 @@ def test_a_merge_that_makes_no_sense_is_refused(
         assert running.memory.topic_context("bob", pets.id).messages, "reading goes on"
 
 
-def test_priority_lifts_topics_that_were_read_lately(
-    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
-) -> None:
-    """Given a weight for priority, when a topic is read often, then its evidence gets more of the signal than others'."""
-    with cloned(servers, grown, tmp_path, embedder, recall={"priority_weight": 0.5}) as running:
-        pets = topic(running, "dog")
-        for _ in range(10):
-            running.memory.topic_context("bob", pets.id)
-        found = running.memory.recall("bob", "What did I buy, and what is my dog called?", k=12).evidence
-        lifted = {piece.text: piece.signals["priority"] for piece in found if "priority" in piece.signals}
-        dogs = [added for text, added in lifted.items() if "Rufus" in text]
-        others = [added for text, added in lifted.items() if "bought" in text]
-        assert dogs
-        assert others
-        assert min(dogs) > max(others)
-
-
-def test_without_the_weight_there_is_no_such_signal(grown_once: Stack) -> None:
-    assert grown_once.settings.recall.priority_weight == 0
-    found = grown_once.memory.recall("bob", "What is my dog called?").evidence
-    assert all("priority" not in piece.signals for piece in found)
-
-
 @pytest.fixture
 def matching(servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder) -> Iterator[Stack]:
     with cloned(servers, grown, tmp_path, embedder, topics={"match_on_append": True, "match": 0.5}) as running:

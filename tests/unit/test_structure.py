@@ -18,9 +18,7 @@ TESTS = Path(__file__).parents[1]
 SHARED_NAMES = {"rows", "service", "records", "cli", "http", "__init__"}
 # fmt: off
 KNOWN_DUPLICATES = {
-    "answers", "app", "asking", "broker", "calls", "connections", "days", "dead", "evidence", "facts", "flower",
-    "flushing", "items", "jobs", "lifecycle", "messages", "opening", "operations", "ordering", "people", "periods",
-    "priorities", "process", "reading", "rendering", "running", "series", "states", "trees", "turns", "visits",
+    "answers", "app", "broker", "calls", "connections", "days", "dead", "evidence", "facts", "flower", "flushing", "items", "jobs", "lifecycle", "messages", "opening", "operations", "people", "periods", "process", "reading", "rendering", "running", "states", "trees", "turns", "visits",
     "worker",
 }
 # fmt: on

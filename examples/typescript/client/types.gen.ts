@@ -1430,7 +1430,7 @@ export type TimeSpan = {
 };
 
 /**
- * States in the order of event time, else of when they were first said; what ended stands before what ended it.
+ * States in the order of event time, else of their first mention; what ended comes before what ended it.
  */
 export type Timeline = {
     owner: string;
@@ -1443,7 +1443,7 @@ export type Timeline = {
 };
 
 /**
- * One state, or one change of it. When it held, when it was said and when it was stored are kept apart.
+ * One state, or one change of it. The times when it was valid, was said and was stored are separate.
  */
 export type TimelineState = {
     fact_id: string;

@@ -11,7 +11,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.answering.answer import Answer
 from memforest_core.recall.answering.service import MAX_TOKENS, AnswerService
-from memforest_core.recall.asking import RecallOptions
+from memforest_core.recall.request import RecallOptions
 from memforest_core.recall.service import RecallService
 
 

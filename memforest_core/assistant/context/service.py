@@ -26,8 +26,8 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import LATEST_SESSION, Role, checked_name
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.recall.asking import MAX_K, RecallOptions
 from memforest_core.recall.question import MAX_QUESTION_CHARS, parse_question
+from memforest_core.recall.request import MAX_K, RecallOptions
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import ContextSettings, WindowSettings
 from memforest_core.store.engine import Engine

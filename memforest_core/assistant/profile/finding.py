@@ -10,7 +10,6 @@ from uuid import UUID
 from memforest_core.assistant.profile.people import Person, everybody
 from memforest_core.assistant.profile.records import FoundFact
 from memforest_core.assistant.profile.rows import NearFact, ProfileRows
-from memforest_core.domain.asked_now import asked_now
 from memforest_core.domain.date_words import MONTH, WEEKDAY
 from memforest_core.domain.grounding import alike
 from memforest_core.domain.ids import FactId, TenantId
@@ -19,6 +18,7 @@ from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.state_order import StoredState
+from memforest_core.domain.temporal_question import current_attributes
 from memforest_core.domain.text import normalize_name, terms
 from memforest_core.domain.words import ENGLISH
 from memforest_core.errors import ModelRejected, ModelUnavailable
@@ -146,10 +146,10 @@ def read_words(words: str, forest: ForestRef, speakers: Collection[tuple[str, st
         names=frozenset(term for word in _capitalized(words) for term in terms(word)),
         people=about,
         others=_keys(others) - about,
-        attributes=asked_now(f"{words} now") if _QUERY.match(words.strip()) else frozenset(),
+        attributes=current_attributes(f"{words} now") if _QUERY.match(words.strip()) else frozenset(),
         bare=_QUESTION.match(words.strip()) is not None and len(own - spoken) < 2,
         first_person=_first_person(words),
-        stated_attributes=asked_now(f"{words} now"),
+        stated_attributes=current_attributes(f"{words} now"),
     )
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from memforest_core.assistant.topics.rows import Row, TopicRows, topic_of
+from memforest_core.assistant.topics.rows import Row, TopicRows, idle_s, topic_of
 from memforest_core.domain.ids import ForestId, TenantId, TreeId
 from memforest_core.domain.temperature import Rated, cooling
 from memforest_core.index.collection_rows import CollectionStore
-from memforest_core.recall.priorities import idle_s
 from memforest_core.settings import TopicSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from memforest_core.assistant.topics.records import Temperature, Topic, TopicTurn
 from memforest_core.domain.ids import ForestId, TreeId
 from memforest_core.domain.tags import stored_tags, tags_of
+from memforest_core.domain.temperature import Decay, learned_importance, priority
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.models.calls import CallRecord
-from memforest_core.recall.priorities import standing
 from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
@@ -277,7 +277,7 @@ def title_of(row: Any) -> str:
 
 def topic_of(row: Any, settings: TopicSettings) -> Topic:
     """A topic of a row, rated when the row was read."""
-    importance, rated = standing(row, settings)
+    importance, rated = importance_and_priority(row, settings)
     return Topic(
         id=TreeId(row.tree_id),
         title=title_of(row),
@@ -297,3 +297,17 @@ def topic_of(row: Any, settings: TopicSettings) -> Topic:
 
 def _moment(value: datetime | None) -> datetime | None:
     return None if value is None else value.astimezone(UTC)
+
+
+def importance_and_priority(row: Any, settings: TopicSettings) -> tuple[float, float]:
+    """A topic's importance and its priority, each 0 to 1, by the timestamp ``now`` of its row."""
+    decay = Decay(settings.half_life_s)
+    accesses = int(row.visits)
+    importance = learned_importance(float(row.stated), accesses, decay)
+    return importance, priority(importance, accesses, idle_s(row), decay)
+
+
+def idle_s(row: Any) -> float:
+    """Seconds since a topic was accessed or got something."""
+    touched: datetime = max(row.learned_at, row.last_visit_at or row.learned_at)
+    return float((row.now - touched).total_seconds())

@@ -33,7 +33,7 @@ from memforest_core.observe.reading.records import StoredFact, StoredNode, Store
 from memforest_core.observe.records import LoggedCall
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, NewEndpoint
 from memforest_core.recall.answering.answer import Answer
-from memforest_core.recall.asking import RecallOptions
+from memforest_core.recall.request import RecallOptions
 from memforest_core.recall.timeline.states import Timeline
 from memforest_core.store.engine import Connection
 from memforest_core.work.records import (
@@ -644,19 +644,19 @@ class RemoteMemForest(Remote):
         mode: str | None = None,
         **options: Unpack[RecallOptions],
     ) -> RecallResult:
-        """The ``k`` best pieces of evidence (1 to 1,000; the setting recall.k unless given) for a question, best first.
+        """The ``k`` best evidence items (1 to 1,000; the setting recall.k unless given) for a question, best first.
 
         ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "embedding", "llm" or "planner".
-        Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
-        (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
-        ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,
-        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where
-        to look, and ``min_score`` leaves out what scores less (RecallOptions tells more). ``vector`` is asked instead
+        Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` is the timestamp of the
+        question (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be
+        spent, ``neighbours`` adds that many items before and after each, ``session_id`` names the running session,
+        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say what
+        to search, and ``min_score`` leaves out what scores less (RecallOptions says more). ``vector`` is given instead
         of a question. ``owners`` are further owners (or all of them, without ``owner``): one recall over at most 16
-        forests, whose pieces say whose they are. ``sources`` are external collections that are searched beside.
+        forests, whose items say whose they are. ``sources`` are external collections that are searched in addition.
         An owner without a memory yet gets an empty result whose ``owner_known`` is False. An index, a model or a source
-        that is away is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that needs a
-        chat model when none is configured), StoreUnavailable."""
+        that is unavailable is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that
+        needs a chat model when none is configured), StoreUnavailable."""
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None
@@ -1490,19 +1490,19 @@ class AsyncRemoteMemForest(Remote):
         mode: str | None = None,
         **options: Unpack[RecallOptions],
     ) -> RecallResult:
-        """The ``k`` best pieces of evidence (1 to 1,000; the setting recall.k unless given) for a question, best first.
+        """The ``k`` best evidence items (1 to 1,000; the setting recall.k unless given) for a question, best first.
 
         ``question`` has at most 8,192 characters. ``mode`` is "auto", "flat", "embedding", "llm" or "planner".
-        Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` says when it is asked
-        (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be spent,
-        ``neighbours`` adds that many pieces before and after each, ``session_id`` names the running session,
-        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say where
-        to look, and ``min_score`` leaves out what scores less (RecallOptions tells more). ``vector`` is asked instead
+        Options: ``since``, ``until``, ``between`` and ``as_of`` bound the time, ``asked_at`` is the timestamp of the
+        question (ISO 8601, unix seconds or datetimes), ``max_tokens`` and ``budget_ms`` (milliseconds) what may be
+        spent, ``neighbours`` adds that many items before and after each, ``session_id`` names the running session,
+        ``sessions``, ``exclude_sessions``, ``channels``, ``speakers``, ``roles``, ``metadata`` and ``trees`` say what
+        to search, and ``min_score`` leaves out what scores less (RecallOptions says more). ``vector`` is given instead
         of a question. ``owners`` are further owners (or all of them, without ``owner``): one recall over at most 16
-        forests, whose pieces say whose they are. ``sources`` are external collections that are searched beside.
+        forests, whose items say whose they are. ``sources`` are external collections that are searched in addition.
         An owner without a memory yet gets an empty result whose ``owner_known`` is False. An index, a model or a source
-        that is away is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that needs a
-        chat model when none is configured), StoreUnavailable."""
+        that is unavailable is no error: ``degraded`` says what was missing. Raises InvalidInput (also for a mode that
+        needs a chat model when none is configured), StoreUnavailable."""
 
     async def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None

@@ -52,8 +52,7 @@ from memforest_core.recall.answering.service import AnswerService, open_answerin
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.rows.visits import VisitStore
-from memforest_core.recall.service import RecallService
-from memforest_core.recall.slots import Slots
+from memforest_core.recall.service import RecallService, Slots
 from memforest_core.recall.timeline.service import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
@@ -216,7 +215,6 @@ class Services(Process):
             visits=self.visits,
             states=TimelineStore(self.engine),
             prompts=self.prompts,
-            topics=self.settings.topics,
             slots=Slots(self.settings.recall.at_once),
         )
 

@@ -141,13 +141,7 @@ WORDS = Words(
     first_person=WordList(frozenset(), re.compile("我(?![们們])|本人|俺")),
     ours=frozenset(),
     relatives=_RELATIVES,
-    order=WordList(
-        frozenset(),
-        re.compile(
-            f"{_BEFORE}|{_AFTER}|从前|從前|原来|原來|最初|起初|后来|後來|然后|然後|接着|接著|之间|之間|直到|前任"
-        ),
-    ),
-    asked_order=_ORDER,
+    order=_ORDER,
     now=_NOW_WORDS,
     series=_SERIES,
     follow_up=_FOLLOW_UP,

@@ -210,13 +210,7 @@ WORDS = Words(
     first_person=WordList(frozenset({"i", "me", "my", "mine", "myself"})),
     ours=frozenset({"my", "our"}),
     relatives=RELATIVES,
-    order=WordList(
-        frozenset(
-            {"before", "after", "afterwards", "previous", "previously", "prior", "former", "formerly", "earlier"}
-            | {"later", "next", "then", "until", "between", "originally", "initially", "used"}
-        )
-    ),
-    asked_order=_ORDER,
+    order=_ORDER,
     now=_NOW_WORDS,
     series=_SERIES,
     follow_up=_FOLLOW_UP,

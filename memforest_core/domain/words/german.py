@@ -221,16 +221,7 @@ WORDS = Words(
     ),
     ours=frozenset(f"{stem}{ending}" for stem in ("mein", "unser") for ending in ("", "e", "en", "em", "er", "es")),
     relatives=_RELATIVES,
-    order=WordList(
-        frozenset(
-            {"vor", "bevor", "ehe", "vorher", "davor", "zuvor", "früher", "frühere", "früheren", "früherer", "früheres"}
-            | {"ehemalige", "ehemaligen", "ehemaliger", "vorige", "voriger", "vorigen", "voriges", "damals", "nachdem"}
-            | {"danach", "nachher", "später", "anschließend", "nächste", "nächster", "nächsten", "nächstes", "dann"}
-            | {"bis", "zwischen", "ursprünglich", "anfangs", "zuerst"}
-        ),
-        re.compile(rf"\b[Nn]ach\s+{_OF}\s"),
-    ),
-    asked_order=_ORDER,
+    order=_ORDER,
     now=_NOW_WORDS,
     series=_SERIES,
     follow_up=_FOLLOW_UP,

@@ -36,7 +36,7 @@ class WordList:
 
 @dataclass(frozen=True, slots=True)
 class OrderWords:
-    """How a language asks for a place in the order of time; groups are named as ``asked_order`` reads them."""
+    """How a language asks for a place in the order of time; groups are named as ``order`` reads them."""
 
     sides: tuple[Pattern[str], ...]
     """Before and after: ``word`` is the word itself, ``rest`` what may hold the anchor."""
@@ -155,9 +155,7 @@ class Words:
     """Words that say whose relatives are meant: those of the owner."""
     relatives: str
     """Words for people whom others are said to have, as alternatives of a regular expression."""
-    order: WordList
-    """Words that ask for what came before or after a state."""
-    asked_order: OrderWords
+    order: OrderWords
     now: NowWords
     series: SeriesWords
     follow_up: FollowUpWords

@@ -218,14 +218,7 @@ WORDS = Words(
     ),
     ours=frozenset({"mi", "mis", "nuestro", "nuestra", "nuestros", "nuestras"}),
     relatives=_RELATIVES,
-    order=WordList(
-        frozenset(
-            {"antes", "después", "despues", "tras", "anterior", "anteriores", "anteriormente", "previo", "previa"}
-            | {"previamente", "luego", "posteriormente", "siguiente", "entonces", "hasta", "entre", "originalmente"}
-            | {"inicialmente", "solía"}
-        )
-    ),
-    asked_order=_ORDER,
+    order=_ORDER,
     now=_NOW_WORDS,
     series=_SERIES,
     follow_up=_FOLLOW_UP,

@@ -35,7 +35,7 @@ class Answer:
 
     text: str
     supported: bool
-    """Whether the model says that the evidence supports the answer, and cites pieces that exist."""
+    """Whether the model says that the evidence supports the answer, and cites evidence items that exist."""
     citations: tuple[Citation, ...]
     """In the order the model gave them; none unless supported."""
     not_in_memory: bool
@@ -45,7 +45,7 @@ class Answer:
     calls: int
     """Calls made to the model: none without evidence, two when the first answer could not be used."""
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away, of the recall and of the answer."""
+    """One sentence for each part that was unavailable, of the recall and of the answer."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as JSON values, by the names of the fields."""

@@ -71,16 +71,16 @@ def question_line(question: str, means: str, asked_at: datetime) -> str:
     return _line(document)
 
 
-def render(pieces: Sequence[str], question: str, draw: Callable[[], str] = boundary) -> str:
+def render(lines: Sequence[str], question: str, draw: Callable[[], str] = boundary) -> str:
     """The user message. A boundary that occurs in what is shown is drawn again."""
     mark = draw()
-    while any(mark in text for text in (*pieces, question)):
+    while any(mark in text for text in (*lines, question)):
         mark = draw()
-    return "\n".join([f"=== evidence {mark} ===", *pieces, f"=== end of evidence {mark} ===", question])
+    return "\n".join([f"=== evidence {mark} ===", *lines, f"=== end of evidence {mark} ===", question])
 
 
 def piece_lines(evidence: Sequence[Evidence], asked_at: datetime, max_tokens: int) -> dict[int, str]:
-    """The best pieces whose lines fit, in order of time, by their numbers (places in ``evidence``, from 1).
+    """The best items whose lines fit, in order of time, by their numbers (positions in ``evidence``, from 1).
 
     ``asked_at`` is in the forest's zone (a ZoneInfo). One that does not fit with its neighbours is shown without; the
     best one is shown in any case, cut to half of the budget when it does not fit.
@@ -113,7 +113,7 @@ def _document(number: int, piece: Evidence, asked_at: datetime) -> dict[str, obj
         document["speaker"] = clean(piece.speaker)
     document["text"] = clean(piece.text)
     if piece.kind is not EvidenceKind.FACT and piece.time.start is not None:
-        # A fact's sentence names its dates itself, and its time may not be when it was said.
+        # A fact's sentence names its dates itself, and its time may not be that of its turn.
         meant = phrases_resolved(piece.text, piece.time.start, zone.key)
         if meant:
             document["dates"] = {phrase: _dated(span, asked_at) for phrase, span in meant.items()}
@@ -146,8 +146,8 @@ def _add_distances(
 
 
 def _when(piece: Evidence, asked_at: datetime) -> str:
-    away = before_question(piece.time, asked_at)
-    return f"{piece.time_label}, {away}" if away else piece.time_label
+    distance = before_question(piece.time, asked_at)
+    return f"{piece.time_label}, {distance}" if distance else piece.time_label
 
 
 def _dated(span: TimeSpan, asked_at: datetime) -> str:
@@ -155,7 +155,7 @@ def _dated(span: TimeSpan, asked_at: datetime) -> str:
 
 
 def _order(piece: Evidence) -> tuple[datetime, str, int]:
-    """By time, then as it was said; undated pieces last."""
+    """By time, then as it was said; undated items last."""
     return piece.time.start or LATEST, piece.session_id, piece.ordinal
 
 

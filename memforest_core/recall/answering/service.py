@@ -1,4 +1,4 @@
-"""Answering: one call over what was recalled; what the model claims is checked, and what it costs is kept."""
+"""Answering: one call over what was recalled; what the model claims is checked, and its cost is recorded."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MAX_TOKENS = 2_000
 
 
 class _Reply(BaseModel):
-    """The JSON object that is asked for."""
+    """The JSON object of a reply."""
 
     model_config = ConfigDict(extra="forbid")
 
     answer: str = Field(description="The answer in one or two sentences; empty when it is not supported.")
-    citations: list[int] = Field(description="The numbers of the pieces of evidence that the answer rests on.")
+    citations: list[int] = Field(description="The numbers of the evidence items that the answer rests on.")
     supported: bool = Field(description="Whether the evidence answers the question.")
 
 
@@ -52,7 +52,7 @@ class Reply:
 
     text: str
     numbers: tuple[int, ...]
-    """Numbers of pieces that exist, each once, in the order given."""
+    """Numbers of evidence items that exist, each once, in the order given."""
     supported: bool
 
 
@@ -77,7 +77,7 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
         raise ContentFault('"answer" is empty although "supported" is true')
     if reply.supported and not numbers:
         raise UncitedError(
-            '"supported" is true but "citations" holds no number of a piece of evidence; cite the numbers of the pieces'
+            '"supported" is true but "citations" has no number of an evidence item; cite the numbers of the items'
             ' that say it, or set "supported" to false'
         )
     return Reply(said, numbers, reply.supported)
@@ -123,12 +123,11 @@ class AnswerService:
     ) -> Answer:
         """The answer to a question from what was recalled for it.
 
-        ``asked_at`` is when it is asked (ISO 8601, unix seconds or a datetime; a naive one is in the forest's zone; now
-        unless given). The evidence may be of others: the call is accounted to the owner's forest, if there is one.
-        ``max_tokens`` bounds the evidence shown, in estimated tokens. Without evidence no call is made.
-        A model that is away, or refuses this content, is no error: ``degraded`` says so and the evidence is kept.
-        Raises InvalidInput, StoreUnavailable, and ModelRejected or ModelAuthFailed when no call can succeed.
-        """
+        ``asked_at`` is the timestamp of the question (ISO 8601, unix seconds or a datetime; a naive one is in the
+        forest's zone; now unless given). The evidence may be of others: the call is accounted to the owner's forest, if
+        there is one. ``max_tokens`` bounds the evidence shown, in estimated tokens. Without evidence no call is made. A
+        model that is unavailable, or refuses this content, is no error: ``degraded`` says so, the evidence stays.
+        Raises InvalidInput, StoreUnavailable, and ModelRejected or ModelAuthFailed when no call can succeed."""
         if max_tokens < 1:
             raise InvalidInput("Set max_tokens to a whole number above 0.", code="invalid_max_tokens")
         forest = self.ledger.forest(tenant, owner)
@@ -145,7 +144,7 @@ class AnswerService:
         calls: list[CallRecord] = []
         degraded: list[str] = []
         try:
-            reply = self._asked(shown, known, calls)
+            reply = self._replied(shown, known, calls)
         except UncitedError:
             degraded.append("The chat model's answer cited nothing that was found, so it was left out.")
             reply = Reply("", (), supported=False)
@@ -159,8 +158,8 @@ class AnswerService:
             self._recorded(tenant, forest, calls, degraded)
         return self._concluded(result, reply, len(calls), degraded)
 
-    def _asked(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
-        """A reply that holds. Raises ContentFault after the last try, and the model errors."""
+    def _replied(self, shown: str, known: Collection[int], calls: list[CallRecord]) -> Reply:
+        """A reply that passes all checks. Raises ContentFault after the last try, and the model errors."""
         messages = (Message("system", instructions_with(SYSTEM, self.own, FRAME)), Message("user", shown))
         request = ChatRequest(Step.ANSWER, messages, schema(), "answer")
         return repaired(self.chat, request, lambda text: parse_reply(text, known), calls)[0]
@@ -175,10 +174,10 @@ class AnswerService:
             self.ledger.record(tenant, forest, calls)
         except StoreUnavailable:
             # The answer is there and paid for; losing it as well would help nobody.
-            degraded.append("What the answer cost could not be recorded: Postgres was away.")
+            degraded.append("What the answer cost could not be recorded: Postgres was unavailable.")
 
     def _concluded(self, result: RecallResult, reply: Reply | None, calls: int, degraded: list[str]) -> Answer:
-        """The answer for a reply that holds, or for none."""
+        """The answer for a checked reply, or for none."""
         supported = reply is not None and reply.supported
         silent = reply is not None and not reply.supported
         numbers = reply.numbers if reply is not None and supported else ()

@@ -1,4 +1,4 @@
-"""A labelled sample scored with the model in use, and what its thresholds do beside those in force."""
+"""A labelled sample scored with the model in use, and what its thresholds do, compared with those in force."""
 
 from __future__ import annotations
 

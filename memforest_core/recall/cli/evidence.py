@@ -1,4 +1,4 @@
-"""How a piece of evidence looks in a terminal: when and what, then where it comes from and why it was found."""
+"""An evidence item as terminal text: when and what, then its source and why it was found."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from memforest_core.recall.answering.answer import Answer
 
 MAX_VECTOR_BYTES = 2**20
-"""A larger file holds no vector."""
+"""A larger file is no vector."""
 
 KOption = Annotated[
     int | None,
-    typer.Option("--k", "-k", help="Pieces of evidence; the setting recall.k when not given.", show_default=False),
+    typer.Option("--k", "-k", help="Evidence items; the setting recall.k when not given.", show_default=False),
 ]
 AsOfOption = Annotated[str | None, typer.Option(help="Answer from what had been said by this time.")]
-AskedAtOption = Annotated[str | None, typer.Option(help="When the question is asked; now unless given.")]
+AskedAtOption = Annotated[str | None, typer.Option(help="The timestamp of the question; now unless given.")]
 
 
 def recall(
@@ -52,7 +52,7 @@ def recall(
     source: Annotated[
         list[str] | None,
         typer.Option(
-            "--source", help="Search this external collection beside; may be given several times.", show_default=False
+            "--source", help="Search this external collection too; may be given several times.", show_default=False
         ),
     ] = None,
     mode: Annotated[
@@ -63,21 +63,21 @@ def recall(
         ),
     ] = None,
     k: KOption = None,
-    neighbours: Annotated[int, typer.Option(help="Pieces before and after each.")] = 0,
+    neighbours: Annotated[int, typer.Option(help="Items before and after each.")] = 0,
     since: Annotated[str | None, typer.Option(help="Only what was said or happened from this time on.")] = None,
     until: Annotated[str | None, typer.Option(help="Only what was said or happened up to this time.")] = None,
     as_of: AsOfOption = None,
     asked_at: AskedAtOption = None,
-    max_tokens: Annotated[int | None, typer.Option(help="As many pieces as fit.", show_default=False)] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="As many items as fit.", show_default=False)] = None,
     budget_ms: Annotated[
-        float | None, typer.Option(help="How long you can wait; mode auto keeps to it.", show_default=False)
+        float | None, typer.Option(help="How long you can wait; mode auto stays within it.", show_default=False)
     ] = None,
     min_score: MinScoreOption = None,
     exclude_session: ExcludeSessionOption = None,
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the evidence for a question: when it was said, by whom, where, and why it was found."""
+    """Print the evidence for a question: its time, by whom, where, and why it was found."""
     with opened_memory(data) as memory:
         # It shows why each piece was found.
         result = replace(memory.services.recall, explains=True).recall(
@@ -107,7 +107,7 @@ def recall(
 
 
 def _numbers(file: Path) -> list[float]:
-    """What a file holds, which recall checks. Raises InvalidInput for what is no JSON list."""
+    """The content of a file, which recall checks. Raises InvalidInput for what is no JSON list."""
     try:
         with file.open("rb") as source:
             read = source.read(MAX_VECTOR_BYTES + 1)
@@ -137,7 +137,7 @@ def _print(result: RecallResult) -> None:
     total = result.timings_ms.get("total", 0.0)
     if result.picked:
         out.print(printable(result.picked), style="dim")
-    out.print(f"{len(result.evidence)} pieces by {result.mode.value} recall in {total:.0f} ms.", style="dim")
+    out.print(f"{len(result.evidence)} items by {result.mode.value} recall in {total:.0f} ms.", style="dim")
 
 
 def answer(
@@ -159,11 +159,10 @@ def answer(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a question from memory, with the pieces of evidence that say so.
+    """Answer a question from memory, with the evidence items that say so.
 
-    Needs a chat model. Ends with 75 when the model was away: the evidence is printed, and the same command can succeed
-    later.
-    """
+    Needs a chat model. Ends with 75 when the model was unavailable: the evidence is printed, and the same command can
+    succeed later."""
     with opened_memory(data) as memory:
         answered = memory.answer(
             owner,
@@ -186,7 +185,7 @@ def answer(
 
 
 def print_answer(answered: Answer) -> None:
-    """For people: the answer, the cited evidence (all of it when there is no answer), and what was away."""
+    """For people: the answer, the cited evidence (all of it when there is no answer), and what was unavailable."""
     out = console()
     if answered.text:
         out.print(printable(answered.text), style="bold")
@@ -199,4 +198,4 @@ def print_answer(answered: Answer) -> None:
     found = len(answered.evidence.evidence)
     calls = "1 call" if answered.calls == 1 else f"{answered.calls} calls"
     by = f" by {printable(answered.model)}" if answered.calls else ""
-    out.print(f"{found} pieces found, {len(cited)} cited, {calls}{by}.", style="dim")
+    out.print(f"{found} items found, {len(cited)} cited, {calls}{by}.", style="dim")

@@ -1,8 +1,7 @@
 """Words that mean nearly the same as those of a question: "biking" where a question says "bicycle".
 
 They come from a list that was made once (per stem the 12 nearest stems of cosine 0.5 and more), not from the words of a
-forest: BM25 passes over what a forest does not hold, so nothing has to be stored, kept up to date or forgotten with the
-turns.
+forest: BM25 passes over what a forest does not have, so nothing has to be stored, updated or forgotten with the turns.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ MOST = 64
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def related_terms(question: str, asked: Collection[str]) -> dict[str, float]:
-    """Terms that mean nearly what a question's ``asked`` terms mean, with how near, a cosine of at least 0.5.
+def related_terms(question: str, own: Collection[str]) -> dict[str, float]:
+    """Terms that mean nearly what a question's ``own`` terms mean, with how near, a cosine of at least 0.5.
 
     Only words that are written small bring others along: the relatives of a name are other people. English only.
     """
@@ -33,9 +32,9 @@ def related_terms(question: str, asked: Collection[str]) -> dict[str, float]:
         return {}
     small = {term for word in _WORD.findall(question) if word.islower() for term in terms(word, ENGLISH)}
     found: dict[str, float] = {}
-    for stem in sorted(small.intersection(asked)):
+    for stem in sorted(small.intersection(own)):
         for other, cosine in _relatives(stem):
-            if other not in asked:
+            if other not in own:
                 found[other] = max(found.get(other, 0.0), cosine)
     nearest = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST]
     return dict(nearest)

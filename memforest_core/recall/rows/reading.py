@@ -38,7 +38,6 @@ from memforest_core.recall.records import (
     TurnKey,
 )
 from memforest_core.recall.rows import sql
-from memforest_core.recall.rows.priorities import PriorityRows
 from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import literal
 from memforest_core.store.engine import tenant_transaction
@@ -47,7 +46,7 @@ from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.statements import from_document
 
 MAX_SIGNS = 64
-"""Pieces of a question in a script without spaces that are looked for."""
+"""Parts of a question in a script without spaces that are looked for."""
 
 T = TypeVar("T")
 
@@ -57,14 +56,14 @@ _KINDS = {kind.value: kind for kind in TreeKind}
 class RecallRows:
     """What reads find. Ids of other forests and of rows that are gone find nothing.
 
-    What is asked for together with something else comes as a ``Read``, for ``one`` or ``together``.
+    What is read together with something else comes as a ``Read``, for ``one`` or ``together``.
     """
 
     def __init__(self, engine: sa.Engine, tenant: TenantId) -> None:
         reader = Reader(engine, tenant, by_ids=True)
         self.one = reader.one
         self.together = reader.together
-        # What looks through a whole forest is planned for its size.
+        # A search through a whole forest is planned for its size.
         self._through = Reader(engine, tenant)
         self._tenant = tenant
 
@@ -106,14 +105,6 @@ class RecallRows:
         """All occurrences in these cells, as far as corrections are known by ``until``."""
         return self._of_ids(sql.LINKS_OF_CELLS, cells, _links, until=until)
 
-    def chains(
-        self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
-    ) -> list[tuple[FactId, FactId]]:
-        """Each fact that states an attribute, with the ``n`` states before and after it of the same subject that are
-        not known by ``until`` to be wrong."""
-        rows = self._by_ids(sql.CHAINS, facts, f=forest, n=n, until=until)
-        return [(FactId(fact), FactId(linked)) for fact, linked in rows]
-
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         """Those of the facts that exist, without their texts."""
         return [
@@ -131,7 +122,7 @@ class RecallRows:
         return self._of_ids(sql.FACTS, ids, _facts, f=forest, until=until)
 
     def lowest_above(self, payloads: Sequence[UUID], kinds: Collection[TreeKind]) -> Read[list[Above]]:
-        """What is above each leaf that holds one of the payloads in trees of these families."""
+        """What is above each leaf with one of the payloads in trees of these families."""
         return self._of_ids(sql.LOWEST_ABOVE, payloads, _above, kinds=[kind.value for kind in kinds])
 
     def paths(self, payloads: Sequence[UUID], chars: int) -> Read[list[PlacedNode]]:
@@ -228,8 +219,8 @@ class RecallRows:
         return Read(sql.TEXT_OF_COLD if values else None, bounds | (values or {}), _cold)
 
     def cold_topics(self, owner: str) -> Read[str | None]:
-        """What stands for the owner's cold topics, another text once one became cold or warm; None when nothing is out
-        of the index because its topics are cold."""
+        """An id of the set of the owner's cold topics, another one once one became cold or warm; None when nothing is
+        out of the index because its topics are cold."""
         return Read(sql.COLD_TOPICS, {"t": self._tenant, "owner": owner}, _only)
 
     def index_unsure(self) -> Read[bool]:
@@ -373,15 +364,15 @@ def _contents(rows: Rows) -> dict[TurnKey, str]:
 
 
 def _wording(words: Sequence[str]) -> dict[str, object] | None:
-    """What full text looks for: the values ``q`` and ``signs``; None for no words."""
+    """What full text searches for: the values ``q`` and ``signs``; None for no words."""
     starts = beginnings([word for word in words if word.isalnum()])
     lexemes = [*starts, *(f"{start}:*" for each in starts.values() for start in sorted(each))]
-    pieces = signs(words)[:MAX_SIGNS]
-    return {"q": " | ".join(lexemes), "signs": pieces, "near": _near(starts)} if lexemes or pieces else None
+    parts = signs(words)[:MAX_SIGNS]
+    return {"q": " | ".join(lexemes), "signs": parts, "near": _near(starts)} if lexemes or parts else None
 
 
 def _near(words: Iterable[str]) -> str:
-    """A regular expression for any text that holds the beginning of a word's stem; for no words one that finds none."""
+    """A regular expression for any text with the beginning of a word's stem; for no words one that finds none."""
     stems = {word[: max(2, min(3, len(word) - 1))] for word in words}
     return "|".join(sorted(stems)) or "$^."
 
@@ -403,12 +394,6 @@ class RecallStore:
     def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
         """Reads of a tenant, which raise StoreUnavailable."""
         yield RecallRows(self._engine, tenant)
-
-    @contextmanager
-    def prioritizing(self, tenant: TenantId) -> Iterator[PriorityRows]:
-        """Topics in one read transaction of a tenant. Raises StoreUnavailable."""
-        with PriorityRows.opened(self._engine, tenant) as rows:
-            yield rows
 
 
 class AnswerCalls:

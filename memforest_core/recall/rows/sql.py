@@ -50,7 +50,7 @@ TOKENS = sa.text("""
     """)
 
 # A fact that was said a thousand times is met where it was said last. When its cells were said matters only then, and
-# for who looks back from a moment.
+# for a caller with a timestamp of the past.
 LINKS_OF_FACTS = sa.text(f"""
     SELECT w.id::text, o.cell_id::text, o.session_id::text, o.turn_ordinals, o.corrected, NULL AS superseded_by
       FROM unnest(CAST(:ids AS uuid[])) AS w(id)
@@ -76,30 +76,6 @@ LINKS_OF_CELLS = sa.text(f"""
      ORDER BY o.cell_id, o.item
     """)  # noqa: S608 - constants of this package
 
-# The states next to a fact's own in its chain of (subject, attribute): repetitions of the same value are passed over, a
-# few dozen of them at most.
-CHAINS = sa.text(f"""
-    SELECT w.id AS fact_id, n.fact_id AS linked
-      FROM unnest(CAST(:ids AS uuid[])) AS w(id)
-     CROSS JOIN LATERAL (
-        SELECT subject_key, attribute, key_time, statement ->> 'value' AS value FROM memforest.fact
-         WHERE tenant_id = :t AND fact_id = w.id AND forest_id = :f AND attribute <> '' AND subject_key <> '' LIMIT 1) f
-     CROSS JOIN LATERAL (
-        (SELECT b.fact_id FROM (
-            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
-             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time <= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
-             ORDER BY key_time DESC LIMIT 32) b
-          WHERE b.value <> f.value ORDER BY b.key_time DESC LIMIT :n)
-        UNION
-        (SELECT a.fact_id FROM (
-            SELECT fact_id, key_time, statement ->> 'value' AS value FROM memforest.fact
-             WHERE tenant_id = :t AND forest_id = :f AND subject_key = f.subject_key AND attribute = f.attribute
-               AND attribute <> '' AND key_time >= f.key_time AND NOT {_KNOWN_WRONG.format("fact")}
-             ORDER BY key_time LIMIT 32) a
-          WHERE a.value <> f.value ORDER BY a.key_time LIMIT :n)) n
-    """)  # noqa: S608 - constants of this package
-
 FACT_HEADS = sa.text("""
     SELECT fact_id, (statement ->> 'verbatim')::boolean AS pointer, time_start, time_end FROM memforest.fact
      WHERE tenant_id = :t AND fact_id = ANY(CAST(:ids AS uuid[]))
@@ -119,7 +95,7 @@ LOWEST_ABOVE = sa.text("""
        AND r.kind = ANY(CAST(:kinds AS text[])) ORDER BY n.payload_id, r.kind, n.tree_id
     """)
 
-# LIMIT 1 keeps each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
+# LIMIT 1 makes each step an index probe: the planner takes a recursion for a hundred times larger than a path is, and
 # would read whole tables to join it.
 PATHS = sa.text("""
     WITH RECURSIVE path AS (
@@ -155,7 +131,7 @@ TREE_ROOTS = sa.text("""
     """)
 
 # The children of nodes, and of all below those with few leaves. One statement: versions and children are of one moment.
-# OFFSET 0 keeps each look for children an index probe.
+# OFFSET 0 makes each lookup of children an index probe.
 BELOW = sa.text("""
     WITH RECURSIVE above AS (
         SELECT n.node_id, n.version, n.leaf_count <= :leaves AS whole
@@ -182,8 +158,8 @@ SUMMARIES = sa.text("""
      WHERE tenant_id = :t AND node_id = ANY(CAST(:ids AS uuid[]))
     """)
 
-# The turns that are asked for by session and ordinal, as t.
-ASKED_TURNS = """
+# The turns that are wanted by session and ordinal, as t.
+WANTED_TURNS = """
       FROM unnest(CAST(:sessions AS uuid[]), CAST(:ordinals AS int[])) WITH ORDINALITY AS w(session_id, ordinal, at)
      CROSS JOIN LATERAL (
         SELECT * FROM memforest.turn
@@ -192,7 +168,7 @@ ASKED_TURNS = """
 TURNS = sa.text(f"""
     SELECT w.at, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name,
            t.occurred_at, t.dated, t.role, s.origin_owner, s.channel
-      {ASKED_TURNS}
+      {WANTED_TURNS}
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session
          WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
@@ -203,7 +179,7 @@ CELLS = sa.text("""
     SELECT c.cell_id::text, c.session_id::text, c.first_turn, c.last_turn, c.char_start, c.char_end, c.placed,
            t.ordinal, t.external_id, s.external_id AS session_external_id, t.speaker_id, t.name, t.occurred_at, t.dated,
            t.role, s.origin_owner, s.channel,
-           right(t.content, 8) ~ '[?\uff1f\u061f]\\W*$' AS asks
+           right(t.content, 8) ~ '[?\uff1f\u061f]\\W*$' AS is_question
       FROM memforest.cell c
      CROSS JOIN LATERAL (
         SELECT external_id, origin_owner, channel FROM memforest.session
@@ -215,7 +191,7 @@ CELLS = sa.text("""
 
 METADATA = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.metadata, s.metadata AS of_session
-      {ASKED_TURNS}
+      {WANTED_TURNS}
      CROSS JOIN LATERAL (
         SELECT metadata FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
@@ -234,7 +210,7 @@ SESSIONS_IN_CHANNELS = sa.text("""
      ORDER BY started_at DESC, session_id LIMIT :n
     """)
 
-TURN_TEXTS = sa.text(f"SELECT t.session_id, t.ordinal, t.content {ASKED_TURNS} WHERE NOT t.erased")
+TURN_TEXTS = sa.text(f"SELECT t.session_id, t.ordinal, t.content {WANTED_TURNS} WHERE NOT t.erased")
 
 AROUND = sa.text("""
     SELECT w.id AS leaf, n.payload_id, n.side
@@ -253,49 +229,49 @@ AROUND = sa.text("""
      ORDER BY w.id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
-# The parser of full text doesn't cut Chinese, Japanese or Thai: pieces of the question are looked for in the texts.
+# The parser of full text doesn't cut Chinese, Japanese or Thai: parts of the question are looked for in the texts.
 TEXT_OF_CELLS = sa.text("""
     SELECT x.cell_id AS id, x.text FROM memforest.cell x CROSS JOIN LATERAL (
-        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
      WHERE x.tenant_id = :t AND x.forest_id = :f
-       AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
-     ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
+       AND (held.parts > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
+     ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
      LIMIT :n
     """)
 
 TEXT_OF_FACTS = sa.text(f"""
     SELECT x.fact_id AS id, x.text FROM memforest.fact x CROSS JOIN LATERAL (
-        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
      WHERE x.tenant_id = :t AND x.forest_id = :f AND NOT {_KNOWN_WRONG.format("x")}
-       AND (held.pieces > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
-     ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
+       AND (held.parts > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
+     ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
      LIMIT :n
     """)  # noqa: S608 - constants of this package
 
 # What is out of the index because its topics are cold. Nothing is cold for most owners: the partial index is empty. Row
-# security keeps full text from its index, so that each cold text is looked at: first for the beginnings of the words,
+# security keeps full text from its index, so that each cold text is read: first for the beginnings of the words,
 # which takes a hundredth of the time that parsing it does.
 TEXT_OF_COLD = sa.text(f"""
     (SELECT i.kind, x.cell_id AS id, x.text FROM memforest.index_row i
        JOIN memforest.cell x ON x.tenant_id = :t AND x.cell_id = i.point_id AND x.forest_id = :f
       CROSS JOIN LATERAL (
-        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
       WHERE i.tenant_id = :t AND i.forest_id = :f AND i.kind = 'cell' AND i.cold
-        AND (held.pieces > 0 OR (x.text ~* :near AND to_tsvector('english', x.text) @@ to_tsquery('english', :q)))
-      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
+        AND (held.parts > 0 OR (x.text ~* :near AND to_tsvector('english', x.text) @@ to_tsquery('english', :q)))
+      ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
       LIMIT :n)
      UNION ALL
     (SELECT i.kind, x.fact_id, x.text FROM memforest.index_row i
        JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = i.point_id AND x.forest_id = :f
       CROSS JOIN LATERAL (
-        SELECT count(*) AS pieces FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
       WHERE i.tenant_id = :t AND i.forest_id = :f AND i.kind = 'fact' AND i.cold AND NOT {_KNOWN_WRONG.format("x")}
-        AND (held.pieces > 0 OR (x.text ~* :near AND to_tsvector('english', x.text) @@ to_tsquery('english', :q)))
-      ORDER BY held.pieces DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
+        AND (held.parts > 0 OR (x.text ~* :near AND to_tsvector('english', x.text) @@ to_tsquery('english', :q)))
+      ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
       LIMIT :n)
     """)  # noqa: S608 - constants of this package
 
-# Which topics are cold, and since when: another sum means others. Topics are looked at only where a point is away.
+# Which topics are cold, and since when: another sum means others. Topics are read only where a point is missing.
 COLD_TOPICS = sa.text("""
     SELECT CASE WHEN EXISTS (SELECT 1 FROM memforest.index_row i
                               WHERE i.tenant_id = :t AND i.forest_id = f.forest_id AND i.cold) THEN (
@@ -304,7 +280,7 @@ COLD_TOPICS = sa.text("""
       FROM memforest.forest f WHERE f.tenant_id = :t AND f.owner = :owner AND f.state IN ('live', 'frozen')
     """)
 
-# After a restart of Postgres the index may hold more than the rows, which recall drops by itself; it holds less only
+# After a restart of Postgres the index may have more than the rows, which recall drops by itself; it has less only
 # when it was itself lost or restored, or when a new version of the program has begun a new collection.
 INDEX_UNSURE = sa.text("""
     SELECT EXISTS (SELECT 1 FROM memforest.maintenance

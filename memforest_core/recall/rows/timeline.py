@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, TreeId
 from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.recall.records import TurnKey
-from memforest_core.recall.rows.sql import ASKED_TURNS, KNOWN_BY_THEN
+from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
 from memforest_core.recall.timeline.states import KnownChain, SourceTurn
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
@@ -40,7 +40,7 @@ OF_ATTRIBUTES = sa.text(f"""
      {_LATEST_FIRST}
     """)
 
-# LIMIT 1 keeps the lookup of each fact an index probe, whatever the planner takes the placements for.
+# LIMIT 1 makes the lookup of each fact an index probe, whatever the planner takes the placements for.
 OF_TREES = sa.text(f"""
     {_STATES}
       FROM (SELECT DISTINCT payload_id FROM memforest.placement
@@ -62,7 +62,7 @@ CHAINS = sa.text("""
      GROUP BY subject_key, attribute ORDER BY facts DESC, subject_key, attribute
     """)
 
-# Whether a state holds depends on its last mention, and since when it is known on its first one.
+# Whether a state is current depends on its last mention, and since when it is known on its first one.
 MENTIONS = sa.text(f"""
     SELECT w.id AS fact_id, o.session_id, o.turn_ordinals, o.occurred_at,
            (SELECT quote FROM memforest.candidate k
@@ -87,7 +87,7 @@ MENTIONS = sa.text(f"""
 SOURCES = sa.text(f"""
     SELECT t.session_id, t.ordinal, t.external_id, s.external_id AS session_external_id, t.name, t.occurred_at,
            left(t.content, :chars) AS content
-      {ASKED_TURNS}
+      {WANTED_TURNS}
      CROSS JOIN LATERAL (
         SELECT external_id FROM memforest.session WHERE tenant_id = :t AND session_id = w.session_id LIMIT 1) s
     """)  # noqa: S608 - constants of this package
@@ -135,7 +135,7 @@ class TimelineRows:
         return [KnownChain(row.subject_key, row.subject, row.attribute, row.facts) for row in rows]
 
     def mentions(self, facts: Sequence[FactId], until: datetime | None, limit: int) -> list[Mention]:
-        """For each fact when it was said, at or before ``until``: ``limit`` times, the first and the last ones. What
+        """For each fact its mentions, at or before ``until``: ``limit`` times, the first and the last ones. What
         was corrected after ``until`` was not said yet."""
         if not facts:
             return []

@@ -12,7 +12,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import VISIBLE
 from memforest_core.store.repeating import repeated
 
-# Rows are inserted, and so locked, in order of ids. Whoever deletes a forest waits for this, or this finds it going. A
+# Rows are inserted, and so locked, in order of ids. A deletion of the forest waits for this, or this finds it going. A
 # node is visited as often as what is below it; a fact in two trees is visited once, and so is all above it in each.
 _ADD = sa.text("""
     WITH RECURSIVE alive AS (
@@ -51,7 +51,7 @@ _ADD = sa.text("""
 
 
 class VisitStore:
-    """Keeps how often recall returned what."""
+    """Stores how often recall returned what."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""From facts to the states they tell: chains of (subject, attribute), and who is meant by a name."""
+"""From facts to the states that they say: chains of (subject, attribute), and the speakers that a name may mean."""
 
 from __future__ import annotations
 
@@ -97,17 +97,17 @@ def chains_of(
     wrong: list[list[Said]] = []
     redated = _redated(facts)
     for fact in facts:
-        stands = placed(replace(fact, redated=True) if fact.id in redated else fact, said[fact.id])
+        said_facts = placed(replace(fact, redated=True) if fact.id in redated else fact, said[fact.id])
         if _known_wrong(fact, as_of):
-            wrong.append(stands)
+            wrong.append(said_facts)
         else:
-            chains[speakers.person(fact.subject_key), canonical(fact.attribute)].extend(stands)
+            chains[speakers.person(fact.subject_key), canonical(fact.attribute)].extend(said_facts)
     found = {chain: states_of(chain[1], each, now) for chain, each in chains.items()}
     return found, wrong_states(wrong, [state for states in found.values() for state in states])
 
 
 def _redated(facts: Sequence[StoredState]) -> set[FactId]:
-    """Facts that stand for one of another time."""
+    """Facts that replace one of another time."""
     times = {fact.id: fact.statement.time for fact in facts}
     return {
         fact.superseded_by

@@ -31,7 +31,7 @@ def timeline(
     attribute: Annotated[
         str | None, typer.Option("--attribute", "-a", help="Which state: residence, job, pet, weight...")
     ] = None,
-    scene: Annotated[str | None, typer.Option(help="What a scene holds: its label or id.")] = None,
+    scene: Annotated[str | None, typer.Option(help="What is in a scene: its label or id.")] = None,
     as_of: Annotated[str | None, typer.Option(help="Leave out what was said after this time.")] = None,
     since: Annotated[str | None, typer.Option(help="Begin at this time.")] = None,
     until: Annotated[str | None, typer.Option(help="End at this time.")] = None,
@@ -93,7 +93,7 @@ def table_of(found: Timeline) -> Table:
             state.time_label,
             Text(shortened(state.subject, VALUE_CHARS)),
             Text(shortened(state.attribute, VALUE_CHARS)),
-            Text(_told(state), style=style),
+            Text(_value(state), style=style),
             mark(state),
             f"{state.mentioned_at.astimezone(zone):%Y-%m-%d}" + (f" ×{state.mentions}" if state.mentions > 1 else ""),
             Text(_turns(state)),
@@ -103,7 +103,7 @@ def table_of(found: Timeline) -> Table:
 
 
 def mark(state: TimelineState) -> str:
-    """How a state stands: current, corrected, superseded, ended, or only planned, heard of, supposed or denied."""
+    """The mark of a state: current, corrected, superseded, ended, or only planned, heard of, supposed or denied."""
     if state.current:
         return "current"
     if state.corrected_at is not None:
@@ -117,7 +117,7 @@ def mark(state: TimelineState) -> str:
     return "denied" if state.polarity == "negative" else ""
 
 
-def _told(state: TimelineState) -> str:
+def _value(state: TimelineState) -> str:
     if not state.value:
         return shortened(state.shown, TEXT_CHARS)
     before = f" (before: {state.previous_value})" if state.previous_value else ""

@@ -29,7 +29,7 @@ MAX_FACTS = 10_000
 MAX_TEXT_CHARS = 2_000
 """Of the text of each turn that is evidence."""
 EVERYBODY = "*"
-"""The entity that stands for all of them."""
+"""The entity that means all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +161,10 @@ def _facts_of_scene(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, spea
     if wanted.attribute is None:
         return facts
     same = spellings(wanted.attribute)
-    kept = [fact for fact in facts if fact.attribute in same]
-    if not kept:
+    of_attribute = [fact for fact in facts if fact.attribute in same]
+    if not of_attribute:
         raise unknown_attribute(wanted.attribute, (fact.attribute for fact in facts))
-    return kept
+    return of_attribute
 
 
 def _facts_of_subject(rows: TimelineRows, forest: ForestRef, wanted: _Wanted, speakers: Speakers) -> list[StoredState]:
@@ -192,8 +192,8 @@ def _states(rows: TimelineRows, facts: Sequence[StoredState], speakers: Speakers
     """The states of all chains in one order, those after the cursor and in the range; one more than the limit."""
     chains, wrong = chains_of(rows, facts, speakers, wanted.as_of)
     found = [*(state for states in chains.values() for state in states), *wrong]
-    kept = (state for state in found if wanted.after is None or state.position > wanted.after)
-    return sorted((state for state in kept if _in_range(state, wanted)), key=lambda state: state.position)
+    later = (state for state in found if wanted.after is None or state.position > wanted.after)
+    return sorted((state for state in later if _in_range(state, wanted)), key=lambda state: state.position)
 
 
 def _in_range(state: ChainState, wanted: _Wanted) -> bool:

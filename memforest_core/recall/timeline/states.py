@@ -36,7 +36,7 @@ class SourceTurn:
 
 @dataclass(frozen=True, slots=True)
 class TimelineState:
-    """One state, or one change of it. When it held, when it was said and when it was stored are kept apart."""
+    """One state, or one change of it. The times when it was valid, was said and was stored are separate."""
 
     fact_id: FactId
     """The fact that says it first."""
@@ -55,7 +55,7 @@ class TimelineState:
     time_label: str
     """``time`` as people write it, in the owner's time zone; "date unknown" without one."""
     mentioned_at: datetime
-    """When it was said first."""
+    """The timestamp of its first mention."""
     last_mentioned_at: datetime
     known_since: datetime
     """When MemForest stored it."""
@@ -64,7 +64,8 @@ class TimelineState:
     superseded_by: FactId | None
     """The state or the stop that ended it, or its correction."""
     current: bool
-    """Whether it holds as far as is known: set, asserted, and ended by nothing. Plans, hearsay and denials never do."""
+    """Whether it is valid as far as is known: set, asserted, and ended by nothing. Plans, hearsay and denials never
+    do."""
     mentions: int
     """How often it was said."""
     fact_ids: tuple[FactId, ...]
@@ -72,7 +73,8 @@ class TimelineState:
     evidence: tuple[SourceTurn, ...]
     """The turns that say it, in the order of time."""
     ended: TimeSpan | None = None
-    """Until when it held: when what ended it began, else the moment that was said. None while nothing ended it."""
+    """Until when it was valid: when what ended it began, else the timestamp of that statement. None while nothing ended
+    it."""
     corrected_at: datetime | None = None
     """When it became known that it never held: then ``superseded_by`` says how it is. None for what held."""
     source: Source | None = None
@@ -90,7 +92,7 @@ class TimelineState:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """States in the order of event time, else of when they were first said; what ended stands before what ended it."""
+    """States in the order of event time, else of their first mention; what ended comes before what ended it."""
 
     owner: str
     time_zone: str

@@ -23,7 +23,7 @@ from memforest_core.models.calls import Step
 from memforest_core.observe.webhooks.addresses import MAX_URL
 from memforest_core.observe.webhooks.records import Event
 from memforest_core.observe.webhooks.service import MAX_DESCRIPTION
-from memforest_core.recall import asking
+from memforest_core.recall import request
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.work.dead import SHORTEST_PREFIX
 from memforest_core.work.states import WorkState
@@ -63,7 +63,7 @@ def _given(name: str, *absent: str) -> Schema:
 
 
 _NAME = _text(MAX_ID)
-_NAMES = _list(_NAME, asking.MAX_NAMES)
+_NAMES = _list(_NAME, request.MAX_NAMES)
 _LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _DAYS: Schema = {"minimum": 1 / retention.DAY_S, "maximum": retention.LONGEST_AGE_DAYS}
 _ID: Schema = {"pattern": rf"^\s*-*([0-9a-fA-F]-*){{{SHORTEST_PREFIX},32}}\s*$"}
@@ -83,12 +83,12 @@ _VALUES: Mapping[str, Schema] = {
     **dict.fromkeys(["lifecycle.correct.text", "lifecycle.correct.value"], _text(MAX_TEXT)),
     "actor": _text(MAX_ID, _LINE),
     "channel": _text(MAX_CHANNEL_CHARS),
-    "channels": _list(_NAME, asking.MAX_NAMES, 1),
-    "owners": _list(_NAME, asking.MAX_OWNERS, 1),
-    "sources": _list(_NAME, asking.MAX_SOURCES, 1),
+    "channels": _list(_NAME, request.MAX_NAMES, 1),
+    "owners": _list(_NAME, request.MAX_OWNERS, 1),
+    "sources": _list(_NAME, request.MAX_SOURCES, 1),
     **{f"lifecycle.{name}.sources": {**_list(_NAME, MAX_SOURCES, 1), "uniqueItems": True} for name in _MERGES},
-    "roles": _list({"enum": [*Role]}, asking.MAX_NAMES),
-    "trees": _list({"enum": [*TreeKind]}, asking.MAX_NAMES),
+    "roles": _list({"enum": [*Role]}, request.MAX_NAMES),
+    "trees": _list({"enum": [*TreeKind]}, request.MAX_NAMES),
     "kind": {"enum": [*TreeKind, None]},
     "step": {"enum": [*Step, None]},
     "mode": {"enum": [*Mode, None]},
@@ -101,9 +101,9 @@ _VALUES: Mapping[str, Schema] = {
     "set_limits.limits": {"properties": dict.fromkeys(("max_waiting_cells", "max_turns_per_day"), _whole(2**31 - 1))},
     "questions": {"items": _pair(_NAME, _text(MAX_QUESTION_CHARS))},
     "items": {"maxItems": MAX_ITEMS, "items": {"anyOf": [{"type": "string", "format": "uuid"}, _pair(_NAME, _NAME)]}},
-    "k": _whole(asking.MAX_K),
-    "neighbours": _whole(asking.MAX_NEIGHBOURS, 0),
-    "max_tokens": _whole(asking.MAX_TOKENS),
+    "k": _whole(request.MAX_K),
+    "neighbours": _whole(request.MAX_NEIGHBOURS, 0),
+    "max_tokens": _whole(request.MAX_TOKENS),
     "window.max_tokens": _whole(MAX_BUDGET),
     "last_turns": _whole(MAX_LAST_TURNS),
     "budget_ms": {"exclusiveMinimum": 0},

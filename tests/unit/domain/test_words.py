@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.asked_now import asked_before, asked_now, asks_still
-from memforest_core.domain.asked_order import NO_ORDER, AskedOrder, Order, order_of
 from memforest_core.domain.attributes import answering_terms, asked_attributes, telling_terms
+from memforest_core.domain.temporal_question import (
+    NO_ORDER,
+    Order,
+    OrderQuery,
+    current_attributes,
+    is_about_still,
+    order_of,
+    previous_attributes,
+)
 from memforest_core.domain.text import terms
 from memforest_core.domain.words import ENGLISH, LANGUAGES, words_in, words_of
 from memforest_core.domain.words.records import NEVER, Attribute, Words
+from memforest_core.recall.plan import leans
 from memforest_core.recall.question import parse_question
-from memforest_core.recall.rewriting import leans
 
 
 class TestTheLanguage:
@@ -58,7 +65,7 @@ class TestEveryLanguage:
         assert not series.every.search("") and not series.frequency.search("")
 
     def test_has_the_groups_that_are_read(self, words: Words) -> None:
-        order = words.asked_order
+        order = words.order
         assert all({"word", "rest"} <= side.groupindex.keys() for side in order.sides)
         for pattern, groups in (
             (order.between, {"one", "other"}),
@@ -96,66 +103,44 @@ def test_or_of_others(question: str) -> None:
     assert not parse_question(question).first_person
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Wo hat sie vor Rom gewohnt?",
-        "Was kam nach dem Umzug?",
-        "¿Dónde vivía antes de Roma?",
-        "¿Qué pasó después de la boda?",
-        "搬到罗马之前她住在哪里？",
-        "手术后谁照顾我？",
-    ],
-)
-def test_some_questions_ask_for_what_came_before_or_after(question: str) -> None:
-    assert parse_question(question).about_order
-
-
-@pytest.mark.parametrize(
-    "question", ["Wo wohnt sie jetzt?", "Wann ist er nach Rom gezogen?", "¿Dónde vive ahora?", "她现在住在哪里？"]
-)
-def test_others_do_not(question: str) -> None:
-    assert not parse_question(question).about_order
-
-
 ORDERS = [
-    ("Wo habe ich vor Berlin gewohnt?", AskedOrder(Order.BEFORE, "Berlin")),
+    ("Wo habe ich vor Berlin gewohnt?", OrderQuery(Order.BEFORE, "Berlin")),
     (
         "Wo habe ich gewohnt, bevor ich nach Berlin gezogen bin?",
-        AskedOrder(Order.BEFORE, "ich nach Berlin gezogen bin"),
+        OrderQuery(Order.BEFORE, "ich nach Berlin gezogen bin"),
     ),
-    ("Was habe ich vor meiner Stelle bei Siemens gemacht?", AskedOrder(Order.BEFORE, "meiner Stelle bei Siemens")),
-    ("Wo habe ich früher gewohnt?", AskedOrder(Order.BEFORE)),
-    ("Was habe ich nach der Ausbildung gemacht?", AskedOrder(Order.AFTER, "der Ausbildung")),
-    ("Wohin bin ich danach gezogen?", AskedOrder(Order.AFTER)),
-    ("Wo war ich zwischen Graz und Wien?", AskedOrder(Order.BETWEEN, "Graz", "Wien")),
-    ("Was war meine erste Arbeit?", AskedOrder(Order.FIRST)),
-    ("Wo wohne ich jetzt?", AskedOrder(Order.LATEST)),
-    ("Wohnt Anna noch in Graz?", AskedOrder(Order.LATEST)),
-    ("Wie lange habe ich in Graz gewohnt?", AskedOrder(Order.DURATION, "ich in Graz gewohnt")),
-    ("¿Dónde vivía yo antes de Madrid?", AskedOrder(Order.BEFORE, "Madrid")),
-    ("Antes de mudarme a Madrid, ¿dónde vivía yo?", AskedOrder(Order.BEFORE, "mudarme a Madrid")),
-    ("¿Cuál era mi trabajo anterior?", AskedOrder(Order.BEFORE)),
-    ("¿Qué hice después de la boda?", AskedOrder(Order.AFTER, "la boda")),
-    ("¿Adónde me mudé luego?", AskedOrder(Order.AFTER)),
-    ("¿Dónde viví entre Lima y Quito?", AskedOrder(Order.BETWEEN, "Lima", "Quito")),
-    ("¿Cuál fue mi primer trabajo?", AskedOrder(Order.FIRST)),
-    ("¿Dónde vivo ahora?", AskedOrder(Order.LATEST)),
-    ("¿Cuánto tiempo viví en Lima?", AskedOrder(Order.DURATION, "viví en Lima")),
-    ("搬到杭州之前我住在哪里？", AskedOrder(Order.BEFORE, "搬到杭州")),
-    ("我以前住在哪里？", AskedOrder(Order.BEFORE)),
-    ("结婚之后我搬到了哪里？", AskedOrder(Order.AFTER, "结婚")),
-    ("手术后谁照顾我？", AskedOrder(Order.AFTER, "手术")),
-    ("后来我去了哪里？", AskedOrder(Order.AFTER)),
-    ("北京和杭州之间我住在哪里？", AskedOrder(Order.BETWEEN, "北京", "杭州")),
-    ("我的第一份工作是什么？", AskedOrder(Order.FIRST)),
-    ("我现在住在哪里？", AskedOrder(Order.LATEST)),
-    ("我在杭州住了多久？", AskedOrder(Order.DURATION)),
+    ("Was habe ich vor meiner Stelle bei Siemens gemacht?", OrderQuery(Order.BEFORE, "meiner Stelle bei Siemens")),
+    ("Wo habe ich früher gewohnt?", OrderQuery(Order.BEFORE)),
+    ("Was habe ich nach der Ausbildung gemacht?", OrderQuery(Order.AFTER, "der Ausbildung")),
+    ("Wohin bin ich danach gezogen?", OrderQuery(Order.AFTER)),
+    ("Wo war ich zwischen Graz und Wien?", OrderQuery(Order.BETWEEN, "Graz", "Wien")),
+    ("Was war meine erste Arbeit?", OrderQuery(Order.FIRST)),
+    ("Wo wohne ich jetzt?", OrderQuery(Order.LATEST)),
+    ("Wohnt Anna noch in Graz?", OrderQuery(Order.LATEST)),
+    ("Wie lange habe ich in Graz gewohnt?", OrderQuery(Order.DURATION, "ich in Graz gewohnt")),
+    ("¿Dónde vivía yo antes de Madrid?", OrderQuery(Order.BEFORE, "Madrid")),
+    ("Antes de mudarme a Madrid, ¿dónde vivía yo?", OrderQuery(Order.BEFORE, "mudarme a Madrid")),
+    ("¿Cuál era mi trabajo anterior?", OrderQuery(Order.BEFORE)),
+    ("¿Qué hice después de la boda?", OrderQuery(Order.AFTER, "la boda")),
+    ("¿Adónde me mudé luego?", OrderQuery(Order.AFTER)),
+    ("¿Dónde viví entre Lima y Quito?", OrderQuery(Order.BETWEEN, "Lima", "Quito")),
+    ("¿Cuál fue mi primer trabajo?", OrderQuery(Order.FIRST)),
+    ("¿Dónde vivo ahora?", OrderQuery(Order.LATEST)),
+    ("¿Cuánto tiempo viví en Lima?", OrderQuery(Order.DURATION, "viví en Lima")),
+    ("搬到杭州之前我住在哪里？", OrderQuery(Order.BEFORE, "搬到杭州")),
+    ("我以前住在哪里？", OrderQuery(Order.BEFORE)),
+    ("结婚之后我搬到了哪里？", OrderQuery(Order.AFTER, "结婚")),
+    ("手术后谁照顾我？", OrderQuery(Order.AFTER, "手术")),
+    ("后来我去了哪里？", OrderQuery(Order.AFTER)),
+    ("北京和杭州之间我住在哪里？", OrderQuery(Order.BETWEEN, "北京", "杭州")),
+    ("我的第一份工作是什么？", OrderQuery(Order.FIRST)),
+    ("我现在住在哪里？", OrderQuery(Order.LATEST)),
+    ("我在杭州住了多久？", OrderQuery(Order.DURATION)),
 ]
 
 
 @pytest.mark.parametrize(("question", "asked"), ORDERS)
-def test_a_place_in_the_order_of_time(question: str, asked: AskedOrder) -> None:
+def test_a_place_in_the_order_of_time(question: str, asked: OrderQuery) -> None:
     assert order_of(question) == asked
 
 
@@ -216,7 +201,7 @@ def test_no_order_is_asked_for(question: str) -> None:
     ],
 )
 def test_a_question_about_now_names_its_attribute(question: str, attribute: str) -> None:
-    assert attribute in asked_now(question)
+    assert attribute in current_attributes(question)
 
 
 @pytest.mark.parametrize(
@@ -237,21 +222,21 @@ def test_a_question_about_now_names_its_attribute(question: str, attribute: str)
     ],
 )
 def test_other_questions_ask_for_no_present_state(question: str) -> None:
-    assert asked_now(question) == frozenset()
+    assert current_attributes(question) == frozenset()
 
 
 @pytest.mark.parametrize(
     "question", ["Wohnt Anna immer noch in Graz?", "¿Todavía vive Ana en Lima?", "安娜还住在杭州吗？"]
 )
 def test_whether_something_goes_on(question: str) -> None:
-    assert asks_still(question)
+    assert is_about_still(question)
 
 
 @pytest.mark.parametrize(
     "question", ["Was hat Anna noch gekauft?", "Hat Anna noch nie gewohnt?", "¿Dónde vive Ana?", "安娜还买了什么？"]
 )
 def test_or_not(question: str) -> None:
-    assert not asks_still(question)
+    assert not is_about_still(question)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +251,7 @@ def test_or_not(question: str) -> None:
     ],
 )
 def test_a_question_about_an_earlier_state_names_its_attribute(question: str, attribute: str) -> None:
-    assert attribute in asked_before(question)
+    assert attribute in previous_attributes(question)
 
 
 @pytest.mark.parametrize(

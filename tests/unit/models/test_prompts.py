@@ -14,7 +14,7 @@ from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.refresh import summarizer
 from memforest_core.models.answers import DATA_ONLY
 from memforest_core.models.prompts import MAX_CHARS, Prompts, instructions_with, named, open_prompts
-from memforest_core.recall import planning, ranking, rewriting
+from memforest_core.recall import plan, ranking
 from memforest_core.recall.answering import prompt as answering
 from memforest_core.settings import ExtractSettings, PromptSettings
 
@@ -22,8 +22,8 @@ FRAMES = {
     "extract": (extraction.SYSTEM, extraction.FRAME),
     "summarize": (summarizer._SYSTEM, summarizer._FRAME),
     "browse": (ranking._SYSTEM, ranking._FRAME),
-    "plan": (planning._SYSTEM, planning._FRAME),
-    "rewrite": (rewriting._SYSTEM, rewriting._FRAME),
+    "plan": (plan._PLAN, plan._PLAN_FRAME),
+    "rewrite": (plan._REWRITE, plan._REWRITE_FRAME),
     "answer": (answering.SYSTEM, answering.FRAME),
     "profile": (describing.SYSTEM + DATA_ONLY, describing.FRAME + DATA_ONLY),
     "window": (compacting._SYSTEM + DATA_ONLY, compacting._FRAME + DATA_ONLY),

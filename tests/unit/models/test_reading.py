@@ -23,9 +23,8 @@ from memforest_core.ingest.refresh.scene_titles import TitleAnswer
 from memforest_core.models.answers import parsed
 from memforest_core.models.reading import described, read, unwrapped
 from memforest_core.recall.answering.service import _Reply as AnswerReply
-from memforest_core.recall.planning import PlanAnswer
+from memforest_core.recall.plan import PlanAnswer, RewritingAnswer
 from memforest_core.recall.ranking import RankingAnswer
-from memforest_core.recall.rewriting import RewritingAnswer
 
 KIM: dict[str, Any] = {"text": "Kim moved to Bergen.", "turns": [1], "value": "Bergen"}
 CAT: dict[str, Any] = {"text": "Kim has a cat named Pip.", "turns": [2], "entities": ["Pip"]}

@@ -65,8 +65,6 @@ class Forest:
     placed: list[PlacedNode] = field(default_factory=list)
     entities: dict[str, NodeId] = field(default_factory=dict)
     summaries_by_node: dict[NodeId, str] = field(default_factory=dict)
-    states: list[list[FactId]] = field(default_factory=list)
-    """Chains of facts about one attribute of one subject, in order."""
     metadata_of: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
@@ -180,16 +178,6 @@ class Forest:
 
     def links_of_cells(self, cells: Sequence[UUID], until: datetime | None = None) -> list[Link]:
         return [link for link in self.links if link.cell_id in cells]
-
-    def chains(
-        self, forest: ForestId, facts: Sequence[UUID], n: int, until: datetime | None = None
-    ) -> list[tuple[FactId, FactId]]:
-        found = []
-        for chain in self.states:
-            for at, fact in enumerate(chain):
-                near = chain[max(0, at - n) : at] + chain[at + 1 : at + 1 + n]
-                found += [(fact, other) for other in near if fact in facts]
-        return found
 
     def fact_heads(self, ids: Sequence[UUID]) -> list[FactHead]:
         return [

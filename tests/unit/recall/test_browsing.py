@@ -14,10 +14,9 @@ import pytest
 from memforest_core.domain.ids import NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
-from memforest_core.recall import browsing
-from memforest_core.recall.browsing import Browsed, browse
+from memforest_core.recall import browse as browsing
+from memforest_core.recall.browse import Browsed, TreeCache, browse
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.ranking import Siblings, Tally
 from memforest_core.recall.rows.reading import RecallRows
 from tests.harness.weights import weights
@@ -60,7 +59,7 @@ class World:
         self.index.points = {named(f"talk/{at}"): (CELL, 0.0, 0.9 - at / 10) for at in range(6)}
         self.index.points |= {named("talk#0"): (NODE, 0.0, 0.9), named("talk#1"): (NODE, 0.0, 0.1)}
         self.roots: list[UUID] = [named("talk#root")]
-        self.kept = KeptTrees()
+        self.kept = TreeCache()
 
     def search(self) -> IndexSearch:
         dense = np.array([1.0, 0.0], dtype=np.float32)
@@ -202,7 +201,7 @@ class TestWhatTheRankerCannotDo:
         assert browsed.positions == {named("talk/5"): 0}
         assert browsed.degraded == [
             "The children of 1 of 3 tree nodes were ranked by scores, not by the model"
-            " (1: the model was away or too slow)."
+            " (1: the model was unavailable or too slow)."
         ]
 
     def test_failing_everywhere_it_finds_what_scores_find(self, world: World) -> None:
@@ -232,7 +231,7 @@ class TestWhatTheRankerCannotDo:
         browsed = world.browse(ByName(["half", "word10", "word0"], failing=frozenset({named("talk#0")})))
         assert browsed.cells == world.cells(5)
         assert browsed.degraded == [
-            "The children of 1 of 3 tree nodes were not followed (1: the model was away or too slow)."
+            "The children of 1 of 3 tree nodes were not followed (1: the model was unavailable or too slow)."
         ]
 
     def test_what_lies_outside_the_time_asked_for_is_not_shown(self, world: World) -> None:

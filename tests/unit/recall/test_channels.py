@@ -8,7 +8,7 @@ from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import NodeId, PayloadId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall import places
+from memforest_core.recall import retrieve
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from tests.unit.recall.memory import TENANT, Forest, OneVector, ScriptedIndex, named
@@ -64,7 +64,7 @@ def test_nothing_of_other_channels_stands_beside(forest: Forest) -> None:
 def test_channels_with_very_many_sessions_are_looked_for_among_what_was_found(
     forest: Forest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "MAX_SESSIONS", 1)
+    monkeypatch.setattr(retrieve, "MAX_SESSIONS", 1)
     found = recalled(forest, channels=["work", "home"])
     assert sessions(found) == {"a", "b"}
-    assert found.degraded == (places.MANY_SESSIONS,)
+    assert found.degraded == (retrieve.MANY_SESSIONS,)

@@ -10,8 +10,8 @@ from memforest_core.domain.evidence import with_corrections
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.recall.deliver import LONGEST, dated_text, facts_with_successors, last_corrections
 from memforest_core.recall.records import FactText
-from memforest_core.recall.resolving import LONGEST, dated_text, facts_with_successors, standing
 from tests.harness.builders import FOREST, NOON, day
 
 
@@ -42,7 +42,7 @@ def read(rows: Facts, *numbers: int) -> dict[UUID, FactText]:
 
 
 def texts(facts: dict[UUID, FactText], *numbers: int) -> list[str]:
-    return [fact.statement.text for fact in standing([FactId(UUID(int=number)) for number in numbers], facts)]
+    return [fact.statement.text for fact in last_corrections([FactId(UUID(int=number)) for number in numbers], facts)]
 
 
 def test_the_last_correction_stands() -> None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.asked_now import asked_before, asked_now
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId
-from memforest_core.domain.scoring import Item, Voted, best_first
 from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.recall.current import Current, current_first, current_states, previous_states
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.records import TurnKey
+from memforest_core.recall.temporal import find_states
 from memforest_core.recall.timeline.states import SourceTurn
 from memforest_core.store.owners import ForestRef
 from tests.unit.recall.memory import FOREST
 
 SESSION = SessionId(UUID(int=9))
-CELL = UUID(int=8)
 
 
 def stored(number: int, subject: str, attribute: str, value: str, change: Change = Change.NONE) -> StoredState:
@@ -85,9 +85,10 @@ class Rows:
 
 
 def meant(rows: Rows, text: str, as_of: datetime | None = None) -> set[FactId]:
+    """The facts of the states that a question is about."""
     forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
-    current = current_states(rows, forest, parse_question(text), asked_now(text), as_of)  # type: ignore[arg-type]
-    return set(current.facts)
+    reading: Any = partial(nullcontext, rows)
+    return set(find_states(reading, forest, parse_question(text), as_of).facts)
 
 
 def test_names_that_models_give_one_attribute_make_one_chain() -> None:
@@ -97,10 +98,7 @@ def test_names_that_models_give_one_attribute_make_one_chain() -> None:
         stored(3, "Ann", "home", "Moss", Change.SWITCH),
     )
     assert meant(rows, "Where does Ann live now?") == {fact(3)}
-    forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
-    before = "Where did Ann live before Moss?"
-    found = previous_states(rows, forest, parse_question(before), asked_before(before), None)  # type: ignore[arg-type]
-    assert set(found.facts) == {fact(2)}
+    assert meant(rows, "Where did Ann live before Moss?") == {fact(2)}
 
 
 HOMES = Rows(
@@ -173,43 +171,4 @@ def test_still_names_a_state_by_its_value_alone() -> None:
     ],
 )
 def test_before_a_state_the_one_that_it_followed_is_meant(question: str, expected: set[int]) -> None:
-    forest = ForestRef(id=FOREST, owner="ann", time_zone="UTC")
-    attributes = asked_before(question)
-    found = previous_states(HOMES, forest, parse_question(question), attributes, None)  # type: ignore[arg-type]
-    assert found.facts == {fact(number) for number in expected}
-    assert not found.states or found.signal == "previous"
-
-
-def voted(ordinal: int, score: float, *facts: FactId) -> Voted:
-    return Voted(Item(place=(SESSION, ordinal, 0), cell=CELL, facts=facts), score, {"cell": score})
-
-
-def test_the_best_piece_of_each_state_goes_first_and_says_why() -> None:
-    current = Current(({fact(1): frozenset({(SESSION, 4), (SESSION, 2)})},))
-    other, first, second = voted(7, 5.0), voted(4, 2.0, fact(1)), voted(2, 1.0, fact(1))
-    ordered = current_first([other, first, second], current, 1.0)
-    assert [one.item.place[1] for one in ordered] == [4, 7, 2]
-    assert (ordered[0].score, ordered[0].signals) == (7.0, {"cell": 2.0, "current": 5.0})
-    assert "current" not in ordered[2].signals
-
-
-@pytest.mark.parametrize(("holds", "other"), [(4, 7), (7, 4)])
-def test_what_holds_goes_first_where_nothing_else_spoke_for_it(holds: int, other: int) -> None:
-    """Given a score that becomes the best one's, then what holds is before it, wherever it was said."""
-    current = Current(({fact(1): frozenset({(SESSION, holds)})},))
-    ordered = current_first([voted(other, 5.0), voted(holds, 0.0, fact(1))], current, 1.0)
-    assert [one.score for one in ordered] == [5.0, 5.0]
-    assert [one.item.place[1] for one in ordered] == [holds, other]
-    assert best_first(reversed(ordered)) == ordered
-
-
-def test_a_turn_that_says_the_fact_at_another_time_is_not_lifted() -> None:
-    current = Current(({fact(1): frozenset({(SESSION, 4)})},))
-    pieces = [voted(7, 5.0), voted(2, 1.0, fact(1))]
-    assert current_first(pieces, current, 1.0) == pieces
-
-
-def test_without_a_state_everything_stays() -> None:
-    pieces = [voted(7, 5.0)]
-    assert current_first(pieces, Current(), 1.0) == pieces
-    assert current_first([], Current(({fact(1): frozenset({(SESSION, 4)})},)), 1.0) == []
+    assert meant(HOMES, question) == {fact(number) for number in expected}

@@ -9,8 +9,8 @@ from memforest_core.domain.evidence import Mode
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Reranked, Step
-from memforest_core.recall.gathering import AWAY_FOR_VECTOR, CATCHING_UP_FOR_VECTOR
-from memforest_core.recall.given_vector import checked_vector
+from memforest_core.recall.request import checked_vector
+from memforest_core.recall.retrieve import CATCHING_UP_FOR_VECTOR, UNAVAILABLE_FOR_VECTOR
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from tests.unit.recall.memory import TENANT, Forest, OneVector, ScriptedIndex, named
@@ -90,7 +90,7 @@ def test_what_a_vector_can_not_find_is_told() -> None:
     world.forest.unseen = []
     world.index.away_after = 0
     found = world.service.recall(TENANT, "alice", vector=VECTOR)
-    assert (found.evidence, found.degraded) == ((), (AWAY_FOR_VECTOR,))
+    assert (found.evidence, found.degraded) == ((), (UNAVAILABLE_FOR_VECTOR,))
 
 
 def test_one_of_question_and_vector_is_asked() -> None:

@@ -83,22 +83,22 @@ def test_nothing_is_asked_for_ahead_without_a_vector_or_after_a_failure() -> Non
     assert (asking.round_trips, by_words.round_trips) == (1, 0)
 
 
-def test_the_share_of_related_words_is_that_of_their_own_search() -> None:
+def test_the_part_of_related_words_is_that_of_their_own_search() -> None:
     """Given scores by all words, when related ones are searched alone, then each has its part, and no score changes."""
     asking = search(index := scripted(), SparseVector((7, 8), (1.0, 0.5)))
     asking.related = SparseVector((8,), (0.5,))
     asking.score(KINDS)
     index.points = {CELL: (PointKind.CELL, 1.5, 0.3), FACT: (PointKind.FACT, 0.0, 0.2)}
-    assert asking.related_shares({CELL: PointKind.CELL, FACT: PointKind.FACT}) == {CELL: 0.5}
+    assert asking.related_parts({CELL: PointKind.CELL, FACT: PointKind.FACT}) == {CELL: 0.5}
     assert asking.cells.lexical == {CELL: 3.0}
     assert asking.round_trips == 2
     assert all(query.vector == asking.related for query in index.calls[-1])
 
 
-def test_without_related_words_nobody_is_asked_for_their_share() -> None:
+def test_without_related_words_there_is_no_search_for_their_part() -> None:
     asking = search(index := scripted())
     asking.score(KINDS)
-    assert asking.related_shares(KINDS) == {}
+    assert asking.related_parts(KINDS) == {}
     assert len(index.calls) == 1
 
 

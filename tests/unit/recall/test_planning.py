@@ -12,7 +12,7 @@ from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import micros
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step
-from memforest_core.recall.planning import (
+from memforest_core.recall.plan import (
     MAX_TREES,
     SUMMARY_CHARS,
     Plan,
@@ -80,7 +80,7 @@ class TestAPlan:
         made, _ = plan(answer)
         assert (made.type, made.question_type) == (PlanType.ANCHORS, QuestionType.TEMPORAL)
         assert made.anchors == ("Bob moves to Davis", "Bob adopts the cat")
-        assert made.told() == {
+        assert made.to_dict() == {
             "type": "anchors",
             "question": "temporal",
             "anchor_a": "Bob moves to Davis",

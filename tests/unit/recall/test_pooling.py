@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 import pytest
 
-from memforest_core.recall.current import Current
-from memforest_core.recall.gathering import RawHits
-from memforest_core.recall.pooling import LEAST, Part, Pool
-from memforest_core.recall.question import parse_question
+from memforest_core.recall.question import Question, parse_question
+from memforest_core.recall.retrieve import Scope
+from memforest_core.recall.score import LEAST, weights_for
 from tests.harness.weights import weights
 
 QUESTION = parse_question("Which camera did Ann buy in Lisbon?")
-PLACE = cast(Any, None)
 
 
-def pool(*texts: str, cold: float = 0.0) -> Pool:
-    """A forest whose best hits by words have these texts; what is cold holds this share of the question."""
-    told = {UUID(int=number): text for number, text in enumerate(texts)}
-    outside = RawHits({UUID(int=99): cold} if cold else {})
-    gathered = cast(Any, SimpleNamespace(raw=RawHits({}), cold=outside, told=told))
-    return Pool((Part(PLACE, gathered, Current()),))
+def scopes(*texts: str, cold: float = 0.0) -> list[Scope]:
+    """A forest whose best hits by words have these texts; what is cold has this part of the question."""
+    found = {UUID(int=number): text for number, text in enumerate(texts)}
+    scope = SimpleNamespace(texts=found, outside_cells={UUID(int=99): cold} if cold else {})
+    scope.held = partial(Scope.held, scope)
+    return [cast(Scope, scope)]
+
+
+def trusted(found: list[Scope], enough: float, question: Question = QUESTION) -> float:
+    """The part of their weight that words have."""
+    return weights_for(found, question, weights(lexical=1.0), enough)["lexical"]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def pool(*texts: str, cold: float = 0.0) -> Pool:
 )
 def test_words_count_by_what_the_best_hit_holds(texts: list[str], share: float) -> None:
     assert len(QUESTION.wanted) == 4
-    assert pool(*texts)._trusted(QUESTION, 0.5) == pytest.approx(share)
+    assert trusted(scopes(*texts), 0.5) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -55,22 +58,20 @@ def test_a_question_about_order_lifts_no_turn_next_but_one(text: str, kept: bool
     """Given a question for one of several states in order, then a turn between two tellings of others gets nothing for
     it; other weights stay."""
     given = weights(next_but_one=0.7)
-    found = pool()._weights(parse_question(text), given, 0.0)
-    assert found == (given if kept else replace(given, next_but_one=0.0))
+    found = weights_for(scopes(), parse_question(text), given, 0.0)
+    assert found == (given if kept else {**given, "next_but_one": 0.0})
 
 
 def test_words_keep_a_part_of_their_weight() -> None:
-    assert (
-        pool("Bob: My camera is old.")._trusted(parse_question("Which camera " + "did Ann Bea Cid Dora buy " * 2), 1.0)
-        == LEAST
-    )
+    long = parse_question("Which camera " + "did Ann Bea Cid Dora buy " * 2)
+    assert trusted(scopes("Bob: My camera is old."), 1.0, long) == LEAST
 
 
 def test_what_is_not_in_the_index_counts_too() -> None:
-    assert pool("Bob: My camera is old.", cold=0.4)._trusted(QUESTION, 0.5) == pytest.approx(0.8)
-    assert pool(cold=0.4)._trusted(QUESTION, 0.5) == pytest.approx(0.8)
+    assert trusted(scopes("Bob: My camera is old.", cold=0.4), 0.5) == pytest.approx(0.8)
+    assert trusted(scopes(cold=0.4), 0.5) == pytest.approx(0.8)
 
 
 def test_words_have_their_whole_weight_without_a_hit_or_when_it_is_switched_off() -> None:
-    assert pool()._trusted(QUESTION, 0.5) == 1.0
-    assert pool("Bob: My camera is old.")._trusted(QUESTION, 0.0) == 1.0
+    assert trusted(scopes(), 0.5) == 1.0
+    assert trusted(scopes("Bob: My camera is old."), 0.0) == 1.0

@@ -90,9 +90,3 @@ def test_a_question_without_words_has_no_terms_to_search_for() -> None:
     question = parse_question("???")
     assert question.sparse().indices == ()
     assert question.name_keys() == ()
-
-
-def test_some_questions_ask_for_what_came_before_or_after() -> None:
-    assert parse_question("Where did she live before Rome?").about_order
-    assert parse_question("What did he used to drive?").about_order
-    assert not parse_question("Where does she live now?").about_order

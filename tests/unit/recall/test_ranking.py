@@ -172,7 +172,7 @@ class TestManyNodes:
     @pytest.mark.parametrize(
         ("failure", "reason"),
         [
-            (ModelUnavailable("away"), "the model was away or too slow"),
+            (ModelUnavailable("away"), "the model was unavailable or too slow"),
             (ModelRateLimited("slow down"), "the model's rate limit was reached"),
             (ModelRejected("no"), "the provider refused the request"),
             (ModelAuthFailed("no"), "the model's key was refused"),

@@ -9,15 +9,15 @@ from datetime import timedelta
 import pytest
 
 from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, RecallResult
-from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId, TenantId
+from memforest_core.domain.ids import ForestId, NodeId, PayloadId, TenantId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
-from memforest_core.recall.pooling import NOT_APART
-from memforest_core.recall.resolving import AT_ONCE
+from memforest_core.recall.deliver import AT_ONCE
 from memforest_core.recall.rows.reading import AnswerCalls
+from memforest_core.recall.score import NOT_EXPLAINED
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from tests.unit.recall.memory import FOREST, START, TENANT, Forest, OneVector, ScriptedIndex, named
@@ -77,7 +77,7 @@ def test_an_index_that_goes_away_before_a_recall_explains_itself_costs_the_expla
     explained = replace(service, explains=True).recall(TENANT, "alice", question)
     assert explained.evidence == plain.evidence
     assert plain.degraded == ()
-    assert explained.degraded == (NOT_APART,)
+    assert explained.degraded == (NOT_EXPLAINED,)
 
 
 class TestWhatComesBack:
@@ -180,52 +180,6 @@ class TestVotes:
         best = world.recall("Where do I live?").evidence[0]
         assert best.speaker == "alice"
         assert best.signals["speaker"] == pytest.approx(0.3)
-
-    def test_the_entity_tree_above_a_fact_votes(self, world: World) -> None:
-        fact = world.forest.fact("Bob has a cat named Max.", "pets", 0)
-        world.forest.entities["bob"] = world.forest.tree("bob", TreeKind.ENTITY, [PayloadId(fact)])
-        world.index.points |= {fact: (FACT, 1.0, 0.2), named("bob#0"): (NODE, 1.0, 0.5)}
-        (cat,) = [piece for piece in world.recall().evidence if piece.fact_ids]
-        assert "topic" not in cat.signals
-        (cat,) = [piece for piece in world.recall(trees=["entity"]).evidence if piece.fact_ids]
-        assert cat.signals["topic"] == pytest.approx(0.4)
-        assert [node.tree_kind for node in cat.path].count(TreeKind.ENTITY) == 2
-
-
-class TestChains:
-    def test_the_state_before_a_found_one_comes_up_with_it(self) -> None:
-        """Nothing in "lived in Boston" resembles a question about Davis, but it is what came before."""
-        world = World()
-        for day, (name, place) in enumerate([("one", "Boston"), ("two", "Davis"), ("three", "a dog")]):
-            world.forest.session(name, ("Bob", f"It is all about {place}."), days=day)
-            world.forest.fact(f"{place} it is.", name, 0)
-        world.forest.states = [[FactId(named("Boston it is.")), FactId(named("Davis it is."))]]
-        world.index.points = {
-            named("two/0"): (CELL, 5.0, 0.6),
-            named("Davis it is."): (FACT, 5.0, 0.6),
-            named("three/0"): (CELL, 1.0, 0.2),
-            named("a dog it is."): (FACT, 1.0, 0.2),
-        }
-        found = world.recall("Where did he live before Davis?").evidence
-        assert [piece.session_id for piece in found[:2]] == ["two", "one"]
-        assert found[1].signals["chain"] == pytest.approx(1.0)
-
-    def test_only_a_question_about_order_asks_for_it(self) -> None:
-        world = World()
-        world.forest.session("one", ("Bob", "It is all about Boston."))
-        world.forest.session("two", ("Bob", "It is all about Davis."))
-        facts = [world.forest.fact(f"{name}.", name, 0) for name in ("one", "two")]
-        world.forest.states = [facts]
-        world.index.points = {facts[1]: (FACT, 1.0, 0.5)}
-        assert [piece.session_id for piece in world.recall("Where is he?").evidence] == ["two"]
-        assert len(world.recall("Where was he before?").evidence) == 2
-
-    def test_it_can_be_switched_off(self) -> None:
-        world = World(chain_weight=0)
-        world.forest.session("one", ("Bob", "It is all about Boston."))
-        world.forest.states = [[FactId(named("x")), FactId(named("y"))]]
-        world.index.points = {named("y"): (FACT, 1.0, 0.5)}
-        assert world.recall("Where was he before?").evidence == ()
 
 
 class TestBrowse:
@@ -528,7 +482,7 @@ class TestReranking:
     def test_when_it_is_away_the_order_stays_and_the_result_says_so(self, world: World) -> None:
         plain, anew = world.recall(), world.recall(reranker=Backwards(ModelUnavailable("away")))
         assert [piece.text for piece in anew.evidence] == [piece.text for piece in plain.evidence]
-        assert "rerank model is away" in anew.degraded[0]
+        assert "rerank model is unavailable" in anew.degraded[0]
 
     @pytest.mark.parametrize("error", [None, ModelUnavailable("away")])
     def test_its_call_is_recorded_and_none_is_made_for_nothing(

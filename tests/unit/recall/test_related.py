@@ -6,9 +6,9 @@ import pytest
 
 from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms
-from memforest_core.recall.gathering import expanded
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.related import ENGLISH_LIST, MOST, related_terms
+from memforest_core.recall.retrieve import expanded
 
 FLOOR = 0.5
 A_WORD = 12

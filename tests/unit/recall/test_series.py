@@ -8,16 +8,13 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.evidence import Evidence, RecallResult
-from memforest_core.domain.ids import FactId, ForestId, SessionId
-from memforest_core.domain.scoring import Item, Voted
-from memforest_core.domain.series import SIGNAL
+from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.index.vector_index import PointKind
-from memforest_core.recall.current import Current
-from memforest_core.recall.delivering import widened
-from memforest_core.recall.series import certain
+from memforest_core.recall.deliver import widened
 from memforest_core.recall.service import RecallService
+from memforest_core.recall.temporal import SERIES as SIGNAL
 from memforest_core.settings import RecallSettings
-from tests.unit.recall.memory import START, TENANT, Forest, OneVector, ScriptedIndex, named
+from tests.unit.recall.memory import TENANT, Forest, OneVector, ScriptedIndex, named
 
 CELL, FACT = PointKind.CELL, PointKind.FACT
 OLD, NEW = "I drive a rusty Corsa.", "Picked up a small blue Zoe."
@@ -98,27 +95,3 @@ def test_a_list_grows_while_pieces_of_its_kind_come_and_no_further() -> None:
     assert widened(pieces, 2, 10) == tuple(pieces[:4])
     assert widened(pieces, 2, 1) == tuple(pieces[:3])
     assert widened(pieces, 2, 0) == tuple(pieces[:2])
-
-
-def voted(number: int) -> Voted:
-    item = Item(place=(SESSION, number, 0), cell=UUID(int=9), facts=(UUID(int=number),))
-    return Voted(item, 1.0, {})
-
-
-@pytest.mark.parametrize(
-    ("near", "kept"),
-    [
-        ({1: 1.0}, True),
-        ({1: 1.0, 2: 0.7}, True),
-        ({1: 1.0, 2: 0.9}, False),
-        ({1: 0.2, 2: 1.0}, False),
-        ({2: 1.0}, True),
-        ({}, True),
-    ],
-    ids=["nothing later", "later and farther", "later and as near", "far itself", "not among them", "no series"],
-)
-def test_a_state_is_left_out_when_what_was_said_later_tells_otherwise(near: dict[int, float], kept: bool) -> None:
-    pieces = [voted(1), voted(2)]
-    current = Current(({FactId(UUID(int=1)): frozenset({(SESSION, 1)})},))
-    known = {((SESSION, number, 0), None): (share, (START, number)) for number, share in near.items()}
-    assert bool(certain(current, pieces, known).states) is kept

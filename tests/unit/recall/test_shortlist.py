@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import CellId, FactId, SessionId
 from memforest_core.domain.scoring import Scores, Weights
+from memforest_core.recall.candidates import shortlist
 from memforest_core.recall.records import Link
 from memforest_core.recall.service import weights_of
-from memforest_core.recall.shortlist import Shortlist
 from memforest_core.settings import RecallSettings
 
 WEIGHTS: Weights = weights_of(RecallSettings())
@@ -23,30 +23,32 @@ def cosines(ids: list[UUID], best: float = 0.9) -> dict[UUID, float]:
     return {id_: best - 0.01 * at for at, id_ in enumerate(ids)}
 
 
-def test_the_best_cells_are_kept() -> None:
+def test_the_best_cells_are_read() -> None:
     """Given ten cells that were found, when four are wanted, then these are the four with the best scores."""
     cells = [uuid4() for _ in range(10)]
-    kept = Shortlist(4, Scores(dense=cosines(cells)), Scores(), WEIGHTS).of(reversed(cells), [])
-    assert kept == cells[:4]
+    found = shortlist(4, cells[::-1], [], (Scores(dense=cosines(cells)), Scores()), WEIGHTS, ())
+    assert found == cells[:4]
 
 
 def test_a_fact_brings_its_cell() -> None:
-    """Given a cell that no search found, when the best of all facts is said in it, then it is kept before the cells
+    """Given a cell that no search found, when the best of all facts is said in it, then it is read before the cells
     that were found alone."""
-    cells, facts, apart = [uuid4() for _ in range(10)], [uuid4() for _ in range(3)], uuid4()
-    shortlist = Shortlist(2, Scores(dense=cosines(cells)), Scores(dense=cosines(facts)), WEIGHTS)
-    assert shortlist.of(cells, [said(facts[0], apart), said(facts[1], cells[5])]) == [cells[5], apart]
+    cells, facts, other = [uuid4() for _ in range(10)], [uuid4() for _ in range(3)], uuid4()
+    scores = Scores(dense=cosines(cells)), Scores(dense=cosines(facts))
+    links = [said(facts[0], other), said(facts[1], cells[5])]
+    assert shortlist(2, cells, links, scores, WEIGHTS, ()) == [cells[5], other]
 
 
-def test_what_has_no_score_yet_is_kept_beside_the_best() -> None:
-    """Given a cell that the index has not seen, and a fact that holds now, then both cells are kept, and as many of the
+def test_what_has_no_score_yet_is_read_in_addition_to_the_best() -> None:
+    """Given a cell that the index has not seen, and a fact of a current state, then both cells are read, and as many of the
     others as ever."""
     cells, unseen, fact, its = [uuid4() for _ in range(10)], uuid4(), uuid4(), uuid4()
-    shortlist = Shortlist(3, Scores(dense=cosines(cells)), Scores(), WEIGHTS, always={unseen, fact})
-    assert set(shortlist.of([*cells, unseen], [said(fact, its)])) == {*cells[:3], unseen, its}
+    scores = Scores(dense=cosines(cells)), Scores()
+    found = shortlist(3, [*cells, unseen], [said(fact, its)], scores, WEIGHTS, {unseen, fact})
+    assert set(found) == {*cells[:3], unseen, its}
 
 
-def test_few_cells_are_all_kept() -> None:
+def test_few_cells_are_all_read() -> None:
     """Given no more cells than may be read, then all are."""
     cells = [uuid4() for _ in range(3)]
-    assert set(Shortlist(3, Scores(), Scores(), WEIGHTS).of(cells, [])) == set(cells)
+    assert set(shortlist(3, cells, [], (Scores(), Scores()), WEIGHTS, ())) == set(cells)

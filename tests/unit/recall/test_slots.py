@@ -13,8 +13,7 @@ import pytest
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.index.vector_index import Hits, IndexQuery, PointKind
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
-from memforest_core.recall.service import RecallService
-from memforest_core.recall.slots import Slots
+from memforest_core.recall.service import RecallService, Slots
 from memforest_core.settings import RecallSettings
 from tests.unit.recall.memory import TENANT, Forest, OneVector, ScriptedIndex, named
 

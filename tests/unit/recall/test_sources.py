@@ -166,8 +166,8 @@ def test_the_same_words_come_once_and_k_holds_over_all() -> None:
 @pytest.mark.parametrize(
     ("fails", "told"),
     [
-        (IndexUnavailable("secret reason"), "Source notes was left out: it is away."),
-        (InvalidSettings("check the api key"), "Source notes was left out: it refuses what it is asked."),
+        (IndexUnavailable("secret reason"), "Source notes was left out: it is unavailable."),
+        (InvalidSettings("check the api key"), "Source notes was left out: it refuses the query."),
         (SourceMismatch("its vectors have 3 numbers"), "Source notes was left out: its vectors have 3 numbers."),
     ],
 )

@@ -51,8 +51,8 @@ def item(number: int) -> UUID:
     return UUID(int=number)
 
 
-def counter(shelf: Shelf, clock: Clock | None = None, items: int = 100, kept: int = 1_000) -> VisitCounter:
-    return VisitCounter(shelf, items=items, every_s=60.0, kept=kept, clock=clock or Clock())
+def counter(shelf: Shelf, clock: Clock | None = None, items: int = 100, retained: int = 1_000) -> VisitCounter:
+    return VisitCounter(shelf, items=items, every_s=60.0, retained=retained, clock=clock or Clock())
 
 
 def test_most_recalls_write_nothing() -> None:
@@ -130,7 +130,7 @@ def test_one_tenant_that_cannot_be_written_does_not_hold_back_another() -> None:
 def test_memory_is_bounded() -> None:
     shelf, clock = Shelf(), Clock()
     shelf.away = {ACME}
-    visits = counter(shelf, clock, items=5, kept=10)
+    visits = counter(shelf, clock, items=5, retained=10)
     for number in range(50):
         visits.note(ACME, FOREST, [item(number), item(0)])
     shelf.away = set()

@@ -72,10 +72,10 @@ def test_a_follow_up_is_shown_as_it_was_completed() -> None:
 
 def test_without_evidence_no_call_is_made() -> None:
     ledger = Ledger()
-    given, chat = answered(result=recalled(degraded=("The vector index is away.",)), ledger=ledger)
+    given, chat = answered(result=recalled(degraded=("The vector index is unavailable.",)), ledger=ledger)
     assert (given.text, given.supported, given.not_in_memory) == (NOT_IN_MEMORY, False, True)
     assert (given.calls, given.citations, chat.requests, ledger.recorded) == (0, (), [], [])
-    assert given.degraded == ("The vector index is away.",)
+    assert given.degraded == ("The vector index is unavailable.",)
 
 
 def test_an_answer_that_nothing_supports_says_so_whatever_else_the_model_wrote() -> None:
@@ -97,7 +97,7 @@ def test_an_answer_without_a_citation_is_asked_for_once_more_with_the_error() ->
     assert again.messages[:2] == first.messages
     assert [message.role for message in again.messages] == ["system", "user", "assistant", "user"]
     assert again.messages[2].content == says("Miami", [99])
-    assert '"citations" holds no number' in again.messages[3].content
+    assert '"citations" has no number' in again.messages[3].content
 
 
 def test_an_answer_that_twice_cites_nothing_is_not_supported() -> None:

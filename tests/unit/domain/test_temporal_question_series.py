@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.asked_series import (
+from memforest_core.domain.temporal_question import (
     Series,
-    as_told,
-    asks_what_happened,
+    as_subject,
     lists_all,
+    names_only_a_time,
+    says_how_often,
     series_of,
-    tells_how_often,
 )
 
 
@@ -81,7 +81,7 @@ def test_most_questions_ask_for_no_series(question: str) -> None:
 )
 def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: str, told: str) -> None:
     at = question.find(name) if name else -1
-    assert as_told(question, [(at, at + len(name))] if name else []) == told
+    assert as_subject(question, [(at, at + len(name))] if name else []) == told
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: s
     ],
 )
 def test_a_text_tells_how_often(text: str, question: str) -> None:
-    assert tells_how_often(text, question)
+    assert says_how_often(text, question)
 
 
 def test_a_text_without_a_frequency_does_not() -> None:
-    assert not tells_how_often("I went there on Monday.", "How often does she climb?")
+    assert not says_how_often("I went there on Monday.", "How often does she climb?")
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_a_text_without_a_frequency_does_not() -> None:
     ],
 )
 def test_a_question_may_ask_for_nothing_but_a_time(question: str, only: bool) -> None:
-    assert asks_what_happened(question, {"ann"}) is only
+    assert names_only_a_time(question, {"ann"}) is only

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memforest_core.domain.asked_order import NO_ORDER, AskedOrder, Order, order_of
+from memforest_core.domain.temporal_question import NO_ORDER, Order, OrderQuery, order_of
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from memforest_core.domain.asked_order import NO_ORDER, AskedOrder, Order, order
     ],
 )
 def test_a_question_asks_for_a_place_in_the_order(question: str, order: Order, anchor: str) -> None:
-    assert order_of(question) == AskedOrder(order, anchor)
+    assert order_of(question) == OrderQuery(order, anchor)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_question_asks_for_a_place_in_the_order(question: str, order: Order, a
     ],
 )
 def test_two_states_enclose_what_is_asked_for(question: str, order: Order, anchor: str, other: str) -> None:
-    assert order_of(question) == AskedOrder(order, anchor, other)
+    assert order_of(question) == OrderQuery(order, anchor, other)
 
 
 @pytest.mark.parametrize(

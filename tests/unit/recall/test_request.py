@@ -1,4 +1,4 @@
-"""What a caller may ask: each option is checked before anything is read."""
+"""What a caller may ask: each option is parse_request before anything is read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import InvalidInput
-from memforest_core.recall.asking import MAX_OWNERS, MAX_SOURCES, Asked, asked_owners, checked
+from memforest_core.recall.request import MAX_OWNERS, MAX_SOURCES, Request, owners_of, parse_request
 from memforest_core.settings import RecallSettings
 
 ROME = ZoneInfo("Europe/Rome")
 
 
-def asked(question: object = "Where?", k: object = None, mode: object = None, **options: object) -> Asked:
-    return checked(RecallSettings(), question, k, mode, options)
+def asked(question: object = "Where?", k: object = None, mode: object = None, **options: object) -> Request:
+    return parse_request(RecallSettings(), question, k, mode, options)
 
 
 def test_defaults_come_from_the_settings() -> None:
@@ -52,9 +52,9 @@ def test_naive_times_are_in_the_forests_zone() -> None:
 
 
 def test_a_question_about_an_earlier_time_is_asked_at_that_time_unless_said() -> None:
-    assert asked(as_of="2024-06-01T00:00:00Z").moment(ROME) == datetime(2024, 6, 1, tzinfo=UTC)
-    assert asked(as_of="2024-06-01", asked_at="2023-01-01T00:00Z").moment(ROME) == datetime(2023, 1, 1, tzinfo=UTC)
-    assert abs(asked().moment(ROME) - datetime.now(UTC)).total_seconds() < 60
+    assert asked(as_of="2024-06-01T00:00:00Z").timestamp(ROME) == datetime(2024, 6, 1, tzinfo=UTC)
+    assert asked(as_of="2024-06-01", asked_at="2023-01-01T00:00Z").timestamp(ROME) == datetime(2023, 1, 1, tzinfo=UTC)
+    assert abs(asked().timestamp(ROME) - datetime.now(UTC)).total_seconds() < 60
 
 
 def test_between_is_since_and_until() -> None:
@@ -99,12 +99,12 @@ def test_what_can_not_be_meant_is_refused(options: dict[str, object], code: str)
 
 
 def test_the_owners_of_one_recall_are_each_asked_once() -> None:
-    assert asked_owners("ann", ("bob", "ann")) == ("ann", "bob")
-    assert asked_owners(None, ("bob",)) == ("bob",)
+    assert owners_of("ann", ("bob", "ann")) == ("ann", "bob")
+    assert owners_of(None, ("bob",)) == ("bob",)
     with pytest.raises(InvalidInput, match="whose memory"):
-        asked_owners(None, ())
+        owners_of(None, ())
     with pytest.raises(InvalidInput, match="at most 16"):
-        asked_owners("ann", tuple(f"o{n}" for n in range(16)))
+        owners_of("ann", tuple(f"o{n}" for n in range(16)))
 
 
 def test_a_vector_takes_the_place_of_the_question() -> None:

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
-from memforest_core.recall import kept_trees
-from memforest_core.recall.kept_trees import KeptTrees
+from memforest_core.recall import browse
+from memforest_core.recall.browse import TreeCache
 from memforest_core.recall.records import Below, TreeChild
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
@@ -22,36 +22,36 @@ def below(number: int, version: int = 1, children: int = 2) -> Below:
 
 
 def test_children_are_found_at_their_version_by_their_tenant() -> None:
-    kept = KeptTrees()
-    kept.keep(ACME, [below(1, version=3)])
+    cache = TreeCache()
+    cache.store(ACME, [below(1, version=3)])
     node = below(1).parent
-    assert kept.known(ACME, {node: 3}) == {node: below(1, version=3)}
-    assert kept.known(ACME, {node: 2}) == kept.known(ACME, {node: 4}) == kept.known(OTHER, {node: 3}) == {}
+    assert cache.known(ACME, {node: 3}) == {node: below(1, version=3)}
+    assert cache.known(ACME, {node: 2}) == cache.known(ACME, {node: 4}) == cache.known(OTHER, {node: 3}) == {}
 
 
 def test_a_newer_version_takes_the_place_of_an_older_one() -> None:
-    kept = KeptTrees()
-    kept.keep(ACME, [below(1, version=3)])
-    kept.keep(ACME, [below(1, version=4, children=5)])
+    cache = TreeCache()
+    cache.store(ACME, [below(1, version=3)])
+    cache.store(ACME, [below(1, version=4, children=5)])
     node = below(1).parent
-    assert kept.known(ACME, {node: 3}) == {}
-    assert kept.known(ACME, {node: 4}) == {node: below(1, version=4, children=5)}
+    assert cache.known(ACME, {node: 3}) == {}
+    assert cache.known(ACME, {node: 4}) == {node: below(1, version=4, children=5)}
 
 
 def test_what_was_not_used_for_longest_is_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_trees, "KEPT_CHILDREN", 6)
-    kept = KeptTrees()
-    kept.keep(ACME, [below(1), below(2), below(3)])
+    monkeypatch.setattr(browse, "CACHED_CHILDREN", 6)
+    cache = TreeCache()
+    cache.store(ACME, [below(1), below(2), below(3)])
     first, second, third, fourth = (below(number).parent for number in (1, 2, 3, 4))
-    kept.known(ACME, {first: 1})
-    kept.keep(ACME, [below(4)])
-    assert set(kept.known(ACME, dict.fromkeys((first, second, third, fourth), 1))) == {first, third, fourth}
+    cache.known(ACME, {first: 1})
+    cache.store(ACME, [below(4)])
+    assert set(cache.known(ACME, dict.fromkeys((first, second, third, fourth), 1))) == {first, third, fourth}
 
 
 def test_the_same_node_kept_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_trees, "KEPT_CHILDREN", 4)
-    kept = KeptTrees()
-    kept.keep(ACME, [below(1)])
+    monkeypatch.setattr(browse, "CACHED_CHILDREN", 4)
+    cache = TreeCache()
+    cache.store(ACME, [below(1)])
     for version in range(2, 9):
-        kept.keep(ACME, [below(2, version)])
-    assert kept.known(ACME, {below(1).parent: 1}) != {}
+        cache.store(ACME, [below(2, version)])
+    assert cache.known(ACME, {below(1).parent: 1}) != {}

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from memforest_core.domain.evidence import Mode
-from memforest_core.recall.picking import DRIFT, FIRST_GUESS_MS, WEIGHT, Paces, pick
+from memforest_core.recall.plan import DRIFT, FIRST_GUESS_MS, NEWEST, ModeTimes, choose_mode
 
 COSTS = {Mode.FLAT: 20.0, Mode.EMBEDDING: 80.0, Mode.LLM: 2_000.0, Mode.PLANNER: 3_000.0}
 
@@ -33,30 +33,30 @@ class TestPicking:
     def test_the_most_thorough_that_is_there_and_fits(
         self, chat: bool, embedder_away: bool, budget_ms: float | None, mode: Mode
     ) -> None:
-        assert pick(chat, embedder_away, budget_ms, COSTS)[0] is mode
+        assert choose_mode(chat, embedder_away, budget_ms, COSTS)[0] is mode
 
     @pytest.mark.parametrize(
         ("picked", "why"),
         [
             (
-                pick(True, False, None, COSTS),
+                choose_mode(True, False, None, COSTS),
                 "Picked planner because it is the most thorough that can be used; no budget is set.",
             ),
             (
-                pick(True, False, 4_000.0, COSTS),
+                choose_mode(True, False, 4_000.0, COSTS),
                 "Picked planner because it takes about 3000 ms of the 4000 ms allowed.",
             ),
             (
-                pick(True, False, 100.0, COSTS),
+                choose_mode(True, False, 100.0, COSTS),
                 "Picked embedding because it takes about 80 ms of the 100 ms allowed, and planner takes about 3000 ms.",
             ),
             (
-                pick(False, True, 10.0, COSTS),
+                choose_mode(False, True, 10.0, COSTS),
                 "Picked flat because it is the cheapest, though it takes about 20 ms and 10 ms are allowed"
-                " (no chat model is configured and the embedding model is away).",
+                " (no chat model is configured and the embedding model is unavailable).",
             ),
             (
-                pick(False, False, None, COSTS),
+                choose_mode(False, False, None, COSTS),
                 "Picked embedding because it is the most thorough that can be used (no chat model is configured);"
                 " no budget is set.",
             ),
@@ -66,37 +66,37 @@ class TestPicking:
         assert picked[1] == why
 
     def test_a_mode_that_was_never_measured_costs_its_first_guess(self) -> None:
-        assert pick(True, False, FIRST_GUESS_MS[Mode.LLM], {})[0] is Mode.LLM
-        assert pick(True, False, FIRST_GUESS_MS[Mode.LLM] - 1, {})[0] is Mode.EMBEDDING
+        assert choose_mode(True, False, FIRST_GUESS_MS[Mode.LLM], {})[0] is Mode.LLM
+        assert choose_mode(True, False, FIRST_GUESS_MS[Mode.LLM] - 1, {})[0] is Mode.EMBEDDING
 
 
 class TestPaces:
     def test_begin_with_the_first_guesses(self) -> None:
-        assert Paces().recent_ms() == FIRST_GUESS_MS
+        assert ModeTimes().recent_ms() == FIRST_GUESS_MS
 
     def test_move_towards_what_is_measured(self) -> None:
-        paces = Paces()
+        paces = ModeTimes()
         paces.record(Mode.LLM, 1_000.0)
-        assert paces.recent_ms()[Mode.LLM] == pytest.approx((1 - WEIGHT) * FIRST_GUESS_MS[Mode.LLM] + WEIGHT * 1_000.0)
+        assert paces.recent_ms()[Mode.LLM] == pytest.approx((1 - NEWEST) * FIRST_GUESS_MS[Mode.LLM] + NEWEST * 1_000.0)
         for _ in range(30):
             paces.record(Mode.LLM, 1_000.0)
         assert paces.recent_ms()[Mode.LLM] == pytest.approx(1_000.0, rel=0.01)
 
     def test_a_mode_that_was_slow_is_tried_again_in_time(self) -> None:
         """Given an llm mode that was very slow, when only others are used for long, then it fits its budget again."""
-        paces = Paces()
+        paces = ModeTimes()
         for _ in range(20):
             paces.record(Mode.LLM, 60_000.0)
-        assert pick(True, False, 7_000.0, paces.recent_ms())[0] is Mode.EMBEDDING
+        assert choose_mode(True, False, 7_000.0, paces.recent_ms())[0] is Mode.EMBEDDING
         recalls = 0
-        while pick(True, False, 7_000.0, paces.recent_ms())[0] is Mode.EMBEDDING:
+        while choose_mode(True, False, 7_000.0, paces.recent_ms())[0] is Mode.EMBEDDING:
             paces.record(Mode.EMBEDDING, 100.0)
             recalls += 1
         assert 1 / DRIFT <= recalls <= 10 / DRIFT
 
     def test_threads_lose_nothing(self) -> None:
         """Given four threads that record the same, then the mean is where as many records one by one bring it."""
-        shared, alone = Paces(), Paces()
+        shared, alone = ModeTimes(), ModeTimes()
 
         def work() -> None:
             for _ in range(5):

@@ -31,7 +31,7 @@ _NEXT_DAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPeriod:
+class NamedPeriod:
     """The time a question names, in UTC: from ``first`` to ``last``, both in it; None is an open end."""
 
     first: datetime | None
@@ -123,7 +123,7 @@ _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
 """When it is asked does not matter to whether words are a date."""
 
 
-def asked_period(question: str, asked_at: datetime, *, known_until: datetime | None = None) -> AskedPeriod | None:
+def named_period(question: str, asked_at: datetime, *, known_until: datetime | None = None) -> NamedPeriod | None:
     """The time that a question's words name, or None when it names none.
 
     ``asked_at`` is aware and in the asker's zone, whose days count. A date without a year is the last one: before
@@ -145,7 +145,7 @@ def asked_period(question: str, asked_at: datetime, *, known_until: datetime | N
     if first is not None and last is not None and last < first:
         return None
     phrase = ", ".join(text[each.start : each.end].strip() for each in found)
-    return AskedPeriod(first, last, all(each.explicit for each in found), phrase)
+    return NamedPeriod(first, last, all(each.explicit for each in found), phrase)
 
 
 @lru_cache(maxsize=1_024)

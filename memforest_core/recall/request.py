@@ -1,4 +1,4 @@
-"""What a caller may ask of a recall beside the question, checked before anything is read."""
+"""The request of a recall: a question or a vector with its options, checked before anything is read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from numbers import Real
 from typing import Any, TypedDict, TypeVar
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import numpy as np
 from numpy.typing import NDArray
 
 from memforest_core.domain.conditions import Test, parse_conditions
@@ -16,8 +19,9 @@ from memforest_core.domain.evidence import Mode
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import Role, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
-from memforest_core.recall.given_vector import WORDLESS, check_wordless
+from memforest_core.index.vector_index import DenseVector
 from memforest_core.recall.question import Question, parse_question
+from memforest_core.recall.records import TurnHead
 from memforest_core.settings import RecallSettings
 
 MAX_K = 1_000
@@ -33,57 +37,99 @@ MAX_SOURCES = 8
 Choice = TypeVar("Choice", bound=StrEnum)
 Range = tuple[datetime | None, datetime | None]
 """The first and last moment; None is open."""
+ALWAYS: Range = (None, None)
+WORDLESS = Question("", (), frozenset())
+"""The question of a recall by a vector: it has no words, and names nobody and no time."""
+BY_VECTOR = (Mode.AUTO, Mode.FLAT, Mode.EMBEDDING)
+"""Modes that call no model."""
 
 
 class RecallOptions(TypedDict, total=False):
     """Keyword options of a recall. Times are ISO 8601, unix seconds or datetimes; naive ones have the forest's zone."""
 
     neighbours: int
-    """Pieces before and after each: in its entity's tree, or in the dialogue for a bare turn."""
+    """Items before and after each: in its entity's tree, or in the dialogue for a bare turn."""
     max_tokens: int | None
-    """Estimated tokens of all pieces with their date headers; without ``k``, as many pieces as fit."""
+    """Estimated tokens of all items with their date headers; without ``k``, as many items as fit."""
     since: object | None
-    """Keeps what was said, or happened, at or after this time."""
+    """Only what was said, or happened, at or after this time."""
     until: object | None
-    """Keeps what was said, or happened, at or before this time."""
+    """Only what was said, or happened, at or before this time."""
     between: tuple[object, object] | None
     """``since`` and ``until`` in one."""
     as_of: object | None
     """Answers from what had been said by this time."""
     asked_at: object | None
-    """When the question is asked, now unless given: "last week" is counted from it."""
+    """The timestamp of the question, now unless given: "last week" is counted from it."""
     budget_ms: float | None
     """How long the caller can wait; ``auto`` picks a mode that fits."""
     session_id: str | None
-    """The running session, when the question is asked in one: a follow-up is read with its last turns."""
+    """The running session of the question: a follow-up is read with its last turns."""
     sessions: Sequence[str] | None
-    """Keeps these sessions only."""
+    """These sessions only."""
     exclude_sessions: Sequence[str] | None
     """Leaves these sessions out, such as the running one; names that nothing is stored under leave nothing out."""
     min_score: float | None
-    """Leaves out pieces that score less. Scores order the pieces of one question; what is much differs by question."""
+    """Leaves out items that score less. Scores order the items of one question; what is much differs by question."""
     speakers: Sequence[str] | None
-    """Keeps what these said, by id or display name."""
+    """Only what these speakers said, by id or display name."""
     roles: Sequence[str] | None
-    """Keeps what was said in these roles."""
+    """Only what was said in these roles."""
     metadata: Mapping[str, object] | None
-    """Keeps turns whose metadata (or their session's, where theirs are silent) fulfil these conditions: values, or
+    """Only turns whose metadata (or their session's, where theirs are silent) fulfil these conditions: values, or
     ``{"price": {"$lt": 9}}`` and the like; see ``domain.conditions``."""
     trees: Sequence[str] | None
     """Families of trees that take part: session, entity, scene; unless given the setting recall.trees, in mode
     embedding recall.embedding_trees."""
     channels: Sequence[str] | None
-    """Keeps sessions of these channels only; a session without a channel is in none."""
+    """Sessions of these channels only; a session without a channel is in none."""
     vector: Sequence[float] | NDArray[Any] | None
     """Instead of a question: what is near this vector of the embedding model. Words take no part then."""
     owners: Sequence[str] | None
     """Further owners: one recall over at most 16 forests, scored together; ``Evidence.owner`` says whose a piece is."""
     sources: Sequence[str] | None
-    """Names of the external collections (setting recall.sources) that are searched beside; at most 8."""
+    """Names of the external collections (setting recall.sources) that are searched in addition; at most 8."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Bounds:
+    """Which turns may be evidence, and which time the question is about."""
+
+    between: Range = ALWAYS
+    """When evidence was said, or when its facts happened."""
+    said_until: datetime | None = None
+    """What was said after this timestamp is not known yet; None for no limit."""
+    sessions: frozenset[UUID] | None = None
+    excluded: frozenset[str] = frozenset()
+    """The caller's ids of sessions that are left out."""
+    speakers: frozenset[str] = frozenset()
+    """Ids or display names, casefolded; empty for anybody."""
+    roles: frozenset[str] = frozenset()
+    about: Range = ALWAYS
+    """The time that the question names; what lies in it is lifted."""
+    channels: frozenset[str] = frozenset()
+    """Channels of sessions; empty for all sessions."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether there are turns that ``allow`` refuses."""
+        named = (self.excluded, self.channels, self.roles, self.speakers)
+        return self.said_until is not None or self.sessions is not None or any(named)
+
+    def allow(self, head: TurnHead) -> bool:
+        """Whether a turn may be evidence, as far as that does not depend on its facts."""
+        return (
+            (self.said_until is None or head.occurred_at <= self.said_until)
+            and (self.sessions is None or head.session_id in self.sessions)
+            and head.session_external_id not in self.excluded
+            and (not self.channels or head.channel in self.channels)
+            and (not self.roles or head.role in self.roles)
+            and (not self.speakers or not self.speakers.isdisjoint({head.speaker_id.casefold(), head.name.casefold()}))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
     """A checked request. Its times are read later, in the forest's time zone."""
 
     question: Question
@@ -111,9 +157,9 @@ class Asked:
     names_trees: bool = False
     """Whether the caller named ``trees``; else they go by the mode."""
     more: int = 0
-    """Pieces beyond ``k`` for a question that asks for all of several things; 0 when the caller set what it wants."""
+    """Evidence items beyond ``k`` for a question for all of several things; 0 when the caller set what it wants."""
 
-    def in_mode(self, mode: Mode, settings: RecallSettings) -> Asked:
+    def in_mode(self, mode: Mode, settings: RecallSettings) -> Request:
         """The same request in the mode that ``auto`` chose."""
         return replace(self, mode=mode, trees=self.trees if self.names_trees else trees_in(settings, mode))
 
@@ -131,14 +177,14 @@ class Asked:
         return first, last
 
     def said_until(self, zone: ZoneInfo) -> datetime | None:
-        """What was said after this moment counts as not said yet; None for no limit. Raises InvalidInput."""
+        """What was said after this timestamp counts as not said yet; None for no limit. Raises InvalidInput."""
         return _moment(self.as_of, zone, "as_of")
 
-    def moment(self, zone: ZoneInfo) -> datetime:
-        """When the question is asked, in the forest's zone: ``asked_at``, else ``as_of``, else now."""
+    def timestamp(self, zone: ZoneInfo) -> datetime:
+        """The timestamp of the question, in the forest's zone: ``asked_at``, else ``as_of``, else now."""
         given = self.as_of if self.asked_at is None else self.asked_at
-        asked = _moment(given, zone, "asked_at") or datetime.now(UTC)
-        return asked.astimezone(zone)
+        found = _moment(given, zone, "asked_at") or datetime.now(UTC)
+        return found.astimezone(zone)
 
 
 def trees_in(settings: RecallSettings, mode: Mode) -> frozenset[TreeKind]:
@@ -146,9 +192,9 @@ def trees_in(settings: RecallSettings, mode: Mode) -> frozenset[TreeKind]:
     return frozenset(map(TreeKind, settings.embedding_trees if mode is Mode.EMBEDDING else settings.trees))
 
 
-def checked(
+def parse_request(
     settings: RecallSettings, question: object, k: object, mode: object, options: Mapping[str, object]
-) -> Asked:
+) -> Request:
     """The request that a caller's arguments make. Raises InvalidInput, TypeError for an option that does not exist."""
     unknown = options.keys() - RecallOptions.__annotations__.keys()
     if unknown:
@@ -172,7 +218,7 @@ def checked(
     named = None
     if (names := options.get("trees")) is not None:
         named = frozenset(_one_of(name, TreeKind, "trees to some", "invalid_trees") for name in _names(names, "trees"))
-    return Asked(
+    return Request(
         question=WORDLESS if vector is not None else parse_question(question),
         k=most if wanted is None else wanted,
         more=settings.list_more if wanted is None and max_tokens is None else 0,
@@ -200,12 +246,12 @@ def checked(
     )
 
 
-def asked_owners(owner: object, more: tuple[str, ...]) -> tuple[str, ...]:
+def owners_of(owner: object, more: tuple[str, ...]) -> tuple[str, ...]:
     """The owners of one recall, each once, ``owner`` first if there is one. Raises InvalidInput."""
     names = more if owner is None else (checked_name(owner, "owner"), *more)
     owners = tuple(dict.fromkeys(names))
     if not owners:
-        raise InvalidInput("Say whose memory is asked: give owner, or owners.", code="missing_owner")
+        raise InvalidInput("Say whose memory is searched: give owner, or owners.", code="missing_owner")
     if len(owners) > MAX_OWNERS:
         raise InvalidInput(f"Ask at most {MAX_OWNERS} owners at once ({len(owners)} are given).", code="invalid_owners")
     return owners
@@ -255,3 +301,50 @@ def _names(value: object, what: str) -> tuple[str, ...]:
 
 def _moment(value: object | None, zone: ZoneInfo, name: str) -> datetime | None:
     return None if value is None else parse_timestamp(value, zone, name)
+
+
+def touches(spans: Sequence[tuple[datetime, datetime]], wanted: Range) -> bool:
+    """Whether any of these times, from first to last moment, touches the wanted time."""
+    first, last = wanted
+    return any((last is None or start <= last) and (first is None or end >= first) for start, end in spans)
+
+
+def checked_vector(given: object, dimension: int) -> DenseVector:
+    """The vector in what a caller sent: a list, a tuple or an array of ``dimension`` finite numbers, not all 0.
+
+    Raises InvalidInput.
+    """
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        raise _refused(f"Give vector as a list of {dimension} numbers.")
+    if len(given) != dimension:
+        raise _refused(
+            f"Give vector as a list of {dimension} numbers, the dimension of the embedding model (it has {len(given)})."
+        )
+    if not all(isinstance(each, Real) and not isinstance(each, bool) for each in given):
+        raise _refused("Give vector as a list of plain numbers.")
+    try:
+        with np.errstate(over="ignore"):
+            vector = np.array(given, dtype=np.float32)
+    except OverflowError:
+        raise _refused("Give vector as a list of finite numbers.") from None
+    if not bool(np.isfinite(vector).all()):
+        raise _refused("Give vector as a list of finite numbers.")
+    if not bool(vector.any()):
+        raise _refused("Give a vector that is not 0 everywhere: it points nowhere.")
+    return vector
+
+
+def check_wordless(mode: Mode) -> None:
+    """Raises InvalidInput for a mode in which a model reads the question."""
+    if mode not in BY_VECTOR:
+        raise InvalidInput(
+            f"Ask a question for mode {mode}: a vector has no words that a model could read. Modes of a vector are"
+            f" {', '.join(BY_VECTOR)}.",
+            code="invalid_mode",
+        )
+
+
+def _refused(sentence: str) -> InvalidInput:
+    return InvalidInput(sentence, code="invalid_vector")

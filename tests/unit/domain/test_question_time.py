@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memforest_core.domain.asked_times import MAX_CHARS, AskedPeriod, asked_period, without_dates
+from memforest_core.domain.question_time import MAX_CHARS, NamedPeriod, named_period, without_dates
 
 NOW = datetime(2023, 8, 15, 14, 0, tzinfo=UTC)
 """A Tuesday."""
 
 
-def days(found: AskedPeriod | None) -> tuple[str | None, str | None] | None:
+def days(found: NamedPeriod | None) -> tuple[str | None, str | None] | None:
     """The first and last day of a period in UTC."""
     if found is None:
         return None
@@ -23,7 +23,7 @@ def days(found: AskedPeriod | None) -> tuple[str | None, str | None] | None:
 
 
 def asked(question: str, now: datetime = NOW, **options: datetime) -> tuple[str | None, str | None] | None:
-    return days(asked_period(question, now, **options))
+    return days(named_period(question, now, **options))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_question_names_its_time(question: str, first: str | None, last: str |
     ],
 )
 def test_a_question_without_a_time_names_none(question: str) -> None:
-    assert asked_period(question, NOW) is None
+    assert named_period(question, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_question_without_a_time_names_none(question: str) -> None:
     ],
 )
 def test_only_an_absolute_date_with_a_limiting_word_is_explicit(question: str, explicit: bool) -> None:
-    found = asked_period(question, NOW)
+    found = named_period(question, NOW)
     assert found is not None
     assert found.explicit is explicit
 
 
 def test_both_ends_lie_in_the_period_and_days_are_the_askers() -> None:
-    found = asked_period("What happened on 8 May 2023?", NOW.astimezone(ZoneInfo("Europe/Berlin")))
+    found = named_period("What happened on 8 May 2023?", NOW.astimezone(ZoneInfo("Europe/Berlin")))
     assert found is not None
     assert found.first == datetime(2023, 5, 7, 22, tzinfo=UTC)
     assert found.last == datetime(2023, 5, 8, 21, 59, 59, 999_999, tzinfo=UTC)
@@ -161,7 +161,7 @@ def test_both_ends_lie_in_the_period_and_days_are_the_askers() -> None:
 
 def test_a_zone_may_be_a_bare_offset() -> None:
     late = datetime(2023, 8, 15, 1, 0, tzinfo=timezone(timedelta(hours=9)))
-    found = asked_period("What did I do yesterday?", late)
+    found = named_period("What did I do yesterday?", late)
     assert found is not None
     assert found.first == datetime(2023, 8, 13, 15, tzinfo=UTC)
 
@@ -192,7 +192,7 @@ def test_dates_are_blanked_and_all_else_stays_in_place() -> None:
 
 def test_a_naive_time_is_refused() -> None:
     with pytest.raises(ValueError, match="aware"):
-        asked_period("What happened last week?", datetime(2023, 1, 1))
+        named_period("What happened last week?", datetime(2023, 1, 1))
 
 
 _WORDS = [
@@ -289,14 +289,14 @@ MOMENTS = st.datetimes(
 @example("9999 decades before 2023", NOW, None)
 @example("from February to 5 May", datetime(1000, 1, 2, tzinfo=UTC), None)
 def test_any_text_names_an_ordered_period_or_none(question: str, now: datetime, known_until: datetime | None) -> None:
-    found = asked_period(question, now, known_until=known_until)
+    found = named_period(question, now, known_until=known_until)
     if found is None:
         return
     assert found.first is not None or found.last is not None
     assert found.first is None or found.last is None or found.first <= found.last
     assert found.phrase
-    assert found == asked_period(question, now, known_until=known_until)
+    assert found == named_period(question, now, known_until=known_until)
 
 
 def test_a_very_long_text_is_read_to_a_limit() -> None:
-    assert asked_period("x" * MAX_CHARS + " last week", NOW) is None
+    assert named_period("x" * MAX_CHARS + " last week", NOW) is None

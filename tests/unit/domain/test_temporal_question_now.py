@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.asked_now import asked_now
+from memforest_core.domain.temporal_question import current_attributes
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from memforest_core.domain.asked_now import asked_now
     ],
 )
 def test_a_question_about_now_names_its_attribute(question: str, attribute: str) -> None:
-    assert attribute in asked_now(question)
+    assert attribute in current_attributes(question)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_question_about_now_names_its_attribute(question: str, attribute: str)
     ],
 )
 def test_other_questions_ask_for_no_present_state(question: str) -> None:
-    assert asked_now(question) == frozenset()
+    assert current_attributes(question) == frozenset()
 
 
 def test_synonyms_of_an_attribute_are_asked_for_too() -> None:
-    assert {"job", "occupation", "profession"} <= asked_now("Where does Ann work?")
+    assert {"job", "occupation", "profession"} <= current_attributes("Where does Ann work?")
 
 
 def test_a_long_question_is_read_in_bounded_time() -> None:
-    assert asked_now("what is my " + "rent now " * 900) >= {"rent"}
+    assert current_attributes("what is my " + "rent now " * 900) >= {"rent"}

@@ -11,9 +11,9 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Scores
 from memforest_core.index.vector_index import IndexFilter, SparseVector
-from memforest_core.recall.gathering import trees_of_hits
 from memforest_core.recall.index_search import FlatHits, IndexSearch
 from memforest_core.recall.records import Above
+from memforest_core.recall.retrieve import trees_of_hits
 from tests.harness.weights import weights
 
 CELLS = [UUID(int=number) for number in (1, 2)]

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+import threading
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import NodeId, TenantId, TreeId
 from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Weights, fused
 from memforest_core.domain.times import from_micros
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.kept_trees import KeptTrees
 from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, LlmRanker, Siblings, Tally
 from memforest_core.recall.records import Below, TreeChild, TreeRoot
 from memforest_core.recall.rows.reading import RecallRows
 
 MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""
+CACHED_CHILDREN = 200_000
+"""Of one process, at some 500 bytes each; 2,700 are read at most by a question to a forest of 100,000 facts."""
 AHEAD = 256
 """Points that are scored ahead of the levels that may need them. A call of the index costs what some 200 more points in
 one do (docs/adr/0031-what-recall-caches.md)."""
@@ -28,6 +31,46 @@ one do (docs/adr/0031-what-recall-caches.md)."""
 
 Reading = Callable[[], AbstractContextManager[RecallRows]]
 """Opens a read transaction."""
+
+
+@renewed_in_child
+class TreeCache:
+    """Children by node and the node's version, the least recently used dropped first. Thread-safe.
+
+    Whatever changes below a node raises its version, so that children of the right version are those of now. Nothing
+    here has texts: ids, times and versions only.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: OrderedDict[tuple[TenantId, UUID], Below] = OrderedDict()
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def known(self, tenant: TenantId, versions: Mapping[UUID, int]) -> dict[UUID, Below]:
+        """The cached children of these nodes at these versions."""
+        found: dict[UUID, Below] = {}
+        with self._lock:
+            for node, version in versions.items():
+                below = self._nodes.get((tenant, node))
+                if below is not None and below.version == version:
+                    found[node] = below
+                    self._nodes.move_to_end((tenant, node))
+        return found
+
+    def unknown(self, tenant: TenantId, nodes: Iterable[UUID]) -> list[UUID]:
+        """Those of these nodes that are cached at no version."""
+        with self._lock:
+            return [node for node in nodes if (tenant, node) not in self._nodes]
+
+    def store(self, tenant: TenantId, read: Iterable[Below]) -> None:
+        """Store what was read, each in place of another version of it."""
+        with self._lock:
+            for below in read:
+                former = self._nodes.pop((tenant, below.parent), None)
+                self._count += len(below.children) - (0 if former is None else len(former.children))
+                self._nodes[tenant, below.parent] = below
+            while self._count > CACHED_CHILDREN:
+                self._count -= len(self._nodes.popitem(last=False)[1].children)
 
 
 @dataclass(slots=True)
@@ -66,34 +109,33 @@ def browse(
     roots: Sequence[TreeRoot],
     beam: int,
     weights: Weights,
-    kept: KeptTrees,
+    cache: TreeCache,
     ranker: LlmRanker | None = None,
     questions: Mapping[UUID, str] | None = None,
 ) -> Browsed:
     """Follow the ``beam`` best children per tree and level down to the leaves.
 
-    One vector call for all that is ``kept`` below the roots, if that is little; else one per level, for all trees
-    together, and one read of what is not kept. Stops early when the index is away.
+    One vector call for all that is cached below the roots, if that is little; else one per level, for all trees
+    together, and one read of what is not cached. Stops early when the index is unavailable.
 
     A ranker chooses among the children of each node for its tree's question, found by root in ``questions``; a tree
     without one is browsed by scores. Scores are gathered all the same: they decide where the ranker gave no order (it
-    failed for that node, or a child has no text yet) and between equal positions. While the index is away only what the
-    ranker chose is followed.
-    """
+    failed for that node, or a child has no text yet) and between equal positions. While the index is unavailable only
+    what the ranker chose is followed."""
     browsed = Browsed()
     trees = {root.tree_id: root for root in roots}
     guide = None if ranker is None else _Guide(ranker, dict(questions or {}), trees)
     frontier: dict[UUID, int] = {root.id: root.version for root in roots}
-    search.look_ahead(_kept_below(kept, search.scope.tenant, trees, frontier))
+    search.look_ahead(_cached_below(cache, search.scope.tenant, trees, frontier))
     while frontier and browsed.levels < MAX_LEVELS:
         level = _Level(trees, search.scope.overlaps)
         ranked = UNRANKED
         if guide is None:
-            level.add(_children(reading, kept, search.scope.tenant, frontier))
+            level.add(_children(reading, cache, search.scope.tenant, frontier))
             search.glance(level.points())
         else:
             with reading() as rows:
-                level.add(_children(reading, kept, search.scope.tenant, frontier, rows))
+                level.add(_children(reading, cache, search.scope.tenant, frontier, rows))
                 families = guide.families(rows, level.children)
             search.glance(level.points())
             ranked = guide.rank(families)
@@ -110,33 +152,33 @@ def browse(
             (browsed.cells if trees[child.tree_id].kind is _SESSION else browsed.facts).add(child.payload_id)
             _note(browsed.positions, child, ranked)
     if guide is not None:
-        guide.tell(browsed, index_away=search.failure is not None)
+        guide.report(browsed, index_unavailable=search.failure is not None)
     return browsed
 
 
 def _children(
-    reading: Reading, kept: KeptTrees, tenant: TenantId, nodes: Mapping[UUID, int], opened: RecallRows | None = None
+    reading: Reading, cache: TreeCache, tenant: TenantId, nodes: Mapping[UUID, int], opened: RecallRows | None = None
 ) -> list[Below]:
     """What is below these nodes, given with their versions, in their order; read in an ``opened`` transaction if there
     is one."""
-    found = kept.known(tenant, nodes)
+    found = cache.known(tenant, nodes)
     missing = [node for node in nodes if node not in found]
     if missing:
         with reading() if opened is None else nullcontext(opened) as rows:
             read = rows.one(rows.children(missing))
-        kept.keep(tenant, read)
+        cache.store(tenant, read)
         found |= {below.parent: below for below in read}
     return [found[node] for node in nodes if node in found]
 
 
-def _kept_below(
-    kept: KeptTrees, tenant: TenantId, trees: Mapping[TreeId, TreeRoot], roots: Mapping[UUID, int]
+def _cached_below(
+    cache: TreeCache, tenant: TenantId, trees: Mapping[TreeId, TreeRoot], roots: Mapping[UUID, int]
 ) -> dict[UUID, PointKind]:
-    """What the nodes below these roots are scored by, as far as they are kept; nothing when that is one level alone, or
-    more than AHEAD points."""
+    """What the nodes below these roots are scored by, as far as they are cached; nothing when that is one level alone,
+    or more than AHEAD points."""
     points: dict[UUID, PointKind] = {}
     frontier, levels = dict(roots), 0
-    while frontier and (found := kept.known(tenant, frontier)):
+    while frontier and (found := cache.known(tenant, frontier)):
         frontier, levels = {}, levels + 1
         for below in found.values():
             kind = _kind_of(below.children, trees)
@@ -166,7 +208,7 @@ class _Level:
         self._trees = trees
         self._overlaps = overlaps
         self.children: list[TreeChild] = []
-        self._places: dict[TreeId, list[int]] = defaultdict(list)
+        self._at: dict[TreeId, list[int]] = defaultdict(list)
         self._ids: dict[PointKind, list[UUID]] = defaultdict(list)
 
     def add(self, nodes: Iterable[Below]) -> None:
@@ -182,11 +224,11 @@ class _Level:
         tree, kind = children[0].tree_id, _kind_of(children, self._trees)
         first = len(self.children)
         self.children.extend(children)
-        self._places[tree].extend(range(first, len(self.children)))
+        self._at[tree].extend(range(first, len(self.children)))
         self._ids[kind].extend([child.point for child in children])
 
     def ordered_by(self, ranked: Ranked) -> _Level:
-        """The same without the children of parents for which a ranker has told no order."""
+        """The same without the children of parents for which a ranker has no order."""
         rest = _Level(self._trees, None)
         for child in self.children:
             if child.parent_id in ranked.positions or child.parent_id in ranked.single:
@@ -202,18 +244,18 @@ class _Level:
         scores: dict[UUID, float] = {}
         for kind, ids in self._ids.items():
             scores |= fused(search.of(kind), weights, ids)
-        told = [scores.get(child.point, 0.0) for child in self.children]
-        kept: list[TreeChild] = []
-        for places in self._places.values():
-            order = sorted(places, key=told.__getitem__, reverse=True)
+        child_scores = [scores.get(child.point, 0.0) for child in self.children]
+        chosen: list[TreeChild] = []
+        for positions in self._at.values():
+            order = sorted(positions, key=child_scores.__getitem__, reverse=True)
             if ranked.positions and any(self.children[at].parent_id in ranked.positions for at in order):
                 order = _by_position(self.children, order, ranked)
-            kept += [self.children[at] for at in sorted(order[:beam])]
-        return kept
+            chosen += [self.children[at] for at in sorted(order[:beam])]
+        return chosen
 
 
 class _Guide:
-    """Asks the ranker during one browse: knows each tree's question, and counts the calls."""
+    """Calls the ranker during one browse: knows each tree's question, and counts the calls."""
 
     def __init__(self, ranker: LlmRanker, questions: Mapping[UUID, str], trees: Mapping[TreeId, TreeRoot]) -> None:
         self._ranker = ranker
@@ -223,17 +265,17 @@ class _Guide:
 
     def families(self, rows: RecallRows, children: Sequence[TreeChild]) -> list[Siblings]:
         """The children of each node of trees that have a question, with the texts that they are ranked by."""
-        asked: dict[UUID, list[TreeChild]] = defaultdict(list)
+        families: dict[UUID, list[TreeChild]] = defaultdict(list)
         for child in children:
             if child.tree_id in self._of_tree:
-                asked[child.parent_id].append(child)
-        wanted = [child for siblings in asked.values() if len(siblings) > 1 for child in siblings]
+                families[child.parent_id].append(child)
+        wanted = [child for siblings in families.values() if len(siblings) > 1 for child in siblings]
         summaries = rows.summaries([child.id for child in wanted if child.payload_id is None], CHILD_CHARS)
         payloads = [child.payload_id for child in wanted if child.payload_id is not None]
         leaves = rows.one(rows.texts(payloads, CHILD_CHARS))
         return [
             Siblings(parent, self._of_tree[tree], self._trees[tree].label, _shown(siblings, summaries, leaves))
-            for parent, siblings in asked.items()
+            for parent, siblings in families.items()
             for tree in (siblings[0].tree_id,)
         ]
 
@@ -244,20 +286,20 @@ class _Guide:
         for family in families:
             if family.parent in single:
                 continue
-            told = [child for child in family.children if child.text]
+            with_text = [child for child in family.children if child.text]
             self._tally.nodes += 1
-            if len(told) < 2:
+            if len(with_text) < 2:
                 self._tally.fallen[NO_TEXT] += 1
             else:
-                to_rank.append(Siblings(family.parent, family.question, family.tree, tuple(told)))
+                to_rank.append(Siblings(family.parent, family.question, family.tree, tuple(with_text)))
         shown = frozenset(child.id for family in to_rank for child in family.children)
         return Ranked(self._ranker.rank(to_rank, self._tally), shown, single)
 
-    def tell(self, browsed: Browsed, *, index_away: bool) -> None:
+    def report(self, browsed: Browsed, *, index_unavailable: bool) -> None:
         """Add how many calls were made, and how many nodes could not be ranked."""
         browsed.calls = self._tally.calls
-        told = self._tally.sentence("not followed" if index_away else "ranked by scores, not by the model")
-        browsed.degraded += [told] if told else []
+        sentence = self._tally.sentence("not followed" if index_unavailable else "ranked by scores, not by the model")
+        browsed.degraded += [sentence] if sentence else []
 
 
 def _shown(
@@ -276,15 +318,16 @@ def _note(positions: dict[UUID, int], leaf: TreeChild, ranked: Ranked) -> None:
         positions[leaf.payload_id] = min(order[leaf.id], positions.get(leaf.payload_id, order[leaf.id]))
 
 
-def _by_position(children: Sequence[TreeChild], places: Sequence[int], ranked: Ranked) -> list[int]:
-    """Places of children of one tree, given by score, in order of the children's positions among siblings.
+def _by_position(children: Sequence[TreeChild], positions: Sequence[int], ranked: Ranked) -> list[int]:
+    """Positions in the list of the children of one tree, given by score, in order of the children's positions among
+    siblings.
 
     What a ranker was shown and did not choose is left out; what it was not shown, or could not rank, has the position
     of its score.
     """
     placed: list[tuple[int, int]] = []
     counted: Counter[UUID] = Counter()
-    for at in places:
+    for at in positions:
         child = children[at]
         order = ranked.positions.get(child.parent_id)
         if order is None or child.id not in ranked.shown:

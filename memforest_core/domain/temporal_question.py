@@ -1,0 +1,267 @@
+"""What a question is about in the order of time: a current state, one before or after others, the first, or all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from memforest_core.domain.question_time import without_dates
+from memforest_core.domain.state_names import spellings
+from memforest_core.domain.text import terms
+from memforest_core.domain.words import words_of
+from memforest_core.domain.words.records import NowWords, OrderWords
+
+MAX_WORDS = 64
+"""Words of a question that are looked at."""
+MAX_ATTRIBUTE_WORDS = 3
+
+_POSSESSIVE = re.compile(r"['\u2019]s?\s")
+_WORD = re.compile(r"[^\W_]+(?:['\u2019]\w+)?")
+
+
+class Order(StrEnum):
+    """Which of several states, in the order of time, a question is after."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    BETWEEN = "between"
+    FIRST = "first"
+    LATEST = "latest"
+    """The last one, which holds now."""
+    DURATION = "duration"
+    """How long one lasted, or how long lies between two."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderQuery:
+    """What a question asks for in the order of time, and the words that name the states it starts from.
+
+    Without an ``anchor``, BEFORE and AFTER are meant from the state that holds now. ``other`` is the second of two.
+    """
+
+    order: Order
+    anchor: str = ""
+    other: str = ""
+
+
+NO_ORDER = OrderQuery(Order.NONE)
+
+
+@lru_cache(maxsize=1_024)
+def order_of(question: str) -> OrderQuery:
+    """What a question asks for in the order of time; dates are ``named_period``'s and no anchors. Raises nothing.
+
+    "Where did I live before Miami?" is BEFORE with the anchor "Miami".
+    """
+    text = without_dates(question)
+    found = (_order_in(text, words.order) for words in words_of(question))
+    return next((asked for asked in found if asked.order is not Order.NONE), NO_ORDER)
+
+
+def _order_in(text: str, words: OrderWords) -> OrderQuery:
+    """What a text without dates asks for by the words of one language."""
+    duration = words.duration.search(text)
+    if duration is not None:
+        return _duration(duration["rest"], words)
+    between = words.between.search(text)
+    if between is None or words.not_time_between.search(text[: between.start()]):
+        between = words.after_and_before.search(text)
+    if between is not None:
+        other = _clause(between["other"], between.start() == 0, words)
+        return OrderQuery(Order.BETWEEN, _trimmed(between["one"]), _trimmed(other))
+    for side in (found for pattern in words.sides for found in pattern.finditer(text)):
+        anchor = _anchor(text, side, words)
+        if anchor is not None:
+            return OrderQuery(Order.AFTER if _is_after(side, words) else Order.BEFORE, anchor)
+    for order, pattern in (
+        (Order.BEFORE, words.before_words),
+        (Order.AFTER, words.after_words),
+        (Order.FIRST, words.first_words),
+        (Order.LATEST, words.latest_words),
+    ):
+        if pattern.search(text):
+            return OrderQuery(order)
+    return NO_ORDER
+
+
+def _duration(rest: str, words: OrderWords) -> OrderQuery:
+    """How long: the words behind it name what lasted, or the two ends of what lies between."""
+    between = words.between.search(rest)
+    if between is not None:
+        return OrderQuery(Order.DURATION, _trimmed(between["one"]), _trimmed(between["other"]))
+    started = words.ends.search(rest)
+    pair = words.pair.match(started["ends"]) if started else None
+    if pair is not None:
+        return OrderQuery(Order.DURATION, _trimmed(pair["one"]), _trimmed(pair["other"]))
+    side = next((found for pattern in words.sides if (found := pattern.search(rest))), None)
+    if side is not None and side["rest"].strip():
+        anchor = _clause(side["rest"], True, words)
+        what = rest[: side.start()] if rest[: side.start()].strip() else side["rest"][len(anchor) :]
+        return OrderQuery(Order.DURATION, _trimmed(anchor), _trimmed(words.auxiliary.sub("", what, count=1)))
+    return OrderQuery(Order.DURATION, _trimmed(words.auxiliary.sub("", rest, count=1)))
+
+
+def _is_after(side: re.Match[str], words: OrderWords) -> bool:
+    return side["word"].casefold().startswith(words.after)
+
+
+def _anchor(text: str, side: re.Match[str], words: OrderWords) -> str | None:
+    """What before or after starts from; empty when nothing is named, None when it is about no state."""
+    before = text[: side.start()]
+    if words.other_sense.search(text[: side.end("word")]):
+        return None
+    named = _trimmed(_clause(side["rest"], not before.strip(), words))
+    if not named:
+        return "" if not _is_after(side, words) and before.strip() else None
+    if words.back.fullmatch(named):
+        return ""
+    return None if words.habit.fullmatch(named) or words.dated.fullmatch(named) else named
+
+
+def _clause(text: str, fronted: bool, words: OrderWords) -> str:
+    """The words up to where the clause ends; one at the head of the question ends where the question proper begins."""
+    end = words.clause_end.search(text)
+    if fronted:
+        end = min((found for found in (end, words.inverted.search(text)) if found), key=re.Match.start, default=None)
+    return text[: end.start()] if end else text
+
+
+def _trimmed(words: str) -> str:
+    return " ".join(words.split()).strip(" ,'\"()¿¡")
+
+
+def is_about_still(question: str) -> bool:
+    """Whether a question asks if something goes on: a value may stand for its attribute ("still at Initech?")."""
+    spoken = [words.now for words in words_of(question) if words.now.still.search(question)]
+    return any(not _asks_otherwise(question, words) for words in spoken)
+
+
+def current_attributes(question: str) -> frozenset[str]:
+    """The names, as facts may carry them, of the attributes whose present state a question asks for.
+
+    Empty for a question that asks for something else: for the past or the future, for an order, for no state.
+    """
+    found = {attribute for words in words_of(question) for attribute in _asked_now(question, words.now)}
+    return frozenset(name for attribute in found for name in spellings(attribute))
+
+
+def previous_attributes(question: str) -> frozenset[str]:
+    """The names of the attributes whose earlier state a question asks for: "where did I live before Miami"."""
+    asked = order_of(question)
+    if asked.order is not Order.BEFORE:
+        return frozenset()
+    rest = question.replace(asked.anchor, " ") if asked.anchor else question
+    named = [pair for words in words_of(question) for pair in words.now.named]
+    found = {attribute for attribute, pattern in named if pattern.search(rest)}
+    return frozenset(name for attribute in found for name in spellings(attribute))
+
+
+def _asked_now(question: str, words: NowWords) -> set[str]:
+    """The attributes that a question names by the words of one language."""
+    if _asks_otherwise(question, words):
+        return set()
+    found = {attribute for attribute, pattern in words.plain if pattern.search(question)}
+    if words.now.search(question):
+        found.update(attribute for attribute, pattern in words.named if pattern.search(question))
+        found.update(_word_groups(_WORD.findall(question.casefold())[:MAX_WORDS]))
+    asked = words.what_is.search(question)
+    if asked is not None:
+        what = _POSSESSIVE.split(asked["what"])[-1].strip().casefold()
+        found.update(attribute for attribute, pattern in words.named if pattern.fullmatch(what))
+        found.add(what)
+    return found
+
+
+def _asks_otherwise(question: str, words: NowWords) -> bool:
+    return words.not_now.search(question) is not None or order_of(question).order not in {Order.NONE, Order.LATEST}
+
+
+def _word_groups(words: Sequence[str]) -> set[str]:
+    """What may be an attribute's own name: "rent", "blood pressure"."""
+    return {
+        " ".join(words[start : start + length])
+        for length in range(1, MAX_ATTRIBUTE_WORDS + 1)
+        for start in range(len(words) - length + 1)
+    }
+
+
+class Series(StrEnum):
+    """Which of several statements about one thing, in the order of time, a question is after."""
+
+    FIRST = "first"
+    LATEST = "latest"
+    """The one that holds now."""
+    BEFORE = "before"
+    AFTER = "after"
+    ENDS = "ends"
+    """Those that tell of it at all: how long it lasted."""
+    ALL = "all"
+    """Each of them: which ones, how many."""
+    OFTEN = "often"
+    """Those that tell how often it happens."""
+
+
+_OF_ORDER = {
+    Order.FIRST: Series.FIRST,
+    Order.LATEST: Series.LATEST,
+    Order.BEFORE: Series.BEFORE,
+    Order.AFTER: Series.AFTER,
+    Order.DURATION: Series.ENDS,
+}
+
+
+SIDE_BY_SIDE = frozenset({"pet", "possession"})
+"""Attributes of which several values hold: of a question about those that hold now not all of them are meant."""
+
+
+@lru_cache(maxsize=1_024)
+def series_of(question: str) -> Series | None:
+    """What a question asks for of a series; None for most questions. Raises nothing."""
+    text = without_dates(question)
+    spoken = [words.series for words in words_of(question)]
+    if any(words.often.search(text) for words in spoken):
+        return Series.OFTEN
+    order = order_of(question).order
+    if order is not Order.NONE:
+        return _OF_ORDER.get(order)
+    if not SIDE_BY_SIDE.isdisjoint(current_attributes(question)):
+        return Series.LATEST
+    return Series.ALL if any(words.every.search(text) for words in spoken) else None
+
+
+def lists_all(question: str) -> bool:
+    """Whether a question asks for all of several things, so that more of them are an answer too."""
+    return series_of(question) is Series.ALL
+
+
+def says_how_often(text: str, question: str) -> bool:
+    """Whether a text tells how often something happens, in the words of a question's language."""
+    return any(words.series.frequency.search(text) for words in words_of(question))
+
+
+def names_only_a_time(question: str, names: Collection[str]) -> bool:
+    """Whether a question asks for nothing but a time: no term is left of it without dates, ``names`` and "happen"."""
+    text = without_dates(question)
+    if text == question:
+        return False
+    happening = {term for words in words_of(question) for term in terms(words.series.happening, words.language)}
+    return frozenset(terms(text)) <= happening | set(names)
+
+
+def as_subject(question: str, names: Iterable[tuple[int, int]]) -> str:
+    """The question as the one it asks about would ask it: "Where does Ann live now?" as "Where does I live now?".
+
+    ``names`` are the places of that one's names in it. What people tell of themselves lies nearer to this, because it
+    shares no name with everything else that they said.
+    """
+    words = words_of(question)[0].series
+    text = question
+    for start, end in sorted(names, reverse=True):
+        of = words.possessive.match(text, end)
+        text = text[:start] + (words.my if of else words.i) + text[of.end() if of else end :]
+    text = words.theirs.sub(words.my, text)
+    return " ".join(words.they.sub(words.i, text).split())

@@ -1,0 +1,467 @@
+"""Delivers the best candidates as evidence: different items with provenance, reranked, within the caller's budget."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, tzinfo
+from functools import cached_property
+from itertools import takewhile
+from math import inf
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
+from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, PathNode, day_label, with_corrections
+from memforest_core.domain.facts import Statement
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId
+from memforest_core.domain.rendering import turn_line
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.scoring import same_words
+from memforest_core.domain.temporal_question import lists_all
+from memforest_core.domain.text import terms
+from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
+from memforest_core.errors import ModelRejected, ModelUnavailable
+from memforest_core.models.calls import CallRecord, Reranker, failed_call
+from memforest_core.recall.records import FactText, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.request import Request
+from memforest_core.recall.retrieve import Clock, Scope
+from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.score import Pool
+from memforest_core.recall.signal_table import Candidate, Table
+from memforest_core.recall.temporal import CURRENT, SERIES
+from memforest_core.settings import RecallSettings
+
+RERANKED = "rerank"
+"""The signal of a cross-encoder."""
+SNIPPET_CHARS = 160
+SPARE = 2
+"""Candidates read per item wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
+AT_ONCE = 160
+"""Candidates that are read at once."""
+MORE_CHARS = 1_000
+"""What is read beyond a budget of text: some of it fits where a long item does not."""
+LONGEST = 8
+"""Corrections of corrections that are followed."""
+
+Found = list[tuple[int, Evidence]]
+"""Evidence items, each with its row of the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverer:
+    """Makes evidence of scored candidates; ``reranker`` scores the best items again."""
+
+    store: RecallStore
+    settings: RecallSettings
+    reranker: Reranker | None
+
+    def deliver(
+        self, pool: Pool, request: Request, table: Table, zone: ZoneInfo, clock: Clock
+    ) -> tuple[tuple[Evidence, ...], list[str], list[CallRecord]]:
+        """At most ``k`` items of all forests and sources, with ``more`` of a list; what was unavailable; and what a
+        call to the cross-encoder cost.
+
+        The days of sources are those of the ``zone``. A vector has no words that a cross-encoder could read.
+        """
+        degraded: list[str] = []
+        calls: list[CallRecord] = []
+        reranker = self.reranker if request.vector is None else None
+        first = 0 if reranker is None else self.settings.rerank.first
+        with clock.stage("resolve"):
+            more = request.more if lists_all(request.question.text) else 0
+            evidence = self._resolved(pool, request, table, max(request.k + more, first), zone)
+        if reranker is not None:
+            with clock.stage("rerank"):
+                evidence, degraded, calls = reranked(reranker, request.question.text, evidence, first)
+        if request.min_score is not None:
+            evidence = tuple(item for item in evidence if item.score >= request.min_score)
+        evidence = widened(evidence, request.k, more)
+        if request.max_tokens is not None:
+            several = len(pool.scopes) + len(request.sources) > 1
+            evidence = tuple(fitting(evidence, request.max_tokens * CHARS_PER_TOKEN, several=several))
+        return evidence, degraded, calls
+
+    def _resolved(
+        self, pool: Pool, request: Request, table: Table, wanted: int, zone: ZoneInfo
+    ) -> tuple[Evidence, ...]:
+        """The best ``wanted`` different items, the best first; of one forest no more than fit the budget, unless a
+        cross-encoder puts them in another order."""
+        chosen = table.ranking()[: SPARE * wanted]
+        budget = inf if request.max_tokens is None or self.reranker else request.max_tokens * CHARS_PER_TOKEN
+        items: Found = []
+        for number, scope in enumerate(pool.scopes):
+            own = [at for at in chosen if table.rows[at].scope == number]
+            if own:
+                with self.store.recalling(scope.tenant) as rows:
+                    resolver = Resolver(rows, scope, table, self.settings)
+                    items += resolver.resolve(own, wanted, request.neighbours, budget)
+        if not pool.alone:
+            outside = {item.id: item for item in pool.items}
+            for at in chosen:
+                if (item := outside.get(table.rows[at].cell)) is not None:
+                    items.append((at, item.evidence(float(table.score[at]), table.signals_of(at), zone)))
+            rank = {at: place for place, at in enumerate(chosen)}
+            items.sort(key=lambda pair: rank[pair[0]])
+        return tuple(item for _, item in items[:wanted])
+
+
+def widened(evidence: Sequence[Evidence], k: int, more: int) -> tuple[Evidence, ...]:
+    """The first ``k`` items, and at most ``more`` behind them as long as each is of the kind of the list."""
+    behind = takewhile(lambda item: SERIES in item.signals, evidence[k : k + more])
+    return (*evidence[:k], *behind)
+
+
+def reranked(
+    reranker: Reranker, question: str, evidence: Sequence[Evidence], first: int
+) -> tuple[tuple[Evidence, ...], list[str], list[CallRecord]]:
+    """The first items in the cross-encoder's order, the others after them; a sentence if it was unavailable; and what
+    the call cost.
+
+    Each item is shown under its date. Scores become those of the cross-encoder, moved above those of the rest; what
+    says the current state stays first.
+    """
+    read, rest = evidence[:first], evidence[first:]
+    if not read:
+        return (), [], []
+    try:
+        reply = reranker.rerank(question, [f"{item.time_label}\n{item.text}" for item in read])
+    except (ModelUnavailable, ModelRejected) as error:
+        sentence = "The rerank model is unavailable: items are in the order of recall."
+        return tuple(evidence), [sentence], failed_call(error)
+    scores = reply.scores
+    ahead = max(scores, default=0.0) - min(scores, default=0.0)
+    scores = [score + ahead * (CURRENT in item.signals) for score, item in zip(scores, read, strict=True)]
+    lift = max((item.score for item in rest), default=0.0) - min(scores, default=0.0)
+    pairs = sorted(zip(scores, read, strict=True), key=lambda pair: -pair[0])
+    moved = [replace(item, score=score + lift, signals={**item.signals, RERANKED: score}) for score, item in pairs]
+    return (*moved, *rest), [], [reply.record]
+
+
+@dataclass(slots=True)
+class Paths:
+    """Tree nodes that were read: leaves by their payloads, and the way up from them."""
+
+    nodes: dict[UUID, PlacedNode] = field(default_factory=dict)
+    leaves: dict[UUID, list[PlacedNode]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, nodes: Iterable[PlacedNode]) -> None:
+        """Add leaves and ancestors; known ones stay."""
+        for node in nodes:
+            if node.id not in self.nodes:
+                self.nodes[node.id] = node
+                if node.payload_id is not None:
+                    self.leaves[node.payload_id].append(node)
+
+    def path(self, leaf: PlacedNode) -> list[PlacedNode]:
+        """The ancestors of a leaf, lowest first."""
+        path: list[PlacedNode] = []
+        above = self.nodes.get(leaf.parent_id) if leaf.parent_id else None
+        while above is not None:
+            path.append(above)
+            above = self.nodes.get(above.parent_id) if above.parent_id else None
+        return path
+
+    def session_path(self, cell: UUID) -> list[PlacedNode]:
+        """The nodes above a cell in its session's tree, lowest first; empty until it is placed."""
+        return next((self.path(leaf) for leaf in self.leaves.get(cell, ()) if leaf.kind is TreeKind.SESSION), [])
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Makes evidence out of the scored candidates of one forest."""
+
+    rows: RecallRows
+    scope: Scope
+    table: Table
+    settings: RecallSettings
+    _paths: Paths = field(default_factory=Paths)
+
+    @cached_property
+    def _zone(self) -> ZoneInfo:
+        return ZoneInfo(self.scope.forest.time_zone)
+
+    @cached_property
+    def _links(self) -> dict[tuple[FactId, CellId], Link]:
+        # A fact can be in a cell by extraction and by a correction: the extracted occurrence counts.
+        ordered = sorted(self.scope.candidates.links, key=lambda link: not link.corrected)
+        return {(link.fact_id, link.cell_id): link for link in ordered}
+
+    def resolve(self, ranking: Sequence[int], k: int, neighbours: int, max_chars: float = inf) -> Found:
+        """The first ``k`` different items, best first; of a budget of ``max_chars`` hardly more than it has."""
+        most = max_chars + MORE_CHARS
+        found: Found = []
+        seen: dict[tuple[str, str], list[tuple[str, frozenset[str]]]] = defaultdict(list)
+        repeated: Counter[FactId] = Counter()
+        for at, content, facts in self._read(ranking[: SPARE * k]):
+            item = None if content is None else self._evidence(at, content, facts)
+            if item is None or self._is_repeated(item, seen[item.speaker, item.time_label]):
+                continue
+            if item.fact_ids and min(repeated[fact] for fact in item.fact_ids) >= self.settings.per_fact:
+                continue
+            repeated.update(item.fact_ids)
+            found.append((at, item))
+            most -= len(item.text)
+            if len(found) == k or most <= 0:
+                break
+        found = self._with_paths(found, neighbours)
+        return self._with_neighbours(found, neighbours) if neighbours else found
+
+    def _read(self, ranking: Sequence[int]) -> Iterator[tuple[int, str | None, Mapping[UUID, FactText]]]:
+        """The candidates with their turns' texts and their facts."""
+        corrections, until = self.scope.candidates.corrections, self.scope.bounds.said_until
+        for start in range(0, len(ranking), AT_ONCE):
+            chosen = [(at, self.table.rows[at]) for at in ranking[start : start + AT_ONCE]]
+            wanted = [fact for _, row in chosen for fact in row.facts]
+            wanted += [fact for _, row in chosen for fact in corrections.get(row.key, ())]
+            texts, read = self.rows.together(
+                self.rows.turn_texts(list(dict.fromkeys(row.key for _, row in chosen))),
+                self.rows.facts(self.scope.forest.id, list(dict.fromkeys(wanted)), until),
+            )
+            facts = facts_with_successors(self.rows, self.scope.forest.id, read, until)
+            yield from ((at, texts.get(row.key), facts) for at, row in chosen)
+
+    def _evidence(self, at: int, content: str, facts: Mapping[UUID, FactText]) -> Evidence | None:
+        """One item without its path; None when its fact was deleted."""
+        row, candidates = self.table.rows[at], self.scope.candidates
+        cell, head = candidates.cells[row.cell], candidates.turns[row.key]
+        stated = [facts[fact] for fact in row.facts if fact in facts]
+        turns, corrected = [head], False
+        span, kind = _instant(head.occurred_at, head.dated), EvidenceKind.TURN
+        if row.fact is not None:
+            if not stated:
+                return None
+            fact, said = stated[0], stated[0].statement
+            corrected = self._links[fact.id, cell.id].corrected
+            span = said.time if said.time.known else _instant(said.mentioned_at, head.dated)
+            text, kind, turns = said.text, EvidenceKind.FACT, self._sources(fact.id, cell.id, head)
+        elif cell.char_start is not None:
+            text, kind = turn_line(head.name, content[cell.char_start : cell.char_end]), EvidenceKind.CELL
+        else:
+            text = turn_line(head.name, content)
+        right = [] if row.fact is not None else self._right(row, facts)
+        if right:
+            corrected = True
+            text = with_corrections(text, [dated_text(fact.statement, self._zone) for fact in right])
+            stated = [*right, *(fact for fact in stated if fact not in right)]
+        dated = [fact.statement.time for fact in stated if fact.statement.time.known]
+        return replace(
+            self._item(text, span, kind, head, turns),
+            score=float(self.table.score[at]),
+            fact_ids=tuple(fact.id for fact in stated),
+            signals=self.table.signals_of(at),
+            event=dated[0] if dated else UNKNOWN_TIME,
+            corrected=corrected,
+            pinned=any(fact.pinned for fact in stated),
+        )
+
+    def _item(
+        self, text: str, span: TimeSpan, kind: EvidenceKind, head: TurnHead, turns: Sequence[TurnHead]
+    ) -> Evidence:
+        """An item of the turn ``head``, said in ``turns``; without a score and facts."""
+        return Evidence(
+            text=text,
+            time=span,
+            time_label=day_label(span, self._zone),
+            score=0.0,
+            kind=kind,
+            fact_ids=(),
+            session_id=head.session_external_id,
+            turn_ids=tuple(turn.external_id for turn in turns),
+            ordinal=head.ordinal,
+            speaker=head.name,
+            origin=head.origin,
+            owner=self.scope.forest.owner,
+            channel=head.channel,
+        )
+
+    def _right(self, row: Candidate, facts: Mapping[UUID, FactText]) -> list[FactText]:
+        """The facts that correct a turn."""
+        found = last_corrections(self.scope.candidates.corrections.get(row.key, ()), facts)
+        links = ((fact, self._links.get((fact.id, CellId(row.cell)))) for fact in found)
+        return [fact for fact, link in links if link is None or link.corrected]
+
+    def _sources(self, fact: FactId, cell: CellId, head: TurnHead) -> list[TurnHead]:
+        """The turns of a fact in one cell; those read already, and at least its own."""
+        link, turns = self._links[fact, cell], self.scope.candidates.turns
+        keys = [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
+        return [turns[key] for key in keys if key in turns] or [head]
+
+    def _with_paths(self, found: Found, neighbours: int) -> Found:
+        """The items with the path down to them, their freshness, and the metadata of turn and session."""
+        # The path to an item is that to its first fact; any of its facts may have the leaf whose neighbours are shown.
+        facts = None if neighbours else 1
+        rows = [self.table.rows[at] for at, _ in found]
+        payloads = {payload for row in rows for payload in (row.cell, *row.facts[:facts])}
+        placed, noted = self.rows.together(
+            self.rows.paths(sorted(payloads), SNIPPET_CHARS),
+            self.rows.metadata(list(dict.fromkeys(row.key for row in rows))),
+        )
+        self._paths.add(placed)
+        # Items of one session share its nodes.
+        nodes: dict[NodeId, PathNode] = {}
+        items = []
+        for (at, item), row in zip(found, rows, strict=True):
+            above = [node for path in self._paths_of(row) for node in path]
+            for node in above:
+                if node.id not in nodes:
+                    nodes[node.id] = _path_node(node, (node.text or "") if self._knows(node) else "")
+            path = tuple([nodes[node.id] for node in above])
+            own, freshness = noted[row.key], self._freshness(row.cell)
+            item = replace(item, path=path, freshness=freshness, metadata=own.turn, session_metadata=own.session)
+            items.append((at, item))
+        return items
+
+    def _paths_of(self, row: Candidate) -> list[list[PlacedNode]]:
+        """Each tree's nodes above a candidate, from the root down; its session's tree first."""
+        paths = [self._paths.session_path(row.cell)]
+        for fact in row.facts[:1]:
+            leaves = self._paths.leaves.get(fact, [])
+            paths += [self._paths.path(leaf) for leaf in leaves if leaf.kind is not TreeKind.SESSION]
+        return [path[::-1] for path in paths if path]
+
+    def _knows(self, node: PlacedNode) -> bool:
+        """Whether a summary has only what was said in time and in the channels; entity and scene trees lie in the
+        time of events, and go through all channels."""
+        if self.scope.bounds.channels and node.kind is not TreeKind.SESSION:
+            return False
+        if self.scope.bounds.said_until is None:
+            return True
+        if node.kind is not TreeKind.SESSION or node.time_end is None:
+            return False
+        return from_micros(node.time_end) <= self.scope.bounds.said_until
+
+    def _is_repeated(self, item: Evidence, seen: list[tuple[str, frozenset[str]]]) -> bool:
+        """Whether one of the items of the same speaker and day says the same; adds the item to them if not."""
+        words, overlap = frozenset(terms(item.text)), self.settings.same_words
+        if any(item.text == text or same_words(words, others, overlap) for text, others in seen):
+            return True
+        seen.append((item.text, words))
+        return False
+
+    def _freshness(self, cell: UUID) -> Freshness:
+        if not self.scope.candidates.cells[cell].placed:
+            return Freshness.RAW
+        path = self._paths.session_path(cell)
+        if all(node.text is None for node in path):
+            return Freshness.FACT
+        return Freshness.STALE_SUMMARY if any(node.stale for node in path) else Freshness.SUMMARY
+
+    def _with_neighbours(self, found: Found, n: int) -> Found:
+        """Before and after each item: in its entity's tree, else in the dialogue."""
+        leaves = {at: self._entity_leaf(self.table.rows[at]) for at, _ in found}
+        around = self.rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
+        facts = self._fact_items([id_ for near in around.values() for id_ in near.before + near.after])
+        dialogue = self._dialogue([self.table.rows[at].key for at, _ in found if leaves[at] is None], n)
+        items = []
+        for at, item in found:
+            leaf = leaves[at]
+            if leaf is not None and leaf in around:
+                near = around[leaf]
+                before = [facts[fact] for fact in near.before if fact in facts][:n][::-1]
+                after = [facts[fact] for fact in near.after if fact in facts][:n]
+            else:
+                session, ordinal = self.table.rows[at].key
+                turns = [(session, ordinal + step) for step in range(-n, n + 1)]
+                before = [dialogue[turn] for turn in turns[:n] if turn in dialogue]
+                after = [dialogue[turn] for turn in turns[n + 1 :] if turn in dialogue]
+            items.append((at, replace(item, predecessors=tuple(before), successors=tuple(after))))
+        return items
+
+    def _entity_leaf(self, row: Candidate) -> NodeId | None:
+        leaves = (leaf for fact in row.facts for leaf in self._paths.leaves.get(fact, ()))
+        return next((leaf.id for leaf in leaves if leaf.kind is TreeKind.ENTITY), None)
+
+    def _fact_items(self, ids: Sequence[UUID]) -> dict[UUID, Evidence]:
+        """Facts that are not known to be wrong as evidence, with the turns that said them last."""
+        until = self.scope.bounds.said_until
+        read = self.rows.one(self.rows.facts(self.scope.forest.id, list(dict.fromkeys(ids)), until))
+        facts = [fact for fact in read if fact.superseded_by is None]
+        known = self.rows.one(self.rows.links_of_facts([fact.id for fact in facts], 1, until))
+        links = {link.fact_id: link for link in known}
+        keys = [(link.session_id, turn) for link in links.values() for turn in link.turn_ordinals]
+        heads = {(head.session_id, head.ordinal): head for head in self.rows.turns(keys)}
+        items: dict[UUID, Evidence] = {}
+        for fact in facts:
+            link = links.get(fact.id)
+            keys = [] if link is None else [(link.session_id, ordinal) for ordinal in link.turn_ordinals]
+            turns = [heads[key] for key in keys if key in heads]
+            if link is None or not turns or not self._shows(turns[0]):
+                continue
+            said = fact.statement
+            span = said.time if said.time.known else _instant(said.mentioned_at, turns[0].dated)
+            items[fact.id] = replace(
+                self._item(said.text, span, EvidenceKind.FACT, turns[0], turns),
+                fact_ids=(fact.id,),
+                speaker=said.speaker,
+                event=said.time,
+                corrected=link.corrected,
+                pinned=fact.pinned,
+            )
+        return items
+
+    def _shows(self, head: TurnHead) -> bool:
+        """Whether a turn may be a neighbour."""
+        bounds = self.scope.bounds
+        return head.session_external_id not in bounds.excluded and (
+            not bounds.channels or head.channel in bounds.channels
+        )
+
+    def _dialogue(self, keys: Sequence[TurnKey], n: int) -> dict[TurnKey, Evidence]:
+        """The turns around others, as evidence."""
+        until = self.scope.bounds.said_until
+        near = ((session, at) for session, turn in keys for at in range(max(0, turn - n), turn + n + 1))
+        wanted = list(dict.fromkeys(near))
+        texts = self.rows.one(self.rows.turn_texts(wanted))
+        found: dict[TurnKey, Evidence] = {}
+        for head in self.rows.turns(wanted):
+            key = (head.session_id, head.ordinal)
+            if key in texts and (until is None or head.occurred_at <= until):
+                span = _instant(head.occurred_at, head.dated)
+                found[key] = self._item(turn_line(head.name, texts[key]), span, EvidenceKind.TURN, head, [head])
+        return found
+
+
+def _instant(at: datetime, dated: bool) -> TimeSpan:
+    """When something was said; a turn without a time of its own has its session's day."""
+    return TimeSpan(at, at, Precision.MINUTE if dated else Precision.DAY)
+
+
+def _path_node(node: PlacedNode, summary: str) -> PathNode:
+    span = UNKNOWN_TIME
+    if node.time_start is not None and node.time_end is not None:
+        span = TimeSpan(from_micros(node.time_start), from_micros(node.time_end), Precision.MINUTE)
+    return PathNode(node.kind, node.label, node.level, span, summary, node.id)
+
+
+def facts_with_successors(
+    rows: RecallRows, forest: ForestId, read: list[FactText], until: datetime | None
+) -> dict[UUID, FactText]:
+    """These facts, and those that replace the ones among them that are known by ``until`` to be wrong."""
+    found: dict[UUID, FactText] = {fact.id: fact for fact in read}
+    for _ in range(LONGEST - 1):
+        missing = [fact.superseded_by for fact in read if fact.superseded_by and fact.superseded_by not in found]
+        if not missing:
+            break
+        read = rows.one(rows.facts(forest, missing, until))
+        found |= {fact.id: fact for fact in read}
+    return found
+
+
+def last_corrections(corrections: Sequence[FactId], facts: Mapping[UUID, FactText]) -> Iterator[FactText]:
+    """The facts at the ends of these corrections, each once; one that is not placed yet is not among them."""
+    seen: set[UUID] = set()
+    for right in corrections:
+        fact = facts.get(right)
+        while fact is not None and fact.superseded_by is not None and fact.id not in seen:
+            seen.add(fact.id)
+            fact = facts.get(fact.superseded_by)
+        if fact is not None and fact.id not in seen:
+            seen.add(fact.id)
+            yield fact
+
+
+def dated_text(said: Statement, zone: tzinfo) -> str:
+    """A sentence with its day: what was corrected may be the day."""
+    return f"{said.text} ({day_label(said.time, zone)})" if said.time.known else said.text

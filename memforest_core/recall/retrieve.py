@@ -1,0 +1,455 @@
+"""Retrieves the candidates of a question: by searching the index (or full text without it) and browsing trees."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memforest_core.domain.attributes import answering_terms
+from memforest_core.domain.evidence import Mode
+from memforest_core.domain.ids import FactId, SessionId, TenantId
+from memforest_core.domain.lexical import term_index
+from memforest_core.domain.mentions import found_in
+from memforest_core.domain.people import People
+from memforest_core.domain.question_time import named_period
+from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.scoring import Weights, coverage, fused
+from memforest_core.domain.temporal_question import Order, order_of
+from memforest_core.domain.text import terms
+from memforest_core.errors import IndexUnavailable
+from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
+from memforest_core.models.calls import Embedder
+from memforest_core.recall.browse import Browsed, Reading, TreeCache, browse
+from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, read_candidates, shortlist
+from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits, best_by_words
+from memforest_core.recall.plan import LAST_TURNS, Planner, plan_trees
+from memforest_core.recall.question import Question
+from memforest_core.recall.records import Above, FactText, FoundText, Link, SaidTurn, TreeRoot
+from memforest_core.recall.related import related_terms
+from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
+from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.temporal import States, near_facts
+from memforest_core.settings import RecallSettings
+from memforest_core.store.owners import ForestRef
+from memforest_core.store.reads import Read
+
+FILTER_FACTOR = 4
+"""How many times more the flat search brings when turns are left out by what the index can't filter by."""
+BEST_CHARS = 8_000
+"""Characters read of the best hits by words, to see how much of the question they contain; a cell has no more."""
+RAW_LIMIT = 64
+"""Cells that are not indexed yet and that one recall reads: the latest. More are searched for by full text."""
+SMALL_TREE = 32
+"""Leaves of a tree that is read as a whole when it is browsed for the first time: with its inner nodes some 50 rows."""
+MAX_SESSIONS = 2_000
+"""Sessions of channels that the index is limited to. Of more, turns are left out after the search."""
+MANY_SESSIONS = (
+    f"The channels have more than {MAX_SESSIONS:,} sessions: they were looked for among what was found everywhere."
+)
+UNAVAILABLE = "The vector index is unavailable: answered from full text and what it had found before."
+UNAVAILABLE_FOR_VECTOR = "The vector index is unavailable: only what it had found near the vector before is here."
+CATCHING_UP = "The vector index is catching up: what is not indexed yet was searched for by full text."
+COLD_FOR_VECTOR = "Some topics are cold: what only they contain can't be found by a vector."
+CATCHING_UP_FOR_VECTOR = "The vector index is catching up: what is not indexed yet can't be found by a vector."
+
+
+@dataclass(slots=True)
+class Clock:
+    """Wall time per stage of one recall."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+    _started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a stage."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + _ms(started)
+
+    def total(self) -> dict[str, float]:
+        """All stages and their total so far, in milliseconds."""
+        return self.spent | {"total": _ms(self._started)}
+
+
+def _ms(started: float) -> float:
+    return (time.perf_counter() - started) * 1000.0
+
+
+@dataclass(slots=True)
+class Scope:
+    """A forest of a recall: the bounds of the evidence, and what each stage found in it."""
+
+    tenant: TenantId
+    forest: ForestRef
+    bounds: Bounds
+    degraded: list[str] = field(default_factory=list)
+    unindexed: Sequence[FoundText] = ()
+    """The latest cells that are not indexed yet, at most one more than ``RAW_LIMIT``."""
+    unsure: bool = False
+    """Whether more may be missing in the index: after it was lost or restored, until it was compared."""
+    cold: str | None = None
+    """An id of the set of cold topics; None when nothing is out of the index because its topics are cold."""
+    states: States = field(default_factory=lambda: States())
+    """The states that the question is about, which are current or were before."""
+    search: IndexSearch = field(init=False)
+    candidates: Candidates = field(init=False)
+    browsed: Browsed = field(default_factory=Browsed)
+    above: list[Above] = field(default_factory=list)
+    """What is above the hits of the flat search."""
+    links: list[Link] = field(default_factory=list)
+    """Where the facts among the hits were said."""
+    outside_cells: Mapping[UUID, float] = field(default_factory=dict)
+    """Cells that are not in the index, too new or cold, with how much of the question each has, in (0, 1]."""
+    outside_facts: Mapping[UUID, float] = field(default_factory=dict)
+    """The same of facts of cold topics."""
+    near: Mapping[FactId, float] = field(default_factory=dict)
+    """How near facts are to a question about a series of statements; empty for most questions."""
+    texts: dict[UUID, str] = field(default_factory=dict)
+    """The texts of the best cell and the best fact by words."""
+
+    def held(self, question: Question) -> float:
+        """How much of the question's words the best hit by words has, from 0 to 1."""
+        most = max((len(question.held(terms(text))) for text in self.texts.values()), default=0)
+        return most / max(1, len(question.wanted))
+
+
+def find_scopes(
+    rows: RecallRows, tenant: TenantId, owners: Sequence[str], request: Request, *, times: bool, turns: bool
+) -> tuple[list[Scope], list[SaidTurn], list[str]]:
+    """The forests of these owners, in their order; the last turns of the running session; the owners without a memory.
+
+    At most seven statements for each owner. ``times`` says that the time counts which the question names, ``turns``
+    that a model can use the last turns of the running session: those of the first owner who has it. Raises
+    InvalidInput, StoreUnavailable.
+    """
+    scopes: list[Scope] = []
+    said: list[SaidTurn] = []
+    unknown: list[str] = []
+    for owner in owners:
+        # Before the index is searched: in the other order a turn that is indexed between the two would be missed.
+        some = 1 if request.vector is not None else RAW_LIMIT + 1
+        forest, cells, unsure, cold = rows.together(
+            rows.forest(owner), rows.not_indexed(owner, some), rows.index_unsure(), rows.cold_topics(owner)
+        )
+        if forest is None:
+            unknown.append(owner)
+            continue
+        if turns and request.session_id is not None and not said:
+            said = rows.last_turns(forest.id, request.session_id, LAST_TURNS)
+        bounds, degraded = _bounds(rows, forest, request, times=times)
+        scopes.append(Scope(tenant, forest, bounds, degraded, cells, unsure, cold))
+    return scopes, said, unknown
+
+
+def _bounds(rows: RecallRows, forest: ForestRef, request: Request, *, times: bool) -> tuple[Bounds, list[str]]:
+    """What may be evidence in a forest, and which time the question names; a sentence when channels have more sessions
+    than the index can be limited to."""
+    zone = ZoneInfo(forest.time_zone)
+    at = request.timestamp(zone)
+    about = named_period(request.question.text, at) if times else None
+    if about is not None:
+        # "In May", years after the last conversation, means its last May.
+        about = named_period(request.question.text, at, known_until=rows.last_said(forest.id))
+    sessions = None
+    many = False
+    if request.channels:
+        found = rows.sessions_in(forest.id, request.channels, request.sessions, MAX_SESSIONS + 1)
+        many = len(found) > MAX_SESSIONS
+        sessions = None if many else frozenset(found)
+    if sessions is None and request.sessions:
+        sessions = frozenset(rows.sessions(forest.id, request.sessions))
+    bounds = Bounds(
+        between=request.between(zone),
+        said_until=request.said_until(zone),
+        sessions=sessions,
+        excluded=request.exclude_sessions,
+        speakers=request.speakers,
+        roles=request.roles,
+        about=ALWAYS if about is None else (about.first, about.last),
+        channels=frozenset(request.channels),
+    )
+    return bounds, [MANY_SESSIONS] if many else []
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    """Retrieves candidates from one store and index; ``pointers`` says that facts only point to their turns."""
+
+    store: RecallStore
+    index: VectorIndex
+    settings: RecallSettings
+    weights: Weights
+    pointers: bool
+    embedder: Embedder
+    trees: TreeCache = field(default_factory=TreeCache)
+
+    def retrieve(
+        self,
+        scope: Scope,
+        request: Request,
+        dense: DenseVector | None,
+        planner: Planner,
+        clock: Clock,
+        failure: IndexUnavailable | None = None,
+    ) -> None:
+        """Add the candidates of a forest and their scores to its scope: flat hits united with what the trees add and
+        with the facts of its states.
+
+        With a ``failure`` of the index, which another forest's search met just before, the index is not called.
+        """
+        # No connection is held while the index or a chat model is called: either may take seconds.
+        reading: Reading = partial(self.store.recalling, scope.tenant)
+        question = request.question
+        search = scope.search = self._index_search(scope, request, dense)
+        search.failure = failure
+        cold: list[tuple[list[FoundText], list[FoundText]]] = []
+        if scope.cold is not None and request.vector is None:
+            # Before the index is searched: what becomes warm meanwhile is cold no more afterwards.
+            with clock.stage("load"), reading() as rows:
+                cold.append(rows.one(self._cold_text(rows, scope, question)))
+        with clock.stage("search"):
+            hits = search.flat(self._limits(request, scope.bounds))
+        with clock.stage("load"), reading() as rows:
+            if search.failure is not None:
+                hits = self._full_text(rows, scope, question)
+            people = self._read_hits(rows, scope, request, hits, cold)
+            begun = self._roots(rows, scope, request, hits, people)
+            ranked: list[UUID] = [root.id for root in begun[: self.settings.llm_trees]]
+            trees = plan_trees(rows, ranked) if request.mode is Mode.PLANNER else []
+        questions = dict.fromkeys(ranked, question.text)
+        if request.mode is Mode.PLANNER:
+            with clock.stage("plan"):
+                questions |= planner.plan(question.text, trees)
+        with clock.stage("series"):
+            scope.near = self._near(scope, question, people)
+        with clock.stage("browse"):
+            beam = self.settings.embedding_beam if request.mode is Mode.EMBEDDING else self.settings.beam
+            ranker = planner.ranker() if request.mode.ranks else None
+            scope.browsed = browse(reading, search, begun, beam, self.weights, self.trees, ranker, questions)
+        with clock.stage("load"), reading() as rows:
+            scope.candidates = self._candidates(rows, scope, request, hits)
+        with clock.stage("search"):
+            search.score(scope.candidates.voters())
+        if search.failure is not None:
+            scope.degraded.append(UNAVAILABLE if request.vector is None else UNAVAILABLE_FOR_VECTOR)
+        best = best_by_words(search)
+        known = scope.texts
+        scope.texts = {id_: known[id_] for id_ in best if id_ in known}
+        if len(scope.texts) < len(best):
+            with clock.stage("load"), reading() as rows:
+                scope.texts = rows.one(rows.texts(best, BEST_CHARS))
+        scope.degraded += scope.browsed.degraded
+
+    def _index_search(self, scope: Scope, request: Request, dense: DenseVector | None) -> IndexSearch:
+        """The searches of one question, limited to what the index knows of the bounds."""
+        bounds = scope.bounds
+        everything = IndexFilter(scope.tenant, scope.forest.id, overlaps=_seconds(bounds.between))
+        cells = everything
+        if bounds.said_until is not None and everything.overlaps is None:
+            cells = replace(cells, overlaps=_seconds((None, bounds.said_until)))
+        if bounds.sessions is not None:
+            cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
+        trees = tuple(sorted(kind.value for kind in request.trees))
+        words, related = expanded(request.question, self.weights["wording"], self.weights["related"])
+        return IndexSearch(self.index, everything, dense, words, cells, trees, related)
+
+    def _limits(self, request: Request, bounds: Bounds) -> Limits:
+        """Flat hits per signal: at least as many as evidence items wanted.
+
+        It brings more when turns are left out afterwards, by what the index can't filter by.
+        """
+        settings = self.settings
+        cells, facts = max(settings.flat_limit, request.k), max(settings.fact_limit, request.k)
+        if request.filters_after or (bounds.channels and bounds.sessions is None):
+            cells, facts = FILTER_FACTOR * cells, FILTER_FACTOR * facts
+        if bounds.said_until is not None:
+            facts *= FILTER_FACTOR
+        return Limits(
+            cells,
+            facts if bounds.sessions is None else 0,
+            settings.root_limit if request.mode is not Mode.FLAT and request.trees else 0,
+        )
+
+    def _full_text(self, rows: RecallRows, scope: Scope, question: Question) -> FlatHits:
+        """What Postgres full text finds when the index is unavailable; scores go where the index's would. Facts that
+        are known to be wrong by the end of the bounds are not found."""
+        search = scope.search
+        limit, until = self.settings.flat_limit, scope.bounds.said_until
+        cells, facts = rows.full_text(scope.forest.id, question.words, limit, until)
+        search.cells.lexical |= covering(question, cells)
+        search.facts.lexical |= covering(question, facts)
+        return FlatHits(frozenset(search.cells.lexical), frozenset(search.facts.lexical))
+
+    def _cold_text(
+        self, rows: RecallRows, scope: Scope, question: Question
+    ) -> Read[tuple[list[FoundText], list[FoundText]]]:
+        """The cells and facts of cold topics that have words of the question."""
+        return rows.cold_text(scope.forest.id, question.words, self.settings.flat_limit, scope.bounds.said_until)
+
+    def _read_hits(
+        self,
+        rows: RecallRows,
+        scope: Scope,
+        request: Request,
+        hits: FlatHits,
+        cold: list[tuple[list[FoundText], list[FoundText]]],
+    ) -> People:
+        """Read what became cold, what is above the hits, where they were said and the best of their texts into the
+        scope: one round trip, or two when a topic became cold or warm meanwhile. Everybody who has spoken."""
+        forest, question = scope.forest, request.question
+        in_trees: list[UUID] = []
+        if request.mode is not Mode.FLAT:
+            # Trees of sessions hold cells in their leaves, the others facts.
+            in_trees += hits.cells if TreeKind.SESSION in request.trees else ()
+            in_trees += hits.facts if request.trees - {TreeKind.SESSION} else ()
+        now_cold, speakers, scope.above, scope.texts, scope.links = rows.together(
+            rows.cold_topics(forest.owner),
+            rows.speakers(forest.id),
+            rows.lowest_above(in_trees, request.trees),
+            rows.texts(best_by_words(scope.search), BEST_CHARS),
+            rows.links_of_facts(list(hits.facts), OCCURRENCES_PER_FACT, scope.bounds.said_until),
+        )
+        behind = scope.unsure or bool(scope.unindexed)
+        if request.vector is not None:
+            scope.degraded += [CATCHING_UP_FOR_VECTOR] if behind else []
+            scope.degraded += [COLD_FOR_VECTOR] if scope.cold or now_cold else []
+        else:
+            raw = covering(question, scope.unindexed[:RAW_LIMIT])
+            if len(scope.unindexed) > RAW_LIMIT or scope.unsure:
+                # So that a turn is found at once, however many are not indexed yet.
+                raw = covering(question, rows.full_text(forest.id, question.words, RAW_LIMIT)[0]) | raw
+                scope.degraded.append(CATCHING_UP)
+            if now_cold not in {None, scope.cold}:
+                cold.append(rows.one(self._cold_text(rows, scope, question)))
+            cells, facts = (list(dict.fromkeys(text for each in cold for text in each[of])) for of in (0, 1))
+            scope.outside_cells, scope.outside_facts = raw | covering(question, cells), covering(question, facts)
+        return People(forest.owner, speakers, forest.display_name)
+
+    def _roots(
+        self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, people: People
+    ) -> list[TreeRoot]:
+        """The roots of the trees to browse: of named people, the best roots, and the trees that contain the hits."""
+        if request.mode is Mode.FLAT or not request.trees:
+            return []
+        most = self.settings.embedding_tree_limit if request.mode is Mode.EMBEDDING else self.settings.tree_limit
+        best = best_roots(scope.search, hits.roots, self.settings.root_limit, self.weights)
+        best = list(dict.fromkeys([*best, *trees_of_hits(scope.above, scope.search, hits, self.weights)]))
+        keys = named_keys(request.question, people) if TreeKind.ENTITY in request.trees else []
+        # Of trees that were never browsed: what is read first, or all of a small one.
+        new = self.trees.unknown(scope.tenant, best[:most])
+        named, found, below = rows.together(
+            rows.entity_roots(scope.forest.id, keys), rows.tree_roots(best[:most]), rows.below(new, SMALL_TREE)
+        )
+        self.trees.store(scope.tenant, below)
+        return list({root.id: root for root in (*named[: most // 2], *found)}.values())[:most]
+
+    def _near(self, scope: Scope, question: Question, people: People) -> Mapping[FactId, float]:
+        """How near facts are to a question about a series, where that counts."""
+        if self.weights["series"] <= 0:
+            return {}
+
+        def said(facts: Sequence[FactId]) -> Sequence[FactText]:
+            with self.store.recalling(scope.tenant) as rows:
+                return rows.one(rows.facts(scope.forest.id, facts, scope.bounds.said_until))
+
+        return near_facts(scope.search, self.embedder, said, question, people, self.settings.fact_limit)
+
+    def _candidates(self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits) -> Candidates:
+        """Read the candidates; of many cells only the best, but for a question for which more may count than what is
+        near it: an order, a time, or turns that are left out afterwards."""
+        bounds, sure = scope.bounds, scope.states.facts
+        cells = list(hits.cells | scope.browsed.cells | scope.outside_cells.keys())
+        facts = hits.facts | scope.browsed.facts | sure | scope.near.keys() | scope.outside_facts.keys()
+        unread = [FactId(fact) for fact in facts if fact not in hits.facts]
+        said = [*scope.links, *rows.one(rows.links_of_facts(unread, OCCURRENCES_PER_FACT, bounds.said_until))]
+        limited = bounds.limited or request.filters_after or bounds.between != ALWAYS or bounds.about != ALWAYS
+        ordered = order_of(request.question.text).order is not Order.NONE
+        if not (limited or ordered or scope.near or scope.browsed.positions):
+            rerank = self.settings.rerank
+            wanted = request.k if rerank.model is None and rerank.path is None else max(request.k, rerank.first)
+            most = self.settings.cells_per_piece * wanted
+            if len({*cells, *(link.cell_id for link in said)}) > most:
+                always = {*scope.outside_cells, *scope.outside_facts, *sure}
+                scores = (scope.search.cells, scope.search.facts)
+                cells, said = shortlist(most, cells, said, scores, self.weights, always), []
+        trees = request.trees if request.mode is not Mode.FLAT else frozenset()
+        return read_candidates(
+            rows,
+            scope.forest,
+            request,
+            bounds,
+            cells,
+            said,
+            scope.above,
+            sentences=not self.pointers,
+            session_trees=TreeKind.SESSION in trees,
+        )
+
+
+def named_keys(question: Question, people: People) -> list[str]:
+    """Keys of the trees of the owner and of everybody whom the question names."""
+    named = [people.by_key(key) for key in question.name_keys()]
+    named += [one.person for one in found_in(question.text, people)]
+    known = [key for person in named if person is not None for key in sorted(person.keys)]
+    return list(dict.fromkeys([people.owner.key, *known, *question.name_keys()]))
+
+
+def expanded(question: Question, wording: float, related: float) -> tuple[SparseVector, SparseVector]:
+    """The question's terms; with ``wording`` the usual words of statements of the state it is about; with ``related``
+    times how near each is those that mean nearly the same. The last alone are the second vector."""
+    own = question.sparse()
+    weights = dict(zip(own.indices, own.values, strict=True))
+    answering = answering_terms(question.terms, question.spoken) - question.terms if wording > 0 else frozenset()
+    for term in answering:
+        weights.setdefault(term_index(term), wording)
+    near = related_terms(question.text, question.terms) if related > 0 else {}
+    added: dict[int, float] = {}
+    for term, cosine in near.items():
+        if (index := term_index(term)) not in weights:
+            added.setdefault(index, related * cosine)
+    return _sparse(weights | added), _sparse(added)
+
+
+def _sparse(weights: Mapping[int, float]) -> SparseVector:
+    ordered = sorted(weights.items())
+    return SparseVector(tuple(index for index, _ in ordered), tuple(value for _, value in ordered))
+
+
+def _seconds(between: Range) -> tuple[float, float] | None:
+    first, last = between
+    if first is None and last is None:
+        return None
+    return (
+        first.timestamp() if first is not None else float("-inf"),
+        last.timestamp() if last is not None else float("inf"),
+    )
+
+
+def covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
+    """How much of the question each text has, in (0, 1]; texts that have none of it are left out."""
+    parts = coverage(question.wanted, [question.held(terms(text.text)) for text in found])
+    return {text.id: part for text, part in zip(found, parts, strict=True) if part > 0.0}
+
+
+def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights: Weights) -> list[UUID]:
+    """The best of the roots that the flat search found."""
+    scores = fused(search.nodes, weights, roots)
+    return sorted(scores, key=lambda root: (-scores[root], root))[:limit]
+
+
+def trees_of_hits(above: Iterable[Above], search: IndexSearch, hits: FlatHits, weights: Weights) -> list[UUID]:
+    """Roots of the trees that contain hits, those with the best hits first, by what is ``above`` the hits."""
+    scores = fused(search.cells, weights, hits.cells) | fused(search.facts, weights, hits.facts)
+    votes: dict[UUID, float] = defaultdict(float)
+    for each in above:
+        votes[each.root] += scores.get(each.payload, 0.0)
+    return sorted(votes, key=lambda root: (-votes[root], root))
