@@ -92,11 +92,12 @@ pgbouncer:  # tests go through a real pooler: installed here where that needs no
 	    apt-get update -qq && apt-get install -qq -y --no-install-recommends pgbouncer >/dev/null; } || \
 	  { echo "Install PgBouncer first (Debian: apt-get install pgbouncer): the tests go through it." >&2; exit 1; }
 
-check: setup  ## lint, format, types, import contracts
+check: setup  ## lint, format, types, import contracts, words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/vocabulary.py --paths . ':!tests' ':!benchmarks'
 
 format: setup  ## format the code
 	$(BIN)/ruff check --fix .

@@ -85,24 +85,33 @@ def check(path: str, found: list[Text], allowed: list[str]) -> Iterator[tuple[st
 
 def findings(root: Path, paths: list[str], commits: int) -> Iterator[tuple[str, int, str, str]]:
     def git(*arguments: str) -> list[str]:
-        return subprocess.check_output(["git", "-C", root, *arguments], text=True).splitlines()  # noqa: S603, S607
+        command = ["git", "-c", "safe.directory=*", "-C", str(root), *arguments]
+        return subprocess.check_output(command, text=True).splitlines()  # noqa: S603
 
-    for path in git("ls-files", "-co", "--exclude-standard", "--", *paths):
+    is_repository = (root / ".git").exists()
+    if is_repository:
+        files = git("ls-files", "-co", "--exclude-standard", "--", *paths)
+    else:
+        left_out = {path.removeprefix(":!") for path in paths} | {".venv", "node_modules", "site"}
+        relative = (path.relative_to(root) for path in root.rglob("*"))
+        files = [path.as_posix() for path in relative if not left_out.intersection(path.parts)]
+    for path in files:
         if Path(path).suffix in SUFFIXES and (root / path).is_file():
             allowed = [words for glob, words, _ in table("vocabulary-allowed.txt") if fnmatchcase(path, glob)]
             found = texts(path, (root / path).read_text())
             yield from check(path, [text for text in found if text[1] != "string" or "strings" not in allowed], allowed)
-    (base,) = re.findall(r"^# base: (\w+)$", (HERE / "vocabulary.txt").read_text(), re.MULTILINE)
-    for subject in git("log", f"-n{commits}", "--format=%h %s", f"{base}..") if not paths else ():
-        yield from check(f"commit {subject.split()[0]}", [(1, "prose", subject)], [])
+    (since,) = re.findall(r"^# since: (\S+)$", (HERE / "vocabulary.txt").read_text(), re.MULTILINE)
+    if commits and is_repository:
+        for subject in git("log", f"-n{commits}", f"--since={since}", "--format=%h %s"):
+            yield from check(f"commit {subject.split()[0]}", [(1, "prose", subject)], [])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, default=HERE.parent, help="the repository")
-    parser.add_argument("--paths", nargs="+", default=[], help="files and folders below it; commits are left out then")
+    parser.add_argument("--paths", nargs="+", default=[], help="files and folders below it, as git takes them")
     parser.add_argument("--counts", nargs="?", const="", metavar="PREFIX", help="only counts, of each word and folder")
-    parser.add_argument("--commits", type=int, default=20, help="how many of the newest subjects, at most back to base")
+    parser.add_argument("--commits", type=int, default=20, help="how many of the newest subjects are checked")
     options = parser.parse_args()
     found = list(findings(options.root, options.paths + [options.counts] * bool(options.counts), options.commits))
     if options.counts is None:

@@ -71,7 +71,7 @@ class Thresholds:
 class Figures:
     """What thresholds do to a sample's pairs, as shares of the pairs in question.
 
-    They are those of facts told in the same weeks: with the whole bonus.
+    They are those of facts of the same weeks: with the whole bonus.
     """
 
     scene_assigned: float
@@ -84,7 +84,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Derived thresholds, what they do, and a sentence for each pair of classes that can't be told apart."""
+    """Derived thresholds, what they do, and a sentence for each pair of classes that can't be separated."""
 
     thresholds: Thresholds
     figures: Figures
@@ -95,7 +95,7 @@ def derive(pairs: Sequence[ScoredPair]) -> Calibration:
     """The thresholds of a sample; the same for the same pairs in any order.
 
     ``scene_weak`` and ``scene_assign`` are the lowest scores that at most WEAK_RATE and ASSIGN_RATE of strangers
-    told in the same weeks reach. ``scene_merge`` is how close the centres of two scenes of one topic are.
+    stated in the same weeks reach. ``scene_merge`` is how close the centres of two scenes of one topic are.
 
     Raises UnusableSample when ``scene`` or ``other`` has fewer than MIN_PAIRS usable pairs.
     """

@@ -102,7 +102,7 @@ class _Parser:
             joined = all if name == "$and" else any
             return lambda document: joined(test(document) for test in tests)
         if name.startswith("$"):
-            raise _refused(f"{name:.40} stands where a name of the metadata is expected; known are {_KNOWN}.")
+            raise _refused(f"{name:.40} is where a name of the metadata is expected; known are {_KNOWN}.")
         if not isinstance(wanted, Mapping):
             return _equals(name, wanted)
         checks = [_operator(name, operator, value) for operator, value in wanted.items()]

@@ -1,4 +1,4 @@
-"""Delivery: the pieces that fit a budget of text, grouped under one date header per session and day."""
+"""Delivery: the evidence that fits a budget of text, grouped under one date header per session and day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHARS_PER_TOKEN = 4
 
 
 class Deliverable(Protocol):
-    """What is needed of a piece to deliver it."""
+    """What is needed of a item to deliver it."""
 
     @property
     def text(self) -> str: ...
@@ -31,7 +31,7 @@ class Deliverable(Protocol):
     def whose(self) -> str: ...
 
 
-Piece = TypeVar("Piece", bound=Deliverable)
+Item = TypeVar("Item", bound=Deliverable)
 
 
 def estimated_tokens(text: str) -> int:
@@ -40,56 +40,56 @@ def estimated_tokens(text: str) -> int:
 
 
 Group = tuple[str, str, str]
-"""Whose pieces they are, their session, and their day."""
+"""Whose items they are, their session, and their day."""
 
 
-def header(piece: Deliverable, *, several: bool = False) -> str:
-    """The line above the pieces of one session and day; where there are those of ``several`` memories, whose."""
-    return f"[{one_line(piece.whose)}, {piece.time_label}]" if several else f"[{piece.time_label}]"
+def header(item: Deliverable, *, several: bool = False) -> str:
+    """The line above the items of one session and day; where there are those of ``several`` memories, whose."""
+    return f"[{one_line(item.whose)}, {item.time_label}]" if several else f"[{item.time_label}]"
 
 
-def of_several(pieces: Iterable[Deliverable]) -> bool:
-    """Whether pieces are from more than one memory or source."""
-    return len({piece.whose for piece in pieces}) > 1
+def of_several(items: Iterable[Deliverable]) -> bool:
+    """Whether items are from more than one memory or source."""
+    return len({item.whose for item in items}) > 1
 
 
-def fitting(pieces: Iterable[Piece], max_chars: int, *, several: bool = False) -> list[Piece]:
-    """The pieces that fit, taken best first; one that is too long leaves room for shorter ones after it. Headers say
-    whose they are where ``several`` memories were asked."""
-    taken: list[Piece] = []
+def fitting(items: Iterable[Item], max_chars: int, *, several: bool = False) -> list[Item]:
+    """The items that fit, taken best first; one that is too long leaves room for shorter ones after it. Headers say
+    whose they are where ``several`` memories were searched."""
+    taken: list[Item] = []
     groups: set[Group] = set()
     left = max_chars
-    for piece in pieces:
-        group = _group(piece)
-        cost = len(block(piece.text)) + 1
+    for item in items:
+        group = _group(item)
+        cost = len(block(item.text)) + 1
         if group not in groups:
-            cost += len(header(piece, several=several)) + 1
+            cost += len(header(item, several=several)) + 1
         if cost <= left:
             left -= cost
             groups.add(group)
-            taken.append(piece)
+            taken.append(item)
     return taken
 
 
-def deliver(pieces: Sequence[Deliverable], max_tokens: int | None = None, *, several: bool = False) -> str:
-    """The text of the best pieces within a budget, oldest group first; groups in the order of their first piece.
+def deliver(items: Sequence[Deliverable], max_tokens: int | None = None, *, several: bool = False) -> str:
+    """The text of the best items within a budget, oldest group first; groups in the order of their first item.
     ``several`` as in ``fitting``."""
-    kept = list(pieces) if max_tokens is None else fitting(pieces, max_tokens * CHARS_PER_TOKEN, several=several)
+    fitted = list(items) if max_tokens is None else fitting(items, max_tokens * CHARS_PER_TOKEN, several=several)
     groups: dict[Group, list[Deliverable]] = {}
-    for piece in kept:
-        groups.setdefault(_group(piece), []).append(piece)
-    ordered = sorted(groups.values(), key=lambda group: min(_moment(piece) for piece in group))
+    for item in fitted:
+        groups.setdefault(_group(item), []).append(item)
+    ordered = sorted(groups.values(), key=lambda group: min(_moment(item) for item in group))
     lines: list[str] = []
     for group in ordered:
         lines.append(header(group[0], several=several))
-        lines.extend(block(piece.text) for piece in sorted(group, key=lambda piece: piece.ordinal))
+        lines.extend(block(item.text) for item in sorted(group, key=lambda item: item.ordinal))
     return "\n".join(lines)
 
 
-def _group(piece: Deliverable) -> Group:
-    return piece.whose, piece.session_id, piece.time_label
+def _group(item: Deliverable) -> Group:
+    return item.whose, item.session_id, item.time_label
 
 
-def _moment(piece: Deliverable) -> datetime:
-    """When a piece lies in time; undated ones come last."""
-    return piece.time.start or LATEST
+def _moment(item: Deliverable) -> datetime:
+    """When a item lies in time; undated ones come last."""
+    return item.time.start or LATEST

@@ -41,11 +41,11 @@ class EvidenceKind(StrEnum):
 
     TURN = "turn"
     FACT = "fact"
-    """A sentence that a model wrote; its turns are named beside it."""
+    """A sentence that a model wrote; its turns are named with it."""
     CELL = "cell"
     """A part of a turn that is too long for one cell."""
     EXTERNAL = "external"
-    """A text of a source beside the forest: nobody's turn."""
+    """A text of an external source: nobody's turn."""
 
 
 class Freshness(StrEnum):
@@ -78,13 +78,13 @@ class PathNode:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One piece of evidence. ``score`` orders the pieces of one result and means nothing across results."""
+    """One item of evidence. ``score`` orders the items of one result and means nothing across results."""
 
     text: str
     """``speaker: content`` of a turn (or a part of a long one), or a fact's sentence. It is as it was said, so a line
     of it may imitate another piece: show it in a field of its own. ``RecallResult.text`` is the safe rendering."""
     time: TimeSpan
-    """When it was said; for a fact with a date of its own, when that happened or held."""
+    """The timestamp of the turn; for a fact with a date of its own, when that happened or was valid."""
     time_label: str
     """The day of ``time`` as people write it, such as "Monday 8 May 2023"; "date unknown" without one."""
     score: float
@@ -102,7 +102,7 @@ class Evidence:
     """What each signal added to ``score``: why this was found."""
     freshness: Freshness = Freshness.FACT
     event: TimeSpan = UNKNOWN_TIME
-    """When what its best fact tells happened or held, if that was said; ``time`` may be the day it was mentioned."""
+    """When its best fact happened or was valid, if that is known; ``time`` may be the day it was mentioned."""
     predecessors: tuple[Evidence, ...] = ()
     """On request what comes before it, nearest last: in its entity's tree, or in the dialogue for a bare turn."""
     successors: tuple[Evidence, ...] = ()
@@ -110,7 +110,7 @@ class Evidence:
     corrected: bool = False
     """Somebody corrected what was said: a fact says how it is, a turn what was said and how it is."""
     pinned: bool = False
-    """No policy forgets what it tells."""
+    """No policy forgets it."""
     origin: str | None = None
     """Whose forest its session was in, when it came here by a merge."""
 
@@ -129,7 +129,7 @@ class Evidence:
 
     @property
     def whose(self) -> str:
-        """Whose memory, or which source, it is from: pieces of several are told apart by it."""
+        """Whose memory, or which source, it is from: items of several are distinguished by it."""
         return self.source or self.owner
 
     @property
@@ -147,23 +147,24 @@ class RecallResult:
     """The evidence for one question, best first, and how it was found."""
 
     question: str
-    """As it was asked; empty for a vector."""
+    """As the caller gave it; empty for a vector."""
     mode: Mode
     """The mode that was used; never ``auto``."""
     evidence: tuple[Evidence, ...]
     timings_ms: Mapping[str, float]
-    """Wall time per stage: places, embed, slot (waiting for other recalls), search, load, browse, score, resolve,
+    """Wall time per stage: scopes, embed, slot (waiting for other recalls), search, load, browse, score, resolve,
     total."""
     degraded: tuple[str, ...] = ()
-    """One sentence for each part that was away and what was done without it."""
+    """One sentence for each unavailable part and what was done without it."""
     round_trips: int = 0
     """Calls made to the vector index."""
     picked: str = ""
     """Why ``auto`` picked the mode; empty when the caller chose."""
     about: TimeSpan = UNKNOWN_TIME
-    """The time that the question names, resolved against when it was asked; open ends reach to the limits of time."""
-    asked_for: str = ""
-    """The question as it was searched for, when a follow-up had to be completed from its session."""
+    """The time that the question names, resolved against the timestamp of the question; open ends reach to the limits
+    of time."""
+    completed_question: str = ""
+    """The question that was searched for, when a follow-up had to be completed from its session."""
     plan: Mapping[str, str] = field(default_factory=dict)
     """What the planner decided: ``type`` of plan, type of ``question``, anchors; empty in other modes."""
     calls: int = 0
@@ -173,16 +174,16 @@ class RecallResult:
     when none has."""
     owners_unknown: tuple[str, ...] = ()
     """The owners that have no memory yet."""
-    asked_of: tuple[str, ...] = ()
-    """Whose memories, and then which sources, were asked; of several the text says whose a piece is."""
+    searched: tuple[str, ...] = ()
+    """The owners, and then the sources, that were searched; of several the text says whose an item is."""
 
     def text(self, max_tokens: int | None = None) -> str:
-        """The evidence as one text for a reader or a model: the best pieces that fit, in order of time.
+        """The evidence as one text for a reader or a model: the best items that fit, in order of time.
 
-        Pieces of one session and day share one date header, which counts towards ``max_tokens``. Only headers and
-        pieces begin at the margin, whatever was said.
+        Items of one session and day share one date header, which counts towards ``max_tokens``. Only headers and
+        items begin at the margin, whatever was said.
         """
-        return deliver(self.evidence, max_tokens, several=len(self.asked_of) > 1)
+        return deliver(self.evidence, max_tokens, several=len(self.searched) > 1)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values, by the names of the fields."""

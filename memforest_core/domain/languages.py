@@ -1,4 +1,4 @@
-"""Which language a text is in, told by its script and its function words, and those words by language."""
+"""The language of a text, by its script and its function words, and those words by language."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _SCRIPTS = {
     "tamil": "\u0b80-\u0bff",
     "armenian": "\u0530-\u058f",
 }
-"""Scripts that one Snowball language stands for; words in them are stemmed by it, whatever surrounds them."""
+"""Scripts that have one Snowball language; words in them are stemmed by it, whatever surrounds them."""
 _BY_SCRIPT = [(re.compile(f"[{letters}]"), language) for language, letters in _SCRIPTS.items()]
 _OTHER = re.compile("[" + "".join(_SCRIPTS.values()) + "]")
 _LATIN = re.compile("[a-zA-Z\u00c0-\u024f]")
@@ -159,7 +159,7 @@ _BY_LETTER: dict[str, list[str]] = {}
 for _language, _letters in _LETTERS.items():
     for _letter in _letters:
         _BY_LETTER.setdefault(_letter, []).append(_language)
-_TELLING_LETTER = re.compile("[" + "".join(_BY_LETTER) + "]")
+_EVIDENCE_LETTER = re.compile("[" + "".join(_BY_LETTER) + "]")
 
 
 _SHARED = 0.5
@@ -167,7 +167,7 @@ _SHARED = 0.5
 
 
 def _telling_words() -> dict[str, tuple[tuple[str, float], ...]]:
-    """For each function word its Latin languages; a word of few languages tells more than one of many."""
+    """For each function word its Latin languages; a word of few languages is stronger evidence than one of many."""
     speakers: dict[str, list[str]] = {"I": [ENGLISH]}
     for language in LATIN:
         for word in STOP_WORDS[language]:
@@ -181,11 +181,11 @@ def _telling_words() -> dict[str, tuple[tuple[str, float], ...]]:
     return telling
 
 
-_TELLING = _telling_words()
-_FOREIGN_ONLY = frozenset(word for word, told in _TELLING.items() if told[0][0] != ENGLISH and told[0][1] > _SHARED)
-_ENGLISH_ONLY = frozenset(word for word, told in _TELLING.items() if told[0][0] == ENGLISH and told[0][1] > _SHARED)
+_EVIDENCE = _telling_words()
+_FOREIGN_ONLY = frozenset(word for word, found in _EVIDENCE.items() if found[0][0] != ENGLISH and found[0][1] > _SHARED)
+_ENGLISH_ONLY = frozenset(word for word, found in _EVIDENCE.items() if found[0][0] == ENGLISH and found[0][1] > _SHARED)
 _SAMPLE = 600
-"""Characters that are looked at: a paragraph tells its language."""
+"""Characters that are read: a paragraph is enough for its language."""
 _RUN = re.compile(r"[^\W\d_]+")
 _OPENING = re.compile(r"(?:[^\W\d_][^:\n]{0,60}:)?[^\w\n]*([^\W\d_]+)")
 """The first word, perhaps after a speaker's name."""
@@ -259,7 +259,7 @@ def plausible(text: str) -> tuple[str, ...]:
 
 
 def _words(sample: str) -> set[str]:
-    """Words as they are written, but for the first: a name's capital keeps it from telling."""
+    """Words as they are written, but for the first: a name's capital excludes it."""
     found = set(_RUN.findall(sample))
     opening = _OPENING.match(sample)
     if opening:
@@ -268,15 +268,15 @@ def _words(sample: str) -> set[str]:
 
 
 def _scores(found: set[str], sample: str) -> tuple[dict[str, float], dict[str, int]]:
-    """What function words and letters speak for each Latin language, and how many words do that English lacks."""
+    """What function words and letters speak for each Latin language, and how many words do that English has not."""
     scores: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for word in found & _TELLING.keys():
-        for language, weight in _TELLING[word]:
+    for word in found & _EVIDENCE.keys():
+        for language, weight in _EVIDENCE[word]:
             scores[language] = scores.get(language, 0.0) + weight
             counts[language] = counts.get(language, 0) + (weight > _SHARED)
     if not sample.isascii():
-        for letter in set(_TELLING_LETTER.findall(sample)):
+        for letter in set(_EVIDENCE_LETTER.findall(sample)):
             for language in _BY_LETTER[letter]:
                 if language in scores:
                     scores[language] += 1.0
@@ -288,7 +288,7 @@ def _scores(found: set[str], sample: str) -> tuple[dict[str, float], dict[str, i
 
 
 def _script(sample: str) -> str | None:
-    """The language of the script that most letters are in, if one language stands for it."""
+    """The language of the script that most letters are in, if it has one language."""
     latin = len(_LATIN.findall(sample))
     for script, language in _BY_SCRIPT:
         if len(script.findall(sample)) > latin:

@@ -27,7 +27,7 @@ _UNIT_DAYS |= {"decade": 3653}
 _SLACK_DAYS = {"day": 1, "night": 1, "week": 3, "fortnight": 3, "month": 7, "year": 31, "decade": 366}
 """How many days before and after the one that is counted may be meant: "three weeks before" is seldom to the day."""
 _NEXT_DAYS = 2
-"""Up to so many days away, all of them from the date on are meant."""
+"""Up to so many days off, all of them from the date on are meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class NamedPeriod:
 
 
 class _Found(NamedTuple):
-    """A piece of the question that names a time, as a range in UTC."""
+    """A part of the question that names a time, as a range in UTC."""
 
     start: int
     end: int
@@ -52,13 +52,13 @@ class _Found(NamedTuple):
     explicit: bool
 
 
-class _Piece(NamedTuple):
+class _Phrase(NamedTuple):
     start: int
     end: int
 
 
-class _Asking(NamedTuple):
-    """When it is asked, what open dates are counted from, and whether they lie ahead."""
+class _Clock(NamedTuple):
+    """The timestamp of the question, what open dates are counted from, and whether they lie ahead."""
 
     now: datetime
     known: datetime
@@ -115,12 +115,12 @@ _OF_EVENT = re.compile(
     r"\b(?P<word>before|after|prior\s+to)\s+(?:(?:the|my|our|your|his|her|its|their)|[^\W\d_]+['\u2019]s)\s+(?:[^\W\d_][\w'-]*\s+){1,4}$",
     re.I,
 )
-"""What stands before the date of an event that is counted from: "two weeks after her birthday on 3 June"."""
+"""Words before the date of an event that is counted from: "two weeks after her birthday on 3 June"."""
 _BARE_NAME = re.compile(rf"(?:the\s+)?(?:{WEEKDAY}|{'|'.join(re.escape(name) for name in HOLIDAYS)})(?:\s+\w+)?", re.I)
 
 
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
-"""When it is asked does not matter to whether words are a date."""
+"""Any timestamp: whether words are a date does not depend on it."""
 
 
 def named_period(question: str, asked_at: datetime, *, known_until: datetime | None = None) -> NamedPeriod | None:
@@ -133,7 +133,7 @@ def named_period(question: str, asked_at: datetime, *, known_until: datetime | N
     if asked_at.tzinfo is None:
         raise ValueError("asked_at is an aware datetime")
     text = _straight(question)
-    found = list(_times_in(text, _asking(text, asked_at, known_until)))
+    found = list(_times_in(text, _clock(text, asked_at, known_until)))
     if not found:
         return None
     bounded = [each for each in found if each.first is not None and each.last is not None]
@@ -152,7 +152,7 @@ def named_period(question: str, asked_at: datetime, *, known_until: datetime | N
 def without_dates(question: str) -> str:
     """The beginning of a question with blanks for its dates and plain apostrophes, each character at its place."""
     text = _straight(question)
-    for found in _times_in(text, _asking(text, _ANY_MOMENT, None)):
+    for found in _times_in(text, _clock(text, _ANY_MOMENT, None)):
         text = text[: found.start] + " " * (found.end - found.start) + text[found.end :]
     return text
 
@@ -162,32 +162,32 @@ def _straight(question: str) -> str:
     return question[:MAX_CHARS].replace("’", "'").replace("‘", "'")
 
 
-def _asking(text: str, asked_at: datetime, known_until: datetime | None) -> _Asking:
+def _clock(text: str, asked_at: datetime, known_until: datetime | None) -> _Clock:
     known = asked_at
     if known_until is not None and known_until < asked_at:
         known = known_until.astimezone(asked_at.tzinfo)
-    return _Asking(asked_at, known, _AHEAD.search(text) is not None and _BACK.search(text) is None)
+    return _Clock(asked_at, known, _AHEAD.search(text) is not None and _BACK.search(text) is None)
 
 
-def _times_in(text: str, asking: _Asking) -> Iterator[_Found]:
+def _times_in(text: str, clock: _Clock) -> Iterator[_Found]:
     """The times a text names, in order: single dates, and two that make a range."""
-    pieces = [piece for piece in _pieces(text) if _dates(text, piece, asking)]
+    phrases = [part for part in _phrases(text) if _dates(text, part, clock)]
     at = 0
-    while at < len(pieces):
-        joined = _joined(text, pieces[at : at + 2], asking)
+    while at < len(phrases):
+        joined = _joined(text, phrases[at : at + 2], clock)
         if joined is not None:
             yield joined
             at += 2
             continue
-        named = _two_days(text, pieces[at], asking) or _named(text, pieces[at], asking)
+        named = _two_days(text, phrases[at], clock) or _named(text, phrases[at], clock)
         if named is not None:
             yield named
         at += 1
 
 
-def _pieces(text: str) -> list[_Piece]:
+def _phrases(text: str) -> list[_Phrase]:
     """Where date phrases stand, without overlaps."""
-    pieces = [_Piece(*found.span()) for found in _LATELY.finditer(text)]
+    phrases = [_Phrase(*found.span()) for found in _LATELY.finditer(text)]
     at = 0
     for phrase in find_date_phrases(text):
         start = text.find(phrase, at)
@@ -198,37 +198,37 @@ def _pieces(text: str) -> list[_Piece]:
             # A second preposition hides the rest of "for in July 2022" and "of May 3".
             rest = (_YEAR_BEHIND if any(map(str.isdigit, phrase)) else _DAY_AND_YEAR_BEHIND).match(text, at)
             at = rest.end() if rest else at
-        if not any(start < piece.end and piece.start < at for piece in pieces):
-            pieces.append(_Piece(start, at))
-    return sorted(pieces)
+        if not any(start < part.end and part.start < at for part in phrases):
+            phrases.append(_Phrase(start, at))
+    return sorted(phrases)
 
 
-def _dates(text: str, piece: _Piece, asking: _Asking) -> bool:
-    """Whether a piece that looks like a date is one in a question: no duration, and no name such as "Super Sunday"."""
-    phrase, rest = text[piece.start : piece.end], text[piece.end :]
+def _dates(text: str, part: _Phrase, clock: _Clock) -> bool:
+    """Whether a part that looks like a date is one in a question: no duration, and no name such as "Super Sunday"."""
+    phrase, rest = text[part.start : part.end], text[part.end :]
     if re.match(rf"(?:within\s+)?in\s+(?:about\s+)?(?:{COUNT}|{VAGUE})\s", phrase, re.I):
-        return asking.ahead
+        return clock.ahead
     if _BARE_NAME.fullmatch(phrase):
-        before = text[: piece.start].split()
+        before = text[: part.start].split()
         named_after = bool(before) and before[-1][:1].isupper() and len(before) > 1
         return not named_after and re.fullmatch(r"\s*[?.!,;)]*\s*", rest) is not None
     return True
 
 
-def _resolved(phrase: str, asking: _Asking) -> tuple[datetime, datetime] | None:
+def _resolved(phrase: str, clock: _Clock) -> tuple[datetime, datetime] | None:
     """The first and last moment of a phrase, in UTC.
 
     It is read on a clock without a zone, so that the asker's zone may be of any kind.
     """
     relative = _RELATIVE.search(phrase) is not None
-    said_at = asking.now if relative or asking.ahead else asking.known
-    if not relative and not asking.ahead and _OF_A_DAY.search(phrase) and not _HAS_YEAR.search(phrase):
+    said_at = clock.now if relative or clock.ahead else clock.known
+    if not relative and not clock.ahead and _OF_A_DAY.search(phrase) and not _HAS_YEAR.search(phrase):
         # Such a day is read as the nearest one; the nearest to half a year ago is the last one.
         said_at = _shifted(said_at, -_HALF_YEAR)
-    span = resolve(phrase.replace(",", ", "), said_at.replace(tzinfo=UTC), "UTC", (), future=asking.ahead or None)
+    span = resolve(phrase.replace(",", ", "), said_at.replace(tzinfo=UTC), "UTC", (), future=clock.ahead or None)
     if span.start is None or span.end is None:
         return None
-    zone = asking.now.tzinfo
+    zone = clock.now.tzinfo
     try:
         first = span.start.replace(tzinfo=zone).astimezone(UTC)
         last = span.end.replace(tzinfo=zone).astimezone(UTC)
@@ -244,7 +244,7 @@ def _shifted(moment: datetime, by: timedelta) -> datetime:
         return moment
 
 
-def _joined(text: str, pair: list[_Piece], asking: _Asking) -> _Found | None:
+def _joined(text: str, pair: list[_Phrase], clock: _Clock) -> _Found | None:
     """Two dates as one range: "between ... and ...", "from ... to ..."."""
     if len(pair) < 2 or not _JOIN.fullmatch(text, pair[0].end, pair[1].start):
         return None
@@ -253,7 +253,7 @@ def _joined(text: str, pair: list[_Piece], asking: _Asking) -> _Found | None:
     if start is None or len(phrase) > MAX_PHRASE_CHARS:
         return None
     dated = _OF_A_DAY.search(phrase) or _HAS_YEAR.search(phrase) or _MONTH_NAME.search(phrase)
-    ends = (_resolved(phrase, asking) if dated else None) or _between(text, pair, asking)
+    ends = (_resolved(phrase, clock) if dated else None) or _between(text, pair, clock)
     return None if ends is None else _Found(start, pair[1].end, *ends, _absolute(phrase))
 
 
@@ -262,41 +262,41 @@ def _ahead(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | N
     return pattern.search(text, max(0, start - _NEAR_CHARS), start)
 
 
-def _range_start(text: str, piece: _Piece) -> int | None:
-    """Where the "between" or "from" of a date stands, if it has one."""
-    for limit in (_LIMIT.match(text, piece.start), _ahead(_LIMIT_AHEAD, text, piece.start)):
+def _range_start(text: str, part: _Phrase) -> int | None:
+    """The position of the "between" or "from" of a date, if it has one."""
+    for limit in (_LIMIT.match(text, part.start), _ahead(_LIMIT_AHEAD, text, part.start)):
         if limit is not None and limit["word"].casefold() in {"between", "from"}:
             return limit.start()
     return None
 
 
-def _between(text: str, pair: list[_Piece], asking: _Asking) -> tuple[datetime, datetime] | None:
+def _between(text: str, pair: list[_Phrase], clock: _Clock) -> tuple[datetime, datetime] | None:
     """From one date to another; when the first would come after the second, it is the last one before that."""
-    one, other = (text[piece.start : piece.end] for piece in pair)
-    ending = _resolved(other, asking)
+    one, other = (text[part.start : part.end] for part in pair)
+    ending = _resolved(other, clock)
     if ending is None:
         return None
-    beginning = _resolved(one, asking)
+    beginning = _resolved(one, clock)
     if beginning is not None and ending[1] < beginning[0]:
-        beginning = _resolved(one, asking._replace(now=ending[0].astimezone(asking.now.tzinfo), known=ending[0]))
+        beginning = _resolved(one, clock._replace(now=ending[0].astimezone(clock.now.tzinfo), known=ending[0]))
     if beginning is None or ending[1] < beginning[0]:
         return None
     return beginning[0], ending[1]
 
 
-def _two_days(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
+def _two_days(text: str, part: _Phrase, clock: _Clock) -> _Found | None:
     """Two days of one month: "from 3 to 5 May", "between May 3 and 5"."""
-    phrase = text[piece.start : piece.end]
-    ahead, behind = _ahead(_DAY_AHEAD, text, piece.start), _DAY_BEHIND.match(text, piece.end)
+    phrase = text[part.start : part.end]
+    ahead, behind = _ahead(_DAY_AHEAD, text, part.start), _DAY_BEHIND.match(text, part.end)
     if not _OF_A_DAY.search(phrase):
         return None
     if ahead is not None:
-        ends = _resolved(f"{ahead['day']} to {phrase}", asking)
-        return None if ends is None else _Found(ahead.start(), piece.end, *ends, True)
-    start = _range_start(text, piece)
+        ends = _resolved(f"{ahead['day']} to {phrase}", clock)
+        return None if ends is None else _Found(ahead.start(), part.end, *ends, True)
+    start = _range_start(text, part)
     if behind is None or start is None:
         return None
-    ends = _resolved(f"{_LIMIT.sub('', phrase, count=1).strip()} to {behind['day']}", asking)
+    ends = _resolved(f"{_LIMIT.sub('', phrase, count=1).strip()} to {behind['day']}", clock)
     return None if ends is None else _Found(start, behind.end(), *ends, True)
 
 
@@ -313,12 +313,14 @@ def _counted(text: str, start: int, end: int, word: str, first: datetime, last: 
     if distance is None:
         return None
     unit, number = distance["u"].casefold(), count((distance["n"] or "a").casefold())
-    away = timedelta(days=_UNIT_DAYS[unit] * number)
-    if away > _FARTHEST:
+    offset = timedelta(days=_UNIT_DAYS[unit] * number)
+    if offset > _FARTHEST:
         return None
-    between = (_shifted(first, -away), first - _INSTANT) if word != "after" else (last + _INSTANT, _shifted(last, away))
+    between = (
+        (_shifted(first, -offset), first - _INSTANT) if word != "after" else (last + _INSTANT, _shifted(last, offset))
+    )
     day = timedelta(days=_SLACK_DAYS.get(unit, 0))
-    near = away <= timedelta(days=_NEXT_DAYS) or not day
+    near = offset <= timedelta(days=_NEXT_DAYS) or not day
     if not distance["n"] or distance["the"] or distance["within"] or near:
         return _Found(distance.start(), end, *between, False)
     middle = between[0] if word != "after" else between[1] - timedelta(days=1) + _INSTANT
@@ -328,13 +330,13 @@ def _counted(text: str, start: int, end: int, word: str, first: datetime, last: 
 
 
 def _absolute(phrase: str) -> bool:
-    """Whether a phrase says a year or a day of a month, whenever it is asked."""
+    """Whether a phrase says a year or a day of a month, at any timestamp of the question."""
     return _RELATIVE.search(phrase) is None and (_HAS_YEAR.search(phrase) or _OF_A_DAY.search(phrase)) is not None
 
 
-def _named(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
+def _named(text: str, part: _Phrase, clock: _Clock) -> _Found | None:
     """One date with the word that limits to it, if there is one."""
-    start, phrase = piece.start, text[piece.start : piece.end]
+    start, phrase = part.start, text[part.start : part.end]
     limit, bare = _LIMIT.match(phrase), phrase
     if limit is None:
         limit = _ahead(_LIMIT_AHEAD, text, start)
@@ -342,10 +344,10 @@ def _named(text: str, piece: _Piece, asking: _Asking) -> _Found | None:
     elif limit["word"].casefold() in {"before", "after"}:
         bare = phrase[limit.end() :].strip()
     word = " ".join(limit["word"].casefold().split()) if limit else ""
-    ends = _resolved(bare, asking)
+    ends = _resolved(bare, clock)
     if ends is None:
         return None
-    (first, last), end = ends, piece.end
+    (first, last), end = ends, part.end
     if word == "from" and (onwards := _ONWARDS.match(text, end)):
         word, end = "since", onwards.end()
     explicit = _absolute(bare) and word in _LIMITING

@@ -1,6 +1,6 @@
 """Distances between dates in words, exact to the calendar, so that readers need not compute them.
 
-Nothing is said more finely than the dates were: a month is so many months away, never days. Days are those of a
+Nothing is said more finely than the dates were: a month is so many months off, never days. Days are those of a
 time zone's calendar, so that a change of clocks adds or takes none.
 """
 
@@ -105,7 +105,7 @@ def before_question(span: TimeSpan, asked_at: datetime) -> str:
     return f"{amount} {side} the question"
 
 
-def apart(earlier: TimeSpan, later: TimeSpan, zone: tzinfo) -> str:
+def distance_words(earlier: TimeSpan, later: TimeSpan, zone: tzinfo) -> str:
     """How long from one date to a later one, at the coarser precision of both; empty when they do not differ.
 
     Also empty when one is unknown or ``later`` comes first.
@@ -135,14 +135,14 @@ def span_words(span: TimeSpan, zone: tzinfo) -> str:
 
 
 def phrases_resolved(text: str, said_at: datetime, time_zone: str) -> dict[str, TimeSpan]:
-    """What the date phrases of a text mean, counted from when it was said.
+    """What the date phrases of a text mean, counted from its timestamp.
 
     Those that can be read two ways are left out. ``said_at`` is aware; ``time_zone`` is an IANA name.
     """
     found: dict[str, TimeSpan] = {}
     for phrase in dict.fromkeys(find_date_phrases(text[:MAX_CHARS])):
         back = resolve(phrase, said_at, time_zone, ())
-        # "In May" is the last or the next one: only the sentence around it tells.
+        # "In May" is the last or the next one: only the sentence around it shows which.
         if back.known and back == resolve(phrase, said_at, time_zone, (), future=True):
             found[phrase] = back
         if len(found) == MAX_PHRASES:

@@ -43,7 +43,7 @@ def scaled(scores: Sequence[float | None]) -> list[float]:
 
 
 def floor_of(cosines: Collection[float]) -> float:
-    """The cosine from which on a model tells texts apart: as far below the median of many as the best lies above it.
+    """The cosine from which on a model separates texts: as far below the median of many as the best lies above it.
 
     Some embedding models give all cosines in a narrow band, such as 0.75 to 0.9. Divided by their best they would all
     be nearly 1 and tell nothing; above the floor the median has half of the best one's share. It is 0 where that is
@@ -57,9 +57,9 @@ def floor_of(cosines: Collection[float]) -> float:
 def fused(
     scores: Scores, weights: Weights, only: Iterable[UUID] | None = None, floor: float = 0.0
 ) -> dict[UUID, float]:
-    """The weighted sum of both scaled lists, of all points or of those wanted ``only``; a point that one list lacks
-    gets nothing from it, and one that both lack is left out. Cosines count from their ``floor`` on."""
-    # Each look-up of an id costs its hash, and a recall makes thousands: every list is asked once for each point.
+    """The weighted sum of both scaled lists, of all points or of those wanted ``only``; a point that is missing in one
+    list gets nothing from it, and one that both lack is left out. Cosines count from their ``floor`` on."""
+    # Each look-up of an id costs its hash, and a recall makes thousands: every list is read once for each point.
     ids = scores.ids() if only is None else dict.fromkeys(only)
     by_words, by_meaning = list(map(scores.lexical.get, ids)), list(map(scores.dense.get, ids))
     above = [None if cosine is None else cosine - floor for cosine in by_meaning] if floor else by_meaning
@@ -73,9 +73,9 @@ def fused(
 
 
 def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> list[float]:
-    """How much of a question's terms each text holds, rare ones counting more: in [0, 1].
+    """How much of a question's terms each text has, rare ones counting more: in [0, 1].
 
-    Stands in for BM25 where no index knows the corpus: rarity (BM25's IDF) is that among the texts themselves.
+    Replaces BM25 where no index knows the corpus: rarity (BM25's IDF) is that among the texts themselves.
     """
     wanted = frozenset(question)
     held = [wanted.intersection(text) for text in texts]

@@ -35,7 +35,7 @@ _SYNONYMS = {name: known for known, names in _NAMES.items() for name in names.sp
 _SPELLED = {"favourite": "favorite", "colour": "color", "centre": "center"}
 _PARTS = str.maketrans("_-/", "   ")
 _NOW = "current "
-"""What some models put before a name; every state is one that was valid when it was said."""
+"""What some models put before a name; every state is one that was valid at its timestamp."""
 
 SINGLE_VALUED = frozenset(
     {"residence", "hometown", "job", "employer", "age", "birthday", "relationship"}

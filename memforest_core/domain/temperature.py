@@ -1,4 +1,4 @@
-"""Which topics are hot: a priority that decays with time, slower the more often a topic was asked for.
+"""Which topics are hot: a priority that decays with time, slower the more often a topic was read.
 
 The quantities are those of a known topic memory: a half-life of a day that doubles with each fifth access, up to thirty
 days; more than 20 topics, and those below 0.05 become cold.
@@ -37,7 +37,7 @@ def learned_importance(stated: float, accesses: int, decay: Decay) -> float:
 
 
 def priority(importance: float, accesses: int, idle_s: float, decay: Decay) -> float:
-    """What a topic is worth keeping at hand, 0 to 1: its importance, halved with each half-life without an access.
+    """The priority of a topic, 0 to 1: its importance, halved with each half-life without an access.
 
     ``importance`` is the learned one; ``idle_s`` are the seconds since the last access, or since something was added.
     """

@@ -30,7 +30,7 @@ class Order(StrEnum):
     BETWEEN = "between"
     FIRST = "first"
     LATEST = "latest"
-    """The last one, which holds now."""
+    """The last one, which is current."""
     DURATION = "duration"
     """How long one lasted, or how long lies between two."""
     NONE = "none"
@@ -38,9 +38,9 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OrderQuery:
-    """What a question asks for in the order of time, and the words that name the states it starts from.
+    """What a question wants in the order of time, and the words that name the states it starts from.
 
-    Without an ``anchor``, BEFORE and AFTER are meant from the state that holds now. ``other`` is the second of two.
+    Without an ``anchor``, BEFORE and AFTER are meant from the current state. ``other`` is the second of two.
     """
 
     order: Order
@@ -53,17 +53,17 @@ NO_ORDER = OrderQuery(Order.NONE)
 
 @lru_cache(maxsize=1_024)
 def order_of(question: str) -> OrderQuery:
-    """What a question asks for in the order of time; dates are ``named_period``'s and no anchors. Raises nothing.
+    """What a question wants in the order of time; dates are ``named_period``'s and no anchors. Raises nothing.
 
     "Where did I live before Miami?" is BEFORE with the anchor "Miami".
     """
     text = without_dates(question)
     found = (_order_in(text, words.order) for words in words_of(question))
-    return next((asked for asked in found if asked.order is not Order.NONE), NO_ORDER)
+    return next((each for each in found if each.order is not Order.NONE), NO_ORDER)
 
 
 def _order_in(text: str, words: OrderWords) -> OrderQuery:
-    """What a text without dates asks for by the words of one language."""
+    """What a text without dates wants by the words of one language."""
     duration = words.duration.search(text)
     if duration is not None:
         return _duration(duration["rest"], words)
@@ -135,48 +135,48 @@ def _trimmed(words: str) -> str:
 
 
 def is_about_still(question: str) -> bool:
-    """Whether a question asks if something goes on: a value may stand for its attribute ("still at Initech?")."""
+    """Whether a question is about something going on: a value may name its attribute ("still at Initech?")."""
     spoken = [words.now for words in words_of(question) if words.now.still.search(question)]
-    return any(not _asks_otherwise(question, words) for words in spoken)
+    return any(not _is_otherwise(question, words) for words in spoken)
 
 
 def current_attributes(question: str) -> frozenset[str]:
-    """The names, as facts may carry them, of the attributes whose present state a question asks for.
+    """The names, as facts may carry them, of the attributes whose present state a question wants.
 
-    Empty for a question that asks for something else: for the past or the future, for an order, for no state.
+    Empty for a question about something else: for the past or the future, for an order, for no state.
     """
-    found = {attribute for words in words_of(question) for attribute in _asked_now(question, words.now)}
+    found = {attribute for words in words_of(question) for attribute in _now_attributes(question, words.now)}
     return frozenset(name for attribute in found for name in spellings(attribute))
 
 
 def previous_attributes(question: str) -> frozenset[str]:
-    """The names of the attributes whose earlier state a question asks for: "where did I live before Miami"."""
-    asked = order_of(question)
-    if asked.order is not Order.BEFORE:
+    """The names of the attributes whose earlier state a question wants: "where did I live before Miami"."""
+    wanted = order_of(question)
+    if wanted.order is not Order.BEFORE:
         return frozenset()
-    rest = question.replace(asked.anchor, " ") if asked.anchor else question
+    rest = question.replace(wanted.anchor, " ") if wanted.anchor else question
     named = [pair for words in words_of(question) for pair in words.now.named]
     found = {attribute for attribute, pattern in named if pattern.search(rest)}
     return frozenset(name for attribute in found for name in spellings(attribute))
 
 
-def _asked_now(question: str, words: NowWords) -> set[str]:
+def _now_attributes(question: str, words: NowWords) -> set[str]:
     """The attributes that a question names by the words of one language."""
-    if _asks_otherwise(question, words):
+    if _is_otherwise(question, words):
         return set()
     found = {attribute for attribute, pattern in words.plain if pattern.search(question)}
     if words.now.search(question):
         found.update(attribute for attribute, pattern in words.named if pattern.search(question))
         found.update(_word_groups(_WORD.findall(question.casefold())[:MAX_WORDS]))
-    asked = words.what_is.search(question)
-    if asked is not None:
-        what = _POSSESSIVE.split(asked["what"])[-1].strip().casefold()
+    named = words.what_is.search(question)
+    if named is not None:
+        what = _POSSESSIVE.split(named["what"])[-1].strip().casefold()
         found.update(attribute for attribute, pattern in words.named if pattern.fullmatch(what))
         found.add(what)
     return found
 
 
-def _asks_otherwise(question: str, words: NowWords) -> bool:
+def _is_otherwise(question: str, words: NowWords) -> bool:
     return words.not_now.search(question) is not None or order_of(question).order not in {Order.NONE, Order.LATEST}
 
 
@@ -194,7 +194,7 @@ class Series(StrEnum):
 
     FIRST = "first"
     LATEST = "latest"
-    """The one that holds now."""
+    """The current one."""
     BEFORE = "before"
     AFTER = "after"
     ENDS = "ends"
@@ -220,7 +220,7 @@ SIDE_BY_SIDE = frozenset({"pet", "possession"})
 
 @lru_cache(maxsize=1_024)
 def series_of(question: str) -> Series | None:
-    """What a question asks for of a series; None for most questions. Raises nothing."""
+    """What a question wants of a series; None for most questions. Raises nothing."""
     text = without_dates(question)
     spoken = [words.series for words in words_of(question)]
     if any(words.often.search(text) for words in spoken):
@@ -234,17 +234,17 @@ def series_of(question: str) -> Series | None:
 
 
 def lists_all(question: str) -> bool:
-    """Whether a question asks for all of several things, so that more of them are an answer too."""
+    """Whether a question wants all of several things, so that more of them are an answer too."""
     return series_of(question) is Series.ALL
 
 
 def says_how_often(text: str, question: str) -> bool:
-    """Whether a text tells how often something happens, in the words of a question's language."""
+    """Whether a text says how often something happens, in the words of a question's language."""
     return any(words.series.frequency.search(text) for words in words_of(question))
 
 
 def names_only_a_time(question: str, names: Collection[str]) -> bool:
-    """Whether a question asks for nothing but a time: no term is left of it without dates, ``names`` and "happen"."""
+    """Whether a question wants nothing but a time: no term is left of it without dates, ``names`` and "happen"."""
     text = without_dates(question)
     if text == question:
         return False
@@ -253,9 +253,9 @@ def names_only_a_time(question: str, names: Collection[str]) -> bool:
 
 
 def as_subject(question: str, names: Iterable[tuple[int, int]]) -> str:
-    """The question as the one it asks about would ask it: "Where does Ann live now?" as "Where does I live now?".
+    """The question in the words of its subject: "Where does Ann live now?" as "Where does I live now?".
 
-    ``names`` are the places of that one's names in it. What people tell of themselves lies nearer to this, because it
+    ``names`` are the positions of that one's names in it. What people say of themselves is nearer to this, because it
     shares no name with everything else that they said.
     """
     words = words_of(question)[0].series

@@ -148,7 +148,7 @@ class RecallService:
         clock = Clock()
         if request.mode.ranks and self.chat is None:
             raise no_chat_model()
-        with clock.stage("places"), self.store.recalling(tenant) as rows:
+        with clock.stage("scopes"), self.store.recalling(tenant) as rows:
             times, readable = self._weights["time"] > 0, self.chat is not None and given is None
             scopes, turns, unknown = find_scopes(rows, tenant, owners, request, times=times, turns=readable)
         if not scopes and not request.sources:
@@ -190,12 +190,12 @@ class RecallService:
             round_trips=sum(scope.search.round_trips for scope in scopes),
             picked=picked,
             about=_span(pool.bounds.about),
-            asked_for=request.question.text,
+            completed_question=request.question.text,
             plan=planner.plans[0].to_dict() if planner.plans else {},
             calls=len(planner.calls),
             owner_known=bool(scopes),
             owners_unknown=tuple(unknown),
-            asked_of=(*(scope.forest.owner for scope in scopes), *request.sources),
+            searched=(*(scope.forest.owner for scope in scopes), *request.sources),
         )
 
     def close(self) -> None:

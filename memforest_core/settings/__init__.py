@@ -526,7 +526,7 @@ class RecallSettings(Group):
     embedding_trees: tuple[Literal["session", "entity", "scene"], ...] = ("session",)
     """The same in mode embedding, where the others found nothing more and cost a fifth of the time (ADR 7)."""
     flat_limit: int = Field(default=60, ge=1)
-    """Cells that words and vectors bring, each (more when more evidence is asked for)."""
+    """Cells that words and vectors bring, each (more when more evidence is wanted)."""
     fact_limit: int = Field(default=60, ge=1)
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
     cells_per_piece: int = Field(default=8, ge=1)
@@ -555,18 +555,18 @@ class RecallSettings(Group):
     root_weight: float = Field(default=0.5, ge=0)
     """The root of its session's tree."""
     neighbour_weight: float = Field(default=0.2, ge=0)
-    """Share of the distance by which a turn is lifted towards a better one beside it."""
+    """Share of the distance by which a turn is lifted towards a better neighbour."""
     next_but_one_weight: float = Field(default=0.2, ge=0)
     """The same of a better turn next but one to it, which in a dialogue is the same speaker's; 0 for a question that
-    asks for a place in an order ("before", "between"), whose answer stands between tellings of other states."""
+    wants a position in an order ("before", "between"), whose answer is between statements of other states."""
     answer_weight: float = Field(default=0.15, ge=0)
     """For a turn that answers a question of somebody else: times what the turn with the question has."""
     speaker_weight: float = Field(default=0.3, ge=0)
     """For a turn of somebody whom the question names."""
     wording_weight: float = Field(default=0.65, ge=0)
-    """For the words in which the state is usually told that a question asks for: "moved" for "where does she live"."""
+    """For the usual words of the state that a question wants: "moved" for "where does she live"."""
     enough_words: float = Field(default=0.5, ge=0, le=1)
-    """Words count less where the best hit holds a smaller share of the question's words than this, in a recall without
+    """Words count less where the best hit has a smaller share of the question's words than this, in a recall without
     a chat model and with an embedding model that knows the language of the question; 0 for never."""
     related_weight: float = Field(default=0.5, ge=0)
     """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
@@ -574,36 +574,36 @@ class RecallSettings(Group):
     """For what comes nearest to the question token by token (late interaction): times the best score. Only with the
     built-in embedding model, whose token vectors are stored with cells."""
     order_weight: float = Field(default=1.2, ge=0)
-    """For what lies before, after or between others, or first or last of all, when a question asks for that."""
+    """For what lies before, after or between others, or first or last of all, when a question wants that."""
     series_weight: float = Field(default=1.0, ge=0)
-    """For the first, last, earlier or all statements about one thing, when a question asks for them: times the best
+    """For the first, last, earlier or all statements about one thing, when a question wants them: times the best
     score and their nearness to the question."""
     list_more: int = Field(default=10, ge=0, le=100)
-    """Pieces beyond ``k`` that are delivered when a question asks for all of several things ("which cars has she had")
-    and each next piece tells one more; none when the caller sets ``k`` or ``max_tokens``."""
+    """Items beyond ``k`` that are delivered when a question wants all of several things ("which cars has she had")
+    and each next item has one more; none when the caller sets ``k`` or ``max_tokens``."""
     current_weight: float = Field(default=1.0, ge=0)
-    """For what tells the state that holds now, when a question asks for it: times the best score, so that 1 puts it
+    """For the current state, when a question wants it: times the best score, so that 1 puts it
     first."""
     exact_weight: float = Field(default=1.0, ge=0)
-    """For a turn that holds the codes of the question ("25C", an order number): their share times the best score, so
+    """For a turn with the codes of the question ("25C", an order number): their share times the best score, so
     that 1 puts it first."""
     time_weight: float = Field(default=0.3, ge=0)
     """For what was said, or happened, in the time that the question names."""
     ranked_weight: float = Field(default=1.0, ge=0)
     """For the child that a chat model ranks first; less with each place (modes llm and planner)."""
     same_words: float = Field(default=0.9, gt=0, le=1)
-    """Share of terms in common from which two pieces of one speaker and day are one statement."""
+    """Share of terms in common from which two items of one speaker and day are one statement."""
     per_fact: int = Field(default=2, ge=1)
-    """Pieces that may tell one and the same fact: more repetitions of it are left out."""
+    """Items that may state one and the same fact: more repetitions of it are left out."""
     llm_calls: int = Field(default=8, ge=1)
     """Calls to a chat model at once for one question, in llm and planner mode."""
     llm_trees: int = Field(default=6, ge=1)
     """Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
     llm_children: int = Field(default=16, ge=2)
-    """Children that one ranking call reads (paper: recall of a call holds up to about 16)."""
+    """Children that one ranking call reads (paper: recall of a call is good up to about 16)."""
     at_once: int = Field(default=3, ge=1, le=1_024)
-    """Recalls that compute at the same time in one process, where no model is asked meanwhile; others wait for them,
-    which is faster for all. More where Postgres or Qdrant are far away."""
+    """Recalls that compute at the same time in one process, where no model is called meanwhile; others wait for them,
+    which is faster for all. More where Postgres or Qdrant are distant."""
     rerank: RerankSettings = RerankSettings()
     sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
     """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""

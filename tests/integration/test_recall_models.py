@@ -108,9 +108,12 @@ def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelSe
 def test_a_follow_up_is_completed_from_the_running_session(ann: Stack) -> None:
     result = ann.memory.recall("ann", "And where does she wait?", session_id="spring")
     assert result.question == "And where does she wait?"
-    assert result.asked_for == "Where does Ann's dog Pepper wait?"
+    assert result.completed_question == "Where does Ann's dog Pepper wait?"
     assert "Pepper waits" in result.evidence[0].text
-    assert ann.memory.recall("ann", "Where does Ann live?", session_id="spring").asked_for == "Where does Ann live?"
+    assert (
+        ann.memory.recall("ann", "Where does Ann live?", session_id="spring").completed_question
+        == "Where does Ann live?"
+    )
 
 
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMIT, Fault.SERVER_ERROR, Fault.MALFORMED])

@@ -328,7 +328,7 @@ export type EnqueueRequest = {
 export type Event = 'session.facts_ready' | 'session.ready' | 'operation.finished' | 'work.dead';
 
 /**
- * One piece of evidence. ``score`` orders the pieces of one result and means nothing across results.
+ * One item of evidence. ``score`` orders the items of one result and means nothing across results.
  */
 export type Evidence = {
     text: string;
@@ -1113,14 +1113,14 @@ export type RecallResult = {
     round_trips?: number;
     picked?: string;
     about?: TimeSpan;
-    asked_for?: string;
+    completed_question?: string;
     plan?: {
         [key: string]: string;
     };
     calls?: number;
     owner_known?: boolean;
     owners_unknown?: Array<string>;
-    asked_of?: Array<string>;
+    searched?: Array<string>;
 };
 
 /**

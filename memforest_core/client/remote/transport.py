@@ -20,7 +20,8 @@ T = TypeVar("T")
 TIMEOUT_S = 60.0
 """For one answer, in addition to what the call itself waits."""
 CONNECT_S = 5.0
-LIMITS = httpx.Limits(max_connections=64)
+LIMITS = httpx.Limits(max_connections=64, keepalive_expiry=2.5)
+"""An idle connection is closed before the server closes it: after five seconds, by uvicorn's default."""
 CHUNK = 1 << 16
 
 

@@ -12,7 +12,7 @@ from memforest_core.domain.words.records import Words
 
 ENGLISH = english.WORDS
 LANGUAGES = (ENGLISH.language, "german", "spanish", "chinese")
-"""Another language is one more module beside this one, and its name here."""
+"""Another language is one more module of this package, and its name here."""
 _SAMPLE = 600
 """Characters that are looked at, as in ``languages``."""
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -21,7 +21,7 @@ _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7a3]")
 
 @lru_cache
 def words_in(language: str) -> Words:
-    """The words of one of ``LANGUAGES``, made when they are first asked for: that takes 10 ms.
+    """The words of one of ``LANGUAGES``, made when they are first used: that takes 10 ms.
 
     Raises ModuleNotFoundError for another language.
     """

@@ -36,7 +36,7 @@ class WordList:
 
 @dataclass(frozen=True, slots=True)
 class OrderWords:
-    """How a language asks for a place in the order of time; groups are named as ``order`` reads them."""
+    """Words of a language for a position in the order of time; groups are named as ``order`` reads them."""
 
     sides: tuple[Pattern[str], ...]
     """Before and after: ``word`` is the word itself, ``rest`` what may hold the anchor."""
@@ -55,7 +55,7 @@ class OrderWords:
     dated: Pattern[str]
     """Anchors that are dates."""
     back: Pattern[str]
-    """Anchors that stand for what holds now."""
+    """Anchors that mean the current state."""
     clause_end: Pattern[str]
     inverted: Pattern[str] = NEVER
     """Where the question proper begins after a clause at its head."""
@@ -70,12 +70,12 @@ class OrderWords:
     pair: Pattern[str] = NEVER
     """Two ends, ``one`` and ``other``."""
     auxiliary: Pattern[str] = NEVER
-    """What stands between how long and what lasted."""
+    """Words between how long and what lasted."""
 
 
 @dataclass(frozen=True, slots=True)
 class NowWords:
-    """How a language asks for a state that holds; attributes are named as facts carry them."""
+    """Words of a language for a current state; attributes are named as facts carry them."""
 
     now: Pattern[str]
     still: Pattern[str]
@@ -90,14 +90,14 @@ class NowWords:
 
 @dataclass(frozen=True, slots=True)
 class SeriesWords:
-    """How a language asks for all of several things and for how often, and how people speak of themselves."""
+    """Words of a language for all of several things, for how often, and for oneself."""
 
     every: Pattern[str]
-    """Asks for all of several things: which ones, how many, both."""
+    """Words for all of several things: which ones, how many, both."""
     often: Pattern[str]
-    """Asks how often."""
+    """Words of a question for how often."""
     frequency: Pattern[str]
-    """Tells how often."""
+    """Words of a statement for how often."""
     happening: str
     """Words that ask for nothing more than what a time brought."""
     i: str
@@ -107,7 +107,7 @@ class SeriesWords:
     theirs: Pattern[str]
     """What is theirs."""
     possessive: Pattern[str] = NEVER
-    """The ending of a name behind which something of theirs stands."""
+    """The ending of a name before something of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +126,19 @@ class FollowUpWords:
     openings: tuple[str, ...] = ()
     """Beginnings of a question that goes on from something."""
     elliptic_words: int = 0
-    """A question of fewer words, or of as many without a name, leaves out what it asks about."""
+    """A question of fewer words, or of as many without a name, leaves out its subject."""
     inside: Pattern[str] = NEVER
-    """What stands for something said before, looked for in the text itself."""
+    """Words for something said before, anywhere in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
     """Words of one attribute, with spaces between them."""
 
-    asked: str
-    """A question with one of them may ask for the attribute."""
-    told: str
-    """A statement with one of them may tell it."""
+    question: str
+    """A question with one of them may be about the attribute."""
+    statement: str
+    """A statement with one of them may state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Words:
     spaced: bool
     """Whether spaces part words; without them the words of ``wordings`` are terms as they stand."""
     first_person: WordList
-    """Words that mean the owner who asks."""
+    """Words that mean the owner."""
     ours: frozenset[str]
     """Words that say whose relatives are meant: those of the owner."""
     relatives: str
@@ -161,7 +161,7 @@ class Words:
     follow_up: FollowUpWords
     wordings: Mapping[Attribute, Wording]
     living: str
-    """Words of the residence that are said of much else: beside another attribute they ask for no residence."""
+    """Words of the residence that are said of much else: with another attribute they mean no residence."""
     relative_next: Pattern[str] = NEVER
     """Behind a name: not the one named is meant, but a relative."""
     relative_ahead: Pattern[str] = NEVER

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens, of_several
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.indexed import day_words
-from memforest_core.domain.relative_dates import apart, before_question, phrases_resolved, span_words
+from memforest_core.domain.relative_dates import before_question, distance_words, phrases_resolved, span_words
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import LATEST, TimeSpan
 
@@ -139,7 +139,7 @@ def _add_distances(
         if not time.known:
             continue
         if last is not None:
-            words = apart(evidence[last - 1].time, time, zone)
+            words = distance_words(evidence[last - 1].time, time, zone)
             if words:
                 shown[number]["since"] = f"{words} after {last}"
         last = number

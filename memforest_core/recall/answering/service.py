@@ -135,7 +135,7 @@ class AnswerService:
         if not result.evidence:
             return self._concluded(result, Reply("", (), supported=False), 0, [])
         lines = piece_lines(result.evidence, moment, max_tokens)
-        shown = render(list(lines.values()), question_line(question, result.asked_for, moment))
+        shown = render(list(lines.values()), question_line(question, result.completed_question, moment))
         return self._answered(tenant, None if forest is None else forest.id, result, shown, lines.keys())
 
     def _answered(

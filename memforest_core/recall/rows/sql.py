@@ -249,7 +249,7 @@ TEXT_OF_FACTS = sa.text(f"""
     """)  # noqa: S608 - constants of this package
 
 # What is out of the index because its topics are cold. Nothing is cold for most owners: the partial index is empty. Row
-# security keeps full text from its index, so that each cold text is read: first for the beginnings of the words,
+# security excludes full text from its index, so that each cold text is read: first for the beginnings of the words,
 # which takes a hundredth of the time that parsing it does.
 TEXT_OF_COLD = sa.text(f"""
     (SELECT i.kind, x.cell_id AS id, x.text FROM memforest.index_row i

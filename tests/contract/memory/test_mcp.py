@@ -54,8 +54,8 @@ def test_an_agent_remembers_recalls_and_forgets(node: Node, transport: Callable[
 
     async def use(client: Client) -> None:
         assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
-        kept = await client.call_tool("remember", {"text": "I moved to Lisbon in May 2026.", "owner": owner})
-        assert "Kept" in text_of(kept)
+        stored = await client.call_tool("remember", {"text": "I moved to Lisbon in May 2026.", "owner": owner})
+        assert "Stored" in text_of(stored)
         node.memory.flush(owner)
         found = await client.call_tool("recall", {"question": "Where do I live?", "owner": owner})
         assert "Lisbon" in text_of(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.attributes import Attribute, asked_attributes, telling_terms
+from memforest_core.domain.attributes import Attribute, question_attributes, telling_terms
 from memforest_core.domain.text import terms
 
 
@@ -21,7 +21,7 @@ from memforest_core.domain.text import terms
     ],
 )
 def test_what_a_question_asks_for(question: str, asked: set[Attribute]) -> None:
-    assert set(asked_attributes(terms(question))) == asked
+    assert set(question_attributes(terms(question))) == asked
 
 
 def test_a_statement_holds_a_telling_term() -> None:

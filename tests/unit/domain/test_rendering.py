@@ -42,7 +42,7 @@ STORED = {
     "assistant/calendar/period_texts.py", "assistant/calendar/digesting.py", "domain/cells.py", "domain/chat_messages.py",
     "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
     "service/explorer/provenance.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
-    "recall/calibration/cli.py", "recall/exact.py", "ingest/refresh/service.py", "store/functions/__init__.py",
+    "recall/calibration/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",
     "lifecycle/merge/rows/content.py", "lifecycle/rebuild/estimating.py", "lifecycle/verify/summaries.py", "assistant/conversation_window/compacting.py",
 }  # fmt: skip
 """Modules that join texts which are stored, counted or compared, not read as items."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.attributes import answering_terms, asked_attributes, telling_terms
+from memforest_core.domain.attributes import answering_terms, question_attributes, telling_terms
 from memforest_core.domain.temporal_question import (
     NO_ORDER,
     Order,
@@ -278,7 +278,7 @@ def test_a_state_is_told_in_other_words_than_it_is_asked_for(
     question: str, attribute: Attribute, statement: str
 ) -> None:
     asked = parse_question(question)
-    assert attribute in {one for words in asked.spoken for one in asked_attributes(asked.terms, words)}
+    assert attribute in {one for words in asked.spoken for one in question_attributes(asked.terms, words)}
     assert not answering_terms(asked.terms, asked.spoken).isdisjoint(terms(statement))
 
 
@@ -289,7 +289,7 @@ def test_a_question_in_one_language_is_answered_by_its_words_only() -> None:
 
 
 def test_several_attributes_may_be_asked_for_without_the_residence() -> None:
-    found = asked_attributes(terms("Which dog does she take to work?"))
+    found = question_attributes(terms("Which dog does she take to work?"))
     assert set(found) == {Attribute.PET, Attribute.JOB}
 
 

@@ -70,7 +70,7 @@ def test_only_cosines_count_and_nothing_is_degraded(mode: str) -> None:
     found = world.service.recall(TENANT, "alice", vector=VECTOR, mode=mode)
 
     assert found.degraded == ()
-    assert (found.question, found.asked_for, found.calls) == ("", "", 0)
+    assert (found.question, found.completed_question, found.calls) == ("", "", 0)
     assert not any(isinstance(query.vector, SparseVector) for call in world.index.calls for query in call)
     assert world.reranked == 0
     assert [piece.session_id for piece in found.evidence[:1]] == ["pets"]

@@ -60,7 +60,7 @@ def piece(
     )
 
 
-def recalled(*pieces: Evidence, degraded: tuple[str, ...] = (), asked_for: str = "") -> RecallResult:
+def recalled(*pieces: Evidence, degraded: tuple[str, ...] = (), completed_question: str = "") -> RecallResult:
     """What was recalled, best first."""
     return RecallResult(
         question="Where does Bob live?",
@@ -68,7 +68,7 @@ def recalled(*pieces: Evidence, degraded: tuple[str, ...] = (), asked_for: str =
         evidence=pieces,
         timings_ms={},
         degraded=degraded,
-        asked_for=asked_for,
+        completed_question=completed_question,
     )
 
 

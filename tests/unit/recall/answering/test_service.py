@@ -65,7 +65,7 @@ def test_the_question_is_asked_in_the_forests_zone() -> None:
 
 
 def test_a_follow_up_is_shown_as_it_was_completed() -> None:
-    result = recalled(piece(), asked_for="Where did Bob live before Miami?")
+    result = recalled(piece(), completed_question="Where did Bob live before Miami?")
     _, chat = answered(says(), result=result)
     assert "Where did Bob live before Miami?" in chat.requests[0].messages[1].content
 
