@@ -136,8 +136,8 @@ def test_another_budget_is_another_text(alice: Stack, server: ModelServer) -> No
 
 FAULTS = [
     (Fault.RATE_LIMIT, "rate limit"),
-    (Fault.SERVER_ERROR, "away"),
-    (Fault.DISCONNECT, "away"),
+    (Fault.SERVER_ERROR, "unavailable"),
+    (Fault.DISCONNECT, "unavailable"),
     (Fault.MALFORMED, "of no use"),
     (Fault.WRONG_SCHEMA, "of no use"),
     (Fault.CONTENT_FILTER, "refused the content"),

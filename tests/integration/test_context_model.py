@@ -105,7 +105,7 @@ def test_it_is_written_again_after_its_time(
     ("fault", "words"),
     [
         (Fault.RATE_LIMIT, "rate limit"),
-        (Fault.DISCONNECT, "away"),
+        (Fault.DISCONNECT, "unavailable"),
         (Fault.MALFORMED, "of no use"),
         (Fault.CONTENT_FILTER, "refused the content"),
     ],

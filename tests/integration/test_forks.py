@@ -82,7 +82,7 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(told: Stack, e
     visits = told.services.visits
     locks: list[AbstractContextManager[object]] = [
         limits.own._lock,
-        limits._asking,
+        limits._calling,
         visits._lock,
         told.services.producer.wakeups._lock,
     ]

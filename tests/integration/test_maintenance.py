@@ -135,7 +135,7 @@ def test_progress_is_kept_under_the_lease_and_a_lost_lease_changes_nothing(known
     task = ask(known)
     slow = held(known)
     with rows(known) as tasks:
-        assert tasks.keep(slow.token, {"at": 1}, 60.0)
+        assert tasks.store_progress(slow.token, {"at": 1}, 60.0)
     known.execute(EXPIRE)
     assert known.services.jobs.lost(LIMITS) == [known.tenant]
     assert free(known) == 1
@@ -144,12 +144,12 @@ def test_progress_is_kept_under_the_lease_and_a_lost_lease_changes_nothing(known
     assert quick.task.lost_leases == 1 and quick.task.attempts == 1
 
     with rows(known) as tasks:
-        assert not tasks.keep(slow.token, {"at": 99}, 60.0)
+        assert not tasks.store_progress(slow.token, {"at": 99}, 60.0)
         assert not tasks.finish(slow.token)
         tasks.retry(slow.token, 5.0, True, "late", "Late.")
         tasks.bury(slow.token, "late", "Late.")
         tasks.hand_back(slow.token)
-        assert tasks.keep(quick.token, {"at": 2}, 60.0)
+        assert tasks.store_progress(quick.token, {"at": 2}, 60.0)
 
     now = seen(known, task)
     assert (now.state, now.progress, now.error_code) == ("running", {"at": 2}, None)

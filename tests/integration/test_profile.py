@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,6 @@ from memforest_core import AsyncMemForest, InvalidInput
 from memforest_core.assistant.profile import describing
 from memforest_core.assistant.profile.records import Forgetting, IntentKind, Made
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.lifecycle.bundle.file_format import line
 from memforest_core.models.calls import Embedder
 from tests.harness.searching import in_tables
 from tests.harness.servers import SessionServers
@@ -360,40 +355,6 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
         " WHERE s.note AND f.state = 'live' GROUP BY 1 ORDER BY 1"
     )
     assert [tuple(row) for row in notes] == [("alice", 2), ("joined", 3)]
-
-
-def older(path: Path) -> None:
-    """Make a bundle one of the first version."""
-    later = {"session": ("note", "channel", "pinned"), "turn": ("pinned", "utc_offset"), "speaker": ("since",)}
-    later["scope"] = ("title", "title_size", "title_source", "tags")
-    with closing(sqlite3.connect(path)) as file, file:
-        file.execute("PRAGMA user_version = 1")
-        digests = {}
-        for table, columns in later.items():
-            for column in columns:
-                file.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-            rows = file.execute(f"SELECT * FROM {table} ORDER BY n").fetchall()
-            digests[table] = hashlib.sha256(b"".join(line(row[1:]) for row in rows)).hexdigest()
-        ((digests_before,),) = file.execute("SELECT value FROM meta WHERE name = 'sha256'")
-        changed = json.dumps(json.loads(digests_before) | digests, sort_keys=True)
-        file.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (changed,))
-
-
-def test_a_bundle_of_a_version_without_notes_is_read(rested: Stack, tmp_path: Path) -> None:
-    remembered(rested, "alice", "I moved to Miami.")
-    lifecycle = rested.memory.lifecycle
-    lifecycle.export("alice", tmp_path / "old.memforest", actor="test")
-    older(tmp_path / "old.memforest")
-
-    lifecycle.import_(tmp_path / "old.memforest", "copy", actor="test")
-    rested.drive()
-
-    assert pinned(rested, "copy") == pinned(rested) and len(pinned(rested)) == 1
-    ((notes,),) = rested.rows(
-        "SELECT count(*) FROM memforest.session s JOIN memforest.forest f USING (forest_id)"
-        " WHERE s.note AND f.owner = 'copy'"
-    )
-    assert notes == 0
 
 
 async def _async_results(memory: AsyncMemForest) -> tuple[str, bool, IntentKind]:

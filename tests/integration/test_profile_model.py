@@ -219,8 +219,8 @@ def test_so_many_texts_are_stored_and_the_oldest_go(
 
 FAULTS = [
     (Fault.RATE_LIMIT, "rate limit", 1),
-    (Fault.SERVER_ERROR, "away", 1),
-    (Fault.DISCONNECT, "away", 1),
+    (Fault.SERVER_ERROR, "unavailable", 1),
+    (Fault.DISCONNECT, "unavailable", 1),
     (Fault.MALFORMED, "of no use", 2),
     (Fault.TRUNCATED, "of no use", 2),
     (Fault.WRONG_SCHEMA, "of no use", 2),
@@ -271,10 +271,10 @@ def test_a_model_that_is_down_is_unavailable(
         read = alice.memory.intent("Remember that I am vegan.")
         found = alice.memory.forget("alice", "where I work")
 
-    assert known.text.startswith("- ") and "away" in known.degraded[0]
+    assert known.text.startswith("- ") and "unavailable" in known.degraded[0]
     assert (read.kind, read.object, read.made) == (IntentKind.REMEMBER, "I am vegan", Made.RULES)
-    assert "away" in read.degraded[0]
-    assert not found.found and "away" in found.degraded[0]
+    assert "unavailable" in read.degraded[0]
+    assert not found.found and "unavailable" in found.degraded[0]
 
 
 @pytest.mark.parametrize("facts", [[99], [0], [1, 99], [-1]])

@@ -113,7 +113,7 @@ def cold(running: Stack) -> Iterator[RecallService]:
 def assert_same(running: Stack) -> None:
     warm = [told(running.services.recall.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
     with cold(running) as fresh:
-        assert fresh._gathering.kept is not running.services.recall._gathering.kept
+        assert fresh._retriever.trees is not running.services.recall._retriever.trees
         anew = [told(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
     assert warm == anew
     assert any(warm)
@@ -141,9 +141,9 @@ def test_a_tree_that_has_not_changed_is_not_read_again(pipeline: Stack, monkeypa
     memory.tell()
     memory.rest()
     read: list[Below] = []
-    keep = TreeCache.keep
+    store = TreeCache.store
     monkeypatch.setattr(
-        TreeCache, "keep", lambda kept, tenant, below: (read.extend(below), keep(kept, tenant, below))[1]
+        TreeCache, "store", lambda cache, tenant, below: (read.extend(below), store(cache, tenant, below))[1]
     )
     recall = pipeline.services.recall
     first = recall.recall(pipeline.tenant, "bob", QUESTIONS[0], mode="embedding")

@@ -58,7 +58,7 @@ def test_an_agent_is_offered_the_tools(toolset: Callable[[], MemForestToolset]) 
 
 
 def test_an_agent_remembers_and_recalls(toolset: Callable[[], MemForestToolset], node: Node, owner: str) -> None:
-    assert "Kept" in called(toolset, "remember", {"text": "My sister Ana lives in Bergen."})[0]
+    assert "Stored" in called(toolset, "remember", {"text": "My sister Ana lives in Bergen."})[0]
     assert "Bergen" in called(toolset, "recall", {"question": "Where does Ana live?"})[0]
     node.memory.flush(owner)
     assert "Ana" in called(toolset, "forget", {"words": "where Ana lives"})[0]

@@ -151,7 +151,7 @@ class Acceptance:
         within a day. Without a broker work is delayed, not refused.
         """
         owner = checked_name(owner, "owner")
-        name = None if session_id is None else checked_name(session_id, "session_id")
+        name = None if appends and session_id is None else checked_name(session_id, "session_id")
         called = None if display_name is None else checked_name(display_name, "display_name")
         fields = None if metadata is None else checked_metadata(metadata, "The session", self._limits)
         channel = None if channel is None else checked_channel(channel)

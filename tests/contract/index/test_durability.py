@@ -15,7 +15,8 @@ from uuid import UUID
 import pytest
 
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.index.qdrant import edge, schema
+from memforest_core.index.qdrant import collection_schema as schema
+from memforest_core.index.qdrant import edge_index
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
@@ -24,10 +25,10 @@ from tests.harness.qdrant_http import QdrantHttp
 WRITER = """
 import sys
 from pathlib import Path
-from memforest_core.index.qdrant import edge
+from memforest_core.index.qdrant import edge_index
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from tests.contract.index.builders import DIMENSION, MODEL, named, point
-edge.LOGGED = int(sys.argv[2])
+edge_index.LOGGED = int(sys.argv[2])
 index = EdgeIndex(Path(sys.argv[1]), MODEL, DIMENSION)
 index.prepare()
 for number in range(10_000):
@@ -74,7 +75,7 @@ def test_the_log_is_cut_after_so_many_points_and_when_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given an index that is written to and deleted from, then its engine has no need of what it wrote out."""
-    monkeypatch.setattr(edge, "LOGGED", 10)
+    monkeypatch.setattr(edge_index, "LOGGED", 10)
     index = EdgeIndex(tmp_path, MODEL, DIMENSION)
     index.prepare()
     cut = [_cut_at(tmp_path)]

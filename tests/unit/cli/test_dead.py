@@ -67,9 +67,9 @@ def test_a_detail_shows_where_it_is_and_texts_without_steering_the_terminal(
 
 def test_what_was_not_changed_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     acted = Acted(changed=(DeadRef(DeadKind.CELL, ID),))
-    dead._print_acted("tried again", acted, asked=3, as_json=False)
+    dead._print_acted("tried again", acted, named=3, as_json=False)
     assert capsys.readouterr().out == "1 tried again, 2 left as they are (no longer dead, or under way).\n"
-    dead._print_acted("tried again", acted, asked=3, as_json=True)
+    dead._print_acted("tried again", acted, named=3, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"changed": [{"kind": "cell", "id": str(ID)}], "unchanged": 2}
 
 

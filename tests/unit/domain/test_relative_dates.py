@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.relative_dates import (
     Distance,
-    apart,
     before_question,
     days_in_words,
     distance,
+    distance_words,
     months_later,
     phrases_resolved,
     span_words,
@@ -186,7 +186,7 @@ def test_no_distance_is_negative_or_nothing(span: TimeSpan, asked: datetime, zon
 
 @given(SPANS, SPANS, ZONES)
 def test_of_two_times_at_most_one_comes_after_the_other(one: TimeSpan, other: TimeSpan, zone: ZoneInfo) -> None:
-    there, back = apart(one, other, zone), apart(other, one, zone)
+    there, back = distance_words(one, other, zone), distance_words(other, one, zone)
     assert not (there and back)
     assert "-" not in there + back
 
@@ -205,7 +205,7 @@ def test_of_two_times_at_most_one_comes_after_the_other(one: TimeSpan, other: Ti
     ],
 )
 def test_two_times_are_as_far_apart_as_the_coarser_one_allows(earlier: TimeSpan, later: TimeSpan, words: str) -> None:
-    assert apart(earlier, later, BERLIN) == words
+    assert distance_words(earlier, later, BERLIN) == words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.assistant.calendar import condensing, digesting
+from memforest_core.assistant.calendar import digesting, period_texts
 from memforest_core.assistant.conversation_window import compacting
 from memforest_core.assistant.profile import describing
 from memforest_core.errors import InvalidSettings
@@ -28,7 +28,7 @@ FRAMES = {
     "profile": (describing.SYSTEM + DATA_ONLY, describing.FRAME + DATA_ONLY),
     "window": (compacting._SYSTEM + DATA_ONLY, compacting._FRAME + DATA_ONLY),
     "calendar": (digesting._SYSTEM + DATA_ONLY, digesting._FRAME + DATA_ONLY),
-    "calendar, of longer times": (condensing._SYSTEM + DATA_ONLY, condensing._FRAME + DATA_ONLY),
+    "calendar, of longer times": (period_texts._SYSTEM + DATA_ONLY, period_texts._FRAME + DATA_ONLY),
 }
 OWN = "Mind the {harbour}."
 
