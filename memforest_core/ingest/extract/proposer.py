@@ -96,7 +96,8 @@ class ModelProposer:
 
         The items in front of the end of an answer that was cut off are whole and in the order of the turns: only the
         turns from the last of them on are sent once more, as a smaller window, while that gives items that are
-        not ``known``. Raises ContentFault.
+        not ``known``. Where the last of them is of the first turn, no window is smaller: the same one is repaired
+        first, as that turn may have more. Raises ContentFault.
         """
         first = self._call(window, calls, attributes, repairs)
         last = max((number for item in first.answer.items for number in item.turns), default=0)
@@ -108,7 +109,7 @@ class ModelProposer:
         before = (*window.context, *window.turns[: -len(left)])[-CONTEXT_TURNS:]
         try:
             rest = replace(window, context=before, turns=left)
-            more = self._read(rest, calls, attributes, 0, known | found.keys())
+            more = self._read(rest, calls, attributes, repairs, known | found.keys())
         except ContentFault:
             return first
         found |= {(item.text, *item.turns): item for item in more.answer.items}
@@ -139,6 +140,9 @@ class ModelProposer:
                 raise ContentFault(described(reading.faults))
             if reading.cut and not answer.items:
                 raise ContentFault("the answer was cut before its first item ended")
+            last = max((number for item in answer.items for number in item.turns), default=0)
+            if reading.cut and last <= window.turns[0].number and len(partial) <= repairs:
+                raise ContentFault(f"the answer was cut after {len(answer.items)} items")
             return reading
 
         # The suggested attributes change from one try to the next.

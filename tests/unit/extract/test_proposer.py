@@ -205,10 +205,21 @@ def test_after_a_cut_only_the_turns_that_are_left_are_asked_about() -> None:
     assert chat.requests[0].input != chat.requests[1].input
 
 
-@pytest.mark.parametrize(("shown", "calls"), [(1, 1), (2, 2), (4, 2)])
+def test_a_cut_within_the_first_turn_loses_no_other_item_of_that_turn() -> None:
+    """Given an answer cut within the second item of the first turn, then the same turns are read once more."""
+    two = of(ITEMS[0], ITEMS[0] | {"text": "Bob has lived in Davis for years."})
+    chat = ScriptedChat(two[: two.index("for years")], two)
+
+    proposal = ModelProposer(chat, 1).propose(window(*TALK.turns[:2]), [])
+
+    assert texts(proposal) == ["Bob lives in Davis.", "Bob has lived in Davis for years."]
+    assert (proposal.left_out, len(chat.requests)) == ("", 2)
+
+
+@pytest.mark.parametrize(("shown", "calls"), [(1, 2), (2, 4), (4, 4)])
 def test_an_answer_that_is_always_cut_at_the_same_place_ends_with_what_it_has(shown: int, calls: int) -> None:
     cut = of(*ITEMS)
-    chat = ScriptedChat(*[cut[: cut.index("adopted")]] * 3)
+    chat = ScriptedChat(*[cut[: cut.index("adopted")]] * 6)
 
     proposal = ModelProposer(chat, 1).propose(window(*TALK.turns[:shown]), [])
 
