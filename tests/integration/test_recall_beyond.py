@@ -325,7 +325,7 @@ class TestSources:
         assert keys == ["k-123"]
         assert found.degraded == ("Source notes was left out: it refuses the query.",)
         unset = notes.recall(mapped={"key_variable": "NO_SUCH_KEY"})
-        assert unset.degraded == ("Source notes was left out: NO_SUCH_KEY, which holds its api key, is not set.",)
+        assert unset.degraded == ("Source notes was left out: NO_SUCH_KEY, the variable of its api key, is not set.",)
 
 
 def test_the_dimension_is_checked_before_the_first_search(notes: Notes) -> None:
