@@ -289,7 +289,7 @@ def test_a_merge_of_owners_copies_topics_hot_with_their_names(aged: Stack) -> No
     found = aged.memory.topics("ann").items
     assert len(found) == 4
     assert {each.temperature for each in found} == {Temperature.HOT}
-    assert [each.tags for each in found if each.tags] == [("kept",)]
+    assert [each.tags for each in found if each.tags] == [("own",)]
     assert_verified(aged)
 
 
@@ -303,7 +303,7 @@ def test_a_bundle_carries_names_and_no_cold(aged: Stack, tmp_path: Path) -> None
     aged.drive()
     found = aged.memory.topics("eve").items
     assert {each.temperature for each in found} == {Temperature.HOT}
-    assert [each.tags for each in found if each.tags] == [("kept",)]
+    assert [each.tags for each in found if each.tags] == [("own",)]
     assert_verified(aged)
 
 

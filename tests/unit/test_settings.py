@@ -110,7 +110,7 @@ def test_cached_tokens_have_a_price_beside_that_of_the_others(llm: dict[str, obj
 def test_a_price_of_cached_tokens_alone_would_make_the_others_free(llm: dict[str, object]) -> None:
     with pytest.raises(InvalidSettings) as refused:
         load_settings(llm=llm)
-    assert "input_usd_per_mtok beside" in refused.value.message
+    assert "input_usd_per_mtok with" in refused.value.message
 
 
 def test_the_quiet_period_grows_with_each_doubling_of_a_large_tree() -> None:

@@ -118,7 +118,6 @@ def space(tenant: TenantId, forest: ForestId) -> UUID:
     return uuid5(_SPACES, f"{tenant}\x1f{forest}")
 
 
-@lru_cache(maxsize=CACHED_IDS)
 def _point_id(namespace: UUID, row: UUID) -> UUID:
     """``uuid5`` over a forest's namespace and a row's id, without the checks of ``UUID(bytes=..., version=5)``."""
     digest = hashlib.sha1(namespace.bytes + row.bytes, usedforsecurity=False).digest()
@@ -126,6 +125,10 @@ def _point_id(namespace: UUID, row: UUID) -> UUID:
     _set(point, "int", int.from_bytes(digest[:16], "big") & _OPEN | _VERSION_5)
     _set(point, "is_safe", SafeUUID.unknown)
     return point
+
+
+_searched_point_id = lru_cache(maxsize=CACHED_IDS)(_point_id)
+"""Only of searches: a pass over all points, such as verify's, would fill the cache with ids that nobody names."""
 
 
 def point_ids(tenant: TenantId, forest: ForestId, rows: Iterable[UUID]) -> dict[UUID, UUID]:
@@ -141,7 +144,10 @@ def point_id(key: PointKey) -> UUID:
 
 def named_rows(wanted: IndexFilter) -> dict[UUID, UUID] | None:
     """The rows that a filter names, by the ids of their points; None when it names none."""
-    return None if wanted.ids is None else point_ids(wanted.tenant, wanted.forest_id, wanted.ids)
+    if wanted.ids is None:
+        return None
+    own = space(wanted.tenant, wanted.forest_id)
+    return {_searched_point_id(own, row): row for row in wanted.ids}
 
 
 _FOREVER = 1e15

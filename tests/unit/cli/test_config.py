@@ -41,7 +41,7 @@ def test_a_setting_says_all_about_itself() -> None:
         "value": 1.0,
         "default": 1.0,
         "changed": False,
-        "description": "How often a worker looks for due trees.",
+        "description": "How often a worker polls for due trees.",
         "group": "Worker processes.",
     }
 
