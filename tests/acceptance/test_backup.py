@@ -261,7 +261,7 @@ def test_a_backup_that_was_killed_is_never_taken_for_a_whole_one(
 
     refused = run("restore", directory, **target)
     assert refused.returncode == 2
-    assert "holds no whole backup" in refused.stderr
+    assert "has no whole backup" in refused.stderr
 
     assert run("backup", directory, **variables).returncode == 0
     assert run("backup", directory, **variables).returncode == 2
