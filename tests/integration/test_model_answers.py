@@ -86,8 +86,8 @@ PARTLY: dict[str, tuple[str, int, int, str]] = {
     "one of no turn": (of(*ALL[:3], {**KAYAKS, "turns": [9]}), 3, 1, "1 item named no turn to extract from"),
     "one that is a loop": (of(*ALL[:3], {**KAYAKS, "text": KAYAKS["text"] * 60}), 3, 1, "1 item repeated its text"),
     "one of another call": (of(*ALL, {"text": "Zoe sold a Quibovix yacht.", "turns": [1]}), 4, 1, "1 item had nothing"),
-    "a cut within an item": (GOOD[: GOOD.index("nurse at") + 5], 2, 2, "the answer was cut after 2 items"),
-    "a cut between items": (GOOD[: GOOD.index(', {"text": "Kim is')], 2, 2, "the answer was cut after 2 items"),
+    "a cut within an item": (GOOD[: GOOD.index("nurse at") + 5], 2, 3, "the answer was cut after 2 items"),
+    "a cut between items": (GOOD[: GOOD.index(', {"text": "Kim is')], 2, 3, "the answer was cut after 2 items"),
     "most without a text": (of(MOVED, {"turns": [2]}, {"turns": [3]}), 1, 2, "2 items had no text"),
 }
 NOTHING: dict[str, tuple[Message, str]] = {
