@@ -12,7 +12,7 @@ from memforest_core.client.services.service import Services
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.recall.service import RecallService
-from memforest_core.settings import OFFLINE, LlmSettings, RecallSettings
+from memforest_core.settings import OFFLINE, WEIGHTS, LlmSettings, RecallSettings
 
 MEMFOREST = "memforest"
 DEFAULT_MODE = "embedding"
@@ -28,16 +28,15 @@ TREES: Mapping[str, tuple[str, ...]] = {
     "entity+scene": ("entity", "scene"),
 }
 SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "related": {"related_weight": 0.0},
-    "series": {"series_weight": 0.0},
-    "exact": {"exact_weight": 0.0},
-    "tokens": {"tokens_weight": 0.0},
-    "answer": {"answer_weight": 0.0},
-    "unread": {"unread_weight": 0.0},
-    "enough-words": {"enough_words": 0.0},
-    "neighbour": {"neighbour_weight": 0.0},
-    "next-but-one": {"next_but_one_weight": 0.0},
-    "current": {"current_weight": 0.0},
+    "related": {"weights": {"related": 0.0}},
+    "series": {"weights": {"series": 0.0}},
+    "exact": {"weights": {"exact": 0.0}},
+    "tokens": {"weights": {"tokens": 0.0}},
+    "answer": {"weights": {"answer": 0.0}},
+    "unread": {"weights": {"unread": 0.0}},
+    "neighbour": {"weights": {"neighbour": 0.0}},
+    "next-but-one": {"weights": {"next_but_one": 0.0}},
+    "current": {"weights": {"current": 0.0}},
 }
 """The parts that a setting switches off, with what it is set to."""
 NO_VOTES = "no-votes"
@@ -46,8 +45,7 @@ VOTES = ("interval", "root")
 """The levels of session trees that vote: the lowest node above a cell and the root."""
 LEAST_BROWSING = "least-browsing"
 """All levels vote, and as few nodes are browsed as the settings allow."""
-_BROWSED_LEAST: Mapping[str, object] = {"embedding_tree_limit": 2, "root_limit": 1, "embedding_beam": 1}
-_WEIGHT = "_weight"
+_BROWSED_LEAST: Mapping[str, object] = {"embedding_tree_limit": 2, "embedding_beam": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +74,8 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
                 modes.append("planner")
         chosen += [Variant(f"{MEMFOREST}:{mode}", mode=mode) for mode in modes]
     if group in {"signals", "all"}:
-        signals = [name.removesuffix(_WEIGHT) for name in RecallSettings.model_fields if name.endswith(_WEIGHT)]
         chosen += [
-            Variant(f"{MEMFOREST}:no-{name.replace('_', '-')}", recall={f"{name}{_WEIGHT}": 0.0}) for name in signals
+            Variant(f"{MEMFOREST}:no-{name.replace('_', '-')}", recall={"weights": {name: 0.0}}) for name in WEIGHTS
         ]
     if group in {PARTS, "all"}:
         given = {one.name for one in chosen}
@@ -88,7 +85,7 @@ def variants(group: str, llm: LlmSettings) -> list[Variant]:
         chosen += [
             Variant(f"{MEMFOREST}:trees={name}", recall={"embedding_trees": trees}) for name, trees in TREES.items()
         ]
-        chosen.append(Variant(f"{MEMFOREST}:{NO_VOTES}", recall={f"{name}{_WEIGHT}": 0.0 for name in VOTES}))
+        chosen.append(Variant(f"{MEMFOREST}:{NO_VOTES}", recall={"weights": dict.fromkeys(VOTES, 0.0)}))
         chosen.append(Variant(f"{MEMFOREST}:{LEAST_BROWSING}", recall=_BROWSED_LEAST))
     return chosen
 
@@ -141,7 +138,7 @@ def recallings(services: Services, chosen: list[Variant], *, timed: bool = True)
     tenant = TenantId(services.settings.tenant)
     made = []
     for one in chosen:
-        own = services.settings.recall.model_copy(update=dict(one.recall or {}))
+        own = RecallSettings.model_validate(services.settings.recall.model_dump() | dict(one.recall or {}))
         service = replace(services, settings=services.settings.model_copy(update={"recall": own})).recall
         made.append(Recalling(one.name, one.mode, service, tenant, timed and one.timed))
     return made

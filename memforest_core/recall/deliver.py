@@ -36,6 +36,8 @@ from memforest_core.settings import RecallSettings
 RERANKED = "rerank"
 """The signal of a cross-encoder."""
 SNIPPET_CHARS = 160
+PER_FACT = 2
+"""Items that may state one and the same fact: more repetitions of it are left out."""
 SPARE = 2
 """Candidates read per item wanted: repetitions are left out. So many neighbours too: those that are wrong are."""
 AT_ONCE = 160
@@ -198,7 +200,7 @@ class Resolver:
             item = None if content is None else self._evidence(at, content, facts)
             if item is None or self._is_repeated(item, seen[item.speaker, item.time_label]):
                 continue
-            if item.fact_ids and min(repeated[fact] for fact in item.fact_ids) >= self.settings.per_fact:
+            if item.fact_ids and min(repeated[fact] for fact in item.fact_ids) >= PER_FACT:
                 continue
             repeated.update(item.fact_ids)
             found.append((at, item))
@@ -334,8 +336,8 @@ class Resolver:
 
     def _is_repeated(self, item: Evidence, seen: list[tuple[str, frozenset[str]]]) -> bool:
         """Whether one of the items of the same speaker and day says the same; adds the item to them if not."""
-        words, overlap = frozenset(terms(item.text)), self.settings.same_words
-        if any(item.text == text or same_words(words, others, overlap) for text, others in seen):
+        words = frozenset(terms(item.text))
+        if any(item.text == text or same_words(words, others) for text, others in seen):
             return True
         seen.append((item.text, words))
         return False

@@ -484,8 +484,7 @@ class Planner:
 
     def ranker(self) -> LlmRanker:
         """Ranks children of tree nodes, one call each."""
-        settings = self.settings
-        return LlmRanker(self._chat(), settings.llm_calls, settings.llm_children, self.asked_at, self.prompts.browse)
+        return LlmRanker(self._chat(), self.asked_at, self.prompts.browse)
 
     def _chat(self) -> CountedChat:
         if self.open_chat is None:

@@ -19,6 +19,10 @@ from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words
 from memforest_core.models.calls import ChatModel, Step
 from memforest_core.models.prompts import instructions_with
 
+CALLS = 8
+"""Calls to a chat model at once for one question."""
+CHILDREN = 16
+"""Children that one call reads (paper: recall of a call is good up to about 16)."""
 CHILD_CHARS = 800
 """Of a child's text are shown: as much as a summary has (refresh.budget_chars); sixteen are about 3,200 tokens."""
 GIVE_UP_AFTER = 8
@@ -120,12 +124,12 @@ class LlmRanker:
     """One call per node; ``calls`` at once, and at most ``children_per_call`` children in each. Thread-safe."""
 
     chat: ChatModel
-    calls: int
-    children_per_call: int
     asked_at: datetime | None = None
     """The timestamp of the question, in the zone that days are shown in."""
     own: str | None = None
     """Instructions in place of the built-in ones."""
+    calls: int = CALLS
+    children_per_call: int = CHILDREN
 
     def rank(self, families: Sequence[Siblings], tally: Tally) -> dict[UUID, dict[UUID, int]]:
         """For each node that could be ranked, its children that help with their positions, 0 the best.

@@ -39,6 +39,13 @@ from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.reads import Read
 
+ROOTS = 10
+"""Roots of trees that vectors bring (paper 4.3)."""
+PLANNED_TREES = 6
+"""Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
+CELLS_PER_ITEM = 8
+"""Cells that are read for each piece of evidence that is wanted, or ranked again: the best by what the search says of
+them."""
 FILTER_FACTOR = 4
 """How many times more the flat search brings when turns are left out by what the index can't filter by."""
 BEST_CHARS = 8_000
@@ -223,7 +230,7 @@ class Retriever:
                 hits = self._full_text(rows, scope, question)
             people = self._read_hits(rows, scope, request, hits, cold)
             begun = self._roots(rows, scope, request, hits, people)
-            ranked: list[UUID] = [root.id for root in begun[: self.settings.llm_trees]]
+            ranked: list[UUID] = [root.id for root in begun[:PLANNED_TREES]]
             trees = plan_trees(rows, ranked) if request.mode is Mode.PLANNER else []
         questions = dict.fromkeys(ranked, question.text)
         if request.mode is Mode.PLANNER:
@@ -276,7 +283,7 @@ class Retriever:
         return Limits(
             cells,
             facts if bounds.sessions is None else 0,
-            settings.root_limit if request.mode is not Mode.FLAT and request.trees else 0,
+            ROOTS if request.mode is not Mode.FLAT and request.trees else 0,
         )
 
     def _full_text(self, rows: RecallRows, scope: Scope, question: Question) -> FlatHits:
@@ -341,7 +348,7 @@ class Retriever:
         if request.mode is Mode.FLAT or not request.trees:
             return []
         most = self.settings.embedding_tree_limit if request.mode is Mode.EMBEDDING else self.settings.tree_limit
-        best = best_roots(scope.search, hits.roots, self.settings.root_limit, self.weights)
+        best = best_roots(scope.search, hits.roots, ROOTS, self.weights)
         best = list(dict.fromkeys([*best, *trees_of_hits(scope.above, scope.search, hits, self.weights)]))
         keys = named_keys(request.question, people) if TreeKind.ENTITY in request.trees else []
         # Of trees that were never browsed: what is read first, or all of a small one.
@@ -376,7 +383,7 @@ class Retriever:
         if not (limited or ordered or scope.near or scope.browsed.positions):
             rerank = self.settings.rerank
             wanted = request.k if rerank.model is None and rerank.path is None else max(request.k, rerank.first)
-            most = self.settings.cells_per_piece * wanted
+            most = CELLS_PER_ITEM * wanted
             if len({*cells, *(link.cell_id for link in said)}) > most:
                 always = {*scope.outside_cells, *scope.outside_facts, *sure}
                 scores = (scope.search.cells, scope.search.facts)

@@ -29,6 +29,9 @@ from memforest_core.recall.temporal import lift_in_time, lift_states
 NOT_EXPLAINED = "The vector index is unavailable: what related words gave is not shown separately."
 LEAST = 0.2
 """Part of their weight that words always have, however little of the question the best hit has."""
+ENOUGH_WORDS = 0.5
+"""Words count less where the best hit has a smaller share of the question's words than this, in a recall without a chat
+model and with an embedding model that knows the language of the question."""
 CODES_READ = 120
 """The best candidates whose turns are searched for codes: what has a rare word is far ahead by its words already."""
 

@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.evidence import Evidence, Mode, RecallResult
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scoring import Weights
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
@@ -35,7 +34,7 @@ from memforest_core.recall.request import (
 from memforest_core.recall.retrieve import Clock, Retriever, Scope, find_scopes
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore
-from memforest_core.recall.score import Pool, Scorer
+from memforest_core.recall.score import ENOUGH_WORDS, Pool, Scorer
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
 from memforest_core.recall.visits import VisitCounter, returned
@@ -43,13 +42,6 @@ from memforest_core.settings import RecallSettings
 
 PATIENCE_S = 5.0
 """A recall that has waited so long goes on without a slot: a store that hangs delays other recalls by no more."""
-_WEIGHT = "_weight"
-
-
-def weights_of(settings: RecallSettings) -> Weights:
-    """The weights of the signals as they are set."""
-    names = (name for name in RecallSettings.model_fields if name.endswith(_WEIGHT))
-    return {name.removesuffix(_WEIGHT): getattr(settings, name) for name in names}
 
 
 @renewed_in_child
@@ -102,10 +94,6 @@ class RecallService:
     _times: ModeTimes = field(default_factory=ModeTimes)
 
     @cached_property
-    def _weights(self) -> Weights:
-        return weights_of(self.settings)
-
-    @cached_property
     def _known_sources(self) -> Sources:
         return self.sources or Sources(self.settings.sources, self.embedder.dimension)
 
@@ -115,7 +103,7 @@ class RecallService:
 
     @cached_property
     def _retriever(self) -> Retriever:
-        return Retriever(self.store, self.index, self.settings, self._weights, self.pointers, self.embedder)
+        return Retriever(self.store, self.index, self.settings, self.settings.weights, self.pointers, self.embedder)
 
     def recall(
         self,
@@ -149,7 +137,7 @@ class RecallService:
         if request.mode.ranks and self.chat is None:
             raise no_chat_model()
         with clock.stage("scopes"), self.store.recalling(tenant) as rows:
-            times, readable = self._weights["time"] > 0, self.chat is not None and given is None
+            times, readable = self.settings.weights["time"] > 0, self.chat is not None and given is None
             scopes, turns, unknown = find_scopes(rows, tenant, owners, request, times=times, turns=readable)
         if not scopes and not request.sources:
             used = Mode.FLAT if request.mode is Mode.AUTO else request.mode
@@ -247,7 +235,7 @@ class RecallService:
         """Retrieve the candidates of each forest. An index that failed is not called for the next one."""
         failure: IndexUnavailable | None = None
         for scope in scopes:
-            if self.states is not None and self._weights["current"] > 0:
+            if self.states is not None and self.settings.weights["current"] > 0:
                 with clock.stage("states"):
                     reading = partial(self.states.reading, tenant=scope.tenant)
                     scope.states = find_states(reading, scope.forest, request.question, scope.bounds.said_until)
@@ -280,7 +268,7 @@ class RecallService:
         # its plans have words of their own. Where vectors mean little, words are all there is.
         less = self.chat is None and request.question.known_to(self.embedder.model)
         explained = SPARE * request.k if self.explains else 0
-        return Scorer(self.store, self._weights, self.settings.enough_words if less else 0.0, explained)
+        return Scorer(self.store, self.settings.weights, ENOUGH_WORDS if less else 0.0, explained)
 
     def _note_visits(self, scopes: Sequence[Scope], evidence: Sequence[Evidence]) -> None:
         """Count what is returned, forest by forest."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from math import log2
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args, get_origin
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -141,6 +141,15 @@ def _others_only(parameters: dict[str, JsonValue]) -> dict[str, JsonValue]:
 Parameters = Annotated[dict[str, JsonValue], AfterValidator(_others_only)]
 
 
+class ModelPrice(Group):
+    """US dollars for a million tokens of a model, in place of litellm's price list."""
+
+    input: float = Field(ge=0)
+    cached_input: float | None = Field(default=None, ge=0)
+    """Of prompt tokens that the provider's cache knew; as the others when unset."""
+    output: float = Field(default=0.0, ge=0)
+
+
 class StepOverride(Group):
     """What one step sets differently from ``llm``; unset fields inherit."""
 
@@ -153,9 +162,6 @@ class StepOverride(Group):
     temperature: float | None = None
     parameters: Parameters | None = Field(default=None, repr=False)
     """Added to ``llm.parameters``."""
-    input_usd_per_mtok: float | None = None
-    cached_input_usd_per_mtok: float | None = None
-    output_usd_per_mtok: float | None = None
 
 
 class LlmSettings(Group):
@@ -174,11 +180,8 @@ class LlmSettings(Group):
     schema_mode: Literal["auto", "json_schema", "json_object", "prompt"] = "auto"
     parameters: Parameters = Field(default={}, repr=False)
     """Further parameters of a call as litellm knows them, as a JSON object: {"reasoning_effort": "low"}."""
-    input_usd_per_mtok: float | None = None
-    """US dollars for a million prompt tokens, in place of litellm's price list."""
-    cached_input_usd_per_mtok: float | None = None
-    """For a million of those that the provider's cache knew; unset: as the others. Needs ``input_usd_per_mtok``."""
-    output_usd_per_mtok: float | None = None
+    prices: dict[str, ModelPrice] = {}
+    """Prices of models, as a JSON object: {"openai/own": {"input": 2, "cached_input": 0.5, "output": 10}}."""
     extract: StepOverride = StepOverride()
     summarize: StepOverride = StepOverride()
     browse: StepOverride = StepOverride()
@@ -186,17 +189,6 @@ class LlmSettings(Group):
     answer: StepOverride = StepOverride()
     profile: StepOverride = StepOverride()
     """Profiles, what to forget, and what somebody wants of the memory."""
-
-    @model_validator(mode="after")
-    def _cached_with_uncached(self) -> Self:
-        """Given prices replace the list's as a whole: with this one alone all other tokens would be free."""
-        given: dict[str, LlmSettings | StepOverride] = {"llm": self}
-        given |= {f"llm.{name}": own for name, own in self if isinstance(own, StepOverride)}
-        for name, prices in given.items():
-            uncached = prices.input_usd_per_mtok is not None or self.input_usd_per_mtok is not None
-            if prices.cached_input_usd_per_mtok is not None and not uncached:
-                raise ValueError(f"set {name}.input_usd_per_mtok with {name}.cached_input_usd_per_mtok")
-        return self
 
 
 class EmbeddingSettings(Group):
@@ -269,28 +261,7 @@ class ExtractSettings(Group):
     retry_longest_s: float = Field(default=86_400.0, gt=0)
 
 
-class PromptSettings(Group):
-    """Files of instructions in place of the built-in ones (UTF-8, at most 20,000 characters). What a model is
-    shown, that it is data, and the answer's shape follow them."""
-
-    extract: Path | None = None
-    """What is worth remembering, in which language, with which examples. Part of the key of answers paid for."""
-    summarize: Path | None = None
-    """What a node's summary retains. Part of the key of summaries."""
-    browse: Path | None = None
-    """Which children of a node help to answer."""
-    plan: Path | None = None
-    """How a question is divided for trees."""
-    rewrite: Path | None = None
-    """How a follow-up question is completed."""
-    answer: Path | None = None
-    """How an answer is written."""
-    profile: Path | None = None
-    """How somebody is described. Part of the key of stored profiles."""
-    window: Path | None = None
-    """What the summary of a running session retains."""
-    calendar: Path | None = None
-    """How the texts of days, weeks, months and years are written."""
+PromptName = Literal["extract", "summarize", "browse", "plan", "rewrite", "answer", "profile", "window", "calendar"]
 
 
 class ReduceSettings(Group):
@@ -516,8 +487,33 @@ class CalendarSettings(Group):
     """Digests that one reading makes at most, the newest days first; the rest is made by the next readings."""
 
 
+WEIGHTS: dict[str, float] = {
+    "lexical": 1.0,
+    "dense": 1.3,
+    "cell": 0.5,
+    "fact": 1.0,
+    "unread": 1.0,
+    "interval": 0.5,
+    "root": 0.5,
+    "neighbour": 0.2,
+    "next_but_one": 0.2,
+    "answer": 0.15,
+    "speaker": 0.3,
+    "wording": 0.65,
+    "related": 0.5,
+    "tokens": 0.15,
+    "order": 1.2,
+    "series": 1.0,
+    "current": 1.0,
+    "exact": 1.0,
+    "time": 0.3,
+    "ranked": 1.0,
+}
+"""The usual weights of the signals; each list of scores is scaled to [0, 1]. What each is for: docs/retrieval.md."""
+
+
 class RecallSettings(Group):
-    """Recall: how many of what, and the weights of the signals (each list is scaled to [0, 1]; 0 switches one off)."""
+    """Recall: how many of what, and the weights of the signals."""
 
     k: int = Field(default=10, ge=1, le=1000)
     mode: Literal["auto", "flat", "embedding", "llm", "planner"] = "embedding"
@@ -529,11 +525,6 @@ class RecallSettings(Group):
     """Cells that words and vectors bring, each (more when more evidence is wanted)."""
     fact_limit: int = Field(default=60, ge=1)
     """Facts that words and vectors bring, each (paper 4.3: 30 by vectors alone)."""
-    cells_per_piece: int = Field(default=8, ge=1)
-    """Cells that are read for each piece of evidence that is wanted, or ranked again: the best by what the search says
-    of them."""
-    root_limit: int = Field(default=10, ge=1)
-    """Paper 4.3: root recall top 10."""
     tree_limit: int = Field(default=12, ge=2)
     """Trees browsed for one question: those of named people first, then the best roots and those of the hits."""
     beam: int = Field(default=10, ge=1)
@@ -542,71 +533,25 @@ class RecallSettings(Group):
     """``tree_limit`` in mode embedding, where flat hits bring nearly all: more found no more (docs/evaluation.md)."""
     embedding_beam: int = Field(default=4, ge=1)
     """``beam`` in mode embedding."""
-    lexical_weight: float = Field(default=1.0, ge=0)
-    dense_weight: float = Field(default=1.3, ge=0)
-    """Words and vectors, in every list."""
-    cell_weight: float = Field(default=0.5, ge=0)
-    fact_weight: float = Field(default=1.0, ge=0)
-    """The best fact of a turn."""
-    unread_weight: float = Field(default=1.0, ge=0)
-    """The cell of a tool's turn, or of a part of a long turn: in the place of its best fact where that is worse."""
-    interval_weight: float = Field(default=0.5, ge=0)
-    """The lowest node above a cell in its session's tree."""
-    root_weight: float = Field(default=0.5, ge=0)
-    """The root of its session's tree."""
-    neighbour_weight: float = Field(default=0.2, ge=0)
-    """Share of the distance by which a turn is lifted towards a better neighbour."""
-    next_but_one_weight: float = Field(default=0.2, ge=0)
-    """The same of a better turn next but one to it, which in a dialogue is the same speaker's; 0 for a question that
-    wants a position in an order ("before", "between"), whose answer is between statements of other states."""
-    answer_weight: float = Field(default=0.15, ge=0)
-    """For a turn that answers a question of somebody else: times what the turn with the question has."""
-    speaker_weight: float = Field(default=0.3, ge=0)
-    """For a turn of somebody whom the question names."""
-    wording_weight: float = Field(default=0.65, ge=0)
-    """For the usual words of the state that a question wants: "moved" for "where does she live"."""
-    enough_words: float = Field(default=0.5, ge=0, le=1)
-    """Words count less where the best hit has a smaller share of the question's words than this, in a recall without
-    a chat model and with an embedding model that knows the language of the question; 0 for never."""
-    related_weight: float = Field(default=0.5, ge=0)
-    """For words that mean nearly the same as the question's ("biking" for "bicycle"): times how near, 0.5 to 1."""
-    tokens_weight: float = Field(default=0.15, ge=0)
-    """For what comes nearest to the question token by token (late interaction): times the best score. Only with the
-    built-in embedding model, whose token vectors are stored with cells."""
-    order_weight: float = Field(default=1.2, ge=0)
-    """For what lies before, after or between others, or first or last of all, when a question wants that."""
-    series_weight: float = Field(default=1.0, ge=0)
-    """For the first, last, earlier or all statements about one thing, when a question wants them: times the best
-    score and their nearness to the question."""
+    weights: dict[str, Annotated[float, Field(ge=0)]] = WEIGHTS
+    """How much each signal counts, as a JSON object of those that differ from the usual: {"speaker": 0.5}; 0 switches
+    one off. Each is described in docs/retrieval.md."""
     list_more: int = Field(default=10, ge=0, le=100)
     """Items beyond ``k`` that are delivered when a question wants all of several things ("which cars has she had")
     and each next item has one more; none when the caller sets ``k`` or ``max_tokens``."""
-    current_weight: float = Field(default=1.0, ge=0)
-    """For the current state, when a question wants it: times the best score, so that 1 puts it
-    first."""
-    exact_weight: float = Field(default=1.0, ge=0)
-    """For a turn with the codes of the question ("25C", an order number): their share times the best score, so
-    that 1 puts it first."""
-    time_weight: float = Field(default=0.3, ge=0)
-    """For what was said, or happened, in the time that the question names."""
-    ranked_weight: float = Field(default=1.0, ge=0)
-    """For the child that a chat model ranks first; less with each place (modes llm and planner)."""
-    same_words: float = Field(default=0.9, gt=0, le=1)
-    """Share of terms in common from which two items of one speaker and day are one statement."""
-    per_fact: int = Field(default=2, ge=1)
-    """Items that may state one and the same fact: more repetitions of it are left out."""
-    llm_calls: int = Field(default=8, ge=1)
-    """Calls to a chat model at once for one question, in llm and planner mode."""
-    llm_trees: int = Field(default=6, ge=1)
-    """Trees whose nodes a chat model ranks for one question, the most promising first; the others go by scores."""
-    llm_children: int = Field(default=16, ge=2)
-    """Children that one ranking call reads (paper: recall of a call is good up to about 16)."""
     at_once: int = Field(default=3, ge=1, le=1_024)
     """Recalls that compute at the same time in one process, where no model is called meanwhile; others wait for them,
     which is faster for all. More where Postgres or Qdrant are distant."""
     rerank: RerankSettings = RerankSettings()
     sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
     """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""
+
+    @field_validator("weights")
+    @classmethod
+    def _with_usual(cls, given: dict[str, float]) -> dict[str, float]:
+        if unknown := given.keys() - WEIGHTS.keys():
+            raise ValueError(f"there is no signal {min(unknown)}: give some of {', '.join(WEIGHTS)}")
+        return WEIGHTS | given
 
 
 class TopicSettings(Group):
@@ -703,7 +648,9 @@ class Settings(BaseSettings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     accept: AcceptSettings = AcceptSettings()
     extract: ExtractSettings = ExtractSettings()
-    prompts: PromptSettings = PromptSettings()
+    prompts: dict[PromptName, Path] = {}
+    """Files of instructions in place of the built-in ones (UTF-8, at most 20,000 characters). What a model is shown,
+    that it is data, and the answer's shape follow them. They are part of the keys of what is stored."""
     reduce: ReduceSettings = ReduceSettings()
     tree: TreeSettings = TreeSettings()
     refresh: RefreshSettings = RefreshSettings()
@@ -849,5 +796,10 @@ def _variables(model: type[BaseModel], prefix: str = PREFIX, *, groups: bool = F
             if groups:
                 yield variable
             yield from _variables(kind, f"{variable}__", groups=groups)
-        elif not groups:
+            continue
+        if not groups:
             yield variable
+        if get_origin(kind) is dict:
+            of = get_args(kind)[0]
+            keys = get_args(of) if get_origin(of) is Literal else field.default
+            yield from (f"{variable}__{key.upper()}" for key in keys)

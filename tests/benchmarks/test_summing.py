@@ -153,7 +153,7 @@ def test_every_weight_of_recall_has_a_row_without_it() -> None:
     names = {one.name: one for one in variants("signals", LlmSettings())}
     weights = [name for name in RecallSettings.model_fields if name.endswith("_weight")]
     assert len(names) == len(weights) + 1
-    assert names["memforest:no-dense"].recall == {"dense_weight": 0.0}
+    assert names["memforest:no-dense"].recall == {"weights": {"dense": 0.0}}
     assert names[MEMFOREST].recall is None
 
 

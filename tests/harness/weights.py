@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from memforest_core.domain.scoring import Weights
-from memforest_core.recall.service import weights_of
-from memforest_core.settings import RecallSettings
+from memforest_core.settings import WEIGHTS
 
-PLAIN = RecallSettings(dense_weight=1.0)
+PLAIN: Weights = {**WEIGHTS, "dense": 1.0}
 """Words and vectors count alike, so that sums can be done in the head."""
 
 
 def weights(**changed: float) -> Weights:
     """The default weights, words and vectors alike, with some of them changed."""
-    return {**weights_of(PLAIN), **changed}
+    return {**PLAIN, **changed}

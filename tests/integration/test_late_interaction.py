@@ -61,7 +61,9 @@ def tell(running: Stack, turns: list[TurnInput] = BOATS, owner: str = "ann") -> 
 
 def recalled(running: Stack, weight: float = 0.15, **options: object) -> tuple[Evidence, ...]:
     service = running.services.recall
-    changed = replace(service, settings=service.settings.model_copy(update={"tokens_weight": weight}))
+    changed = replace(
+        service, settings=service.settings.model_copy(update={"weights": service.settings.weights | {"tokens": weight}})
+    )
     return changed.recall(running.tenant, "ann", QUESTION, 10, **options).evidence  # type: ignore[arg-type]
 
 

@@ -100,7 +100,7 @@ class Walker:
         most: int = 16,
         beam: int = WIDE,
     ) -> Browsed:
-        ranker = None if server is None else LlmRanker(chat(server), calls, most, ASKED)
+        ranker = None if server is None else LlmRanker(chat(server), ASKED, calls=calls, children_per_call=most)
         return browse(
             self.reading, self.search(), self.begun(questions), beam, weights(), TreeCache(), ranker, questions
         )
@@ -192,7 +192,7 @@ class TestCalls:
         """Given a model that wants the last child of every node, then the very last cell is all that is left."""
         server.answer = lambda body: order([len(json.loads(last_user_text(body))["children"])])
         (root,) = bob.roots("session")
-        ranker, search = LlmRanker(chat(server), 4, 16), bob.search()
+        ranker, search = LlmRanker(chat(server)), bob.search()
         browsed = browse(bob.reading, search, bob.begun([root]), 10, weights(), TreeCache(), ranker, {root: QUESTION})
         node = root
         while (below := bob.children(node)[-1]).payload_id is None:

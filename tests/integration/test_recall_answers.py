@@ -25,7 +25,9 @@ def dialogue(*turns: tuple[str, str]) -> list[TurnInput]:
 def recalled(stack: Stack, weight: float = 0.15) -> dict[str, Evidence]:
     """The pieces by their texts."""
     service = stack.services.recall
-    changed = replace(service, settings=service.settings.model_copy(update={"answer_weight": weight}))
+    changed = replace(
+        service, settings=service.settings.model_copy(update={"weights": service.settings.weights | {"answer": weight}})
+    )
     result = changed.recall(stack.tenant, "ann", "How often does Ann go running in the park?", 20)
     return {piece.text.split(": ", 1)[1]: piece for piece in result.evidence}
 

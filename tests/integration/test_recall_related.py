@@ -22,18 +22,20 @@ def tell(stack: Stack) -> None:
 def told(stack: Stack, **weights: float) -> list[Evidence]:
     """The pieces among the first five that tell it."""
     service = stack.services.recall
-    changed = replace(service, settings=service.settings.model_copy(update=weights))
+    changed = replace(
+        service, settings=service.settings.model_copy(update={"weights": service.settings.weights | weights})
+    )
     return [piece for piece in changed.recall(stack.tenant, "ann", QUESTION, 5, "flat").evidence if TOLD in piece.text]
 
 
 def test_a_relative_of_a_word_finds_the_turn(grown_once: Stack) -> None:
     """Given that only one turn tells it, in another word, then words alone find it, by the relatives of the question's."""
-    assert told(grown_once, dense_weight=0.0)
-    assert not told(grown_once, dense_weight=0.0, related_weight=0.0)
+    assert told(grown_once, dense=0.0)
+    assert not told(grown_once, dense=0.0, related=0.0)
 
 
 def test_a_relative_lifts_what_vectors_found(grown_once: Stack) -> None:
-    [lifted], [plain] = told(grown_once), told(grown_once, related_weight=0.0)
+    [lifted], [plain] = told(grown_once), told(grown_once, related=0.0)
     assert lifted.score > plain.score
 
 
@@ -55,7 +57,8 @@ def test_what_related_words_gave_is_told_apart(grown_once: Stack) -> None:
     rest = {name: value for name, value in explained.signals.items() if name not in {"cell", "fact", "related"}}
     assert rest == {name: value for name, value in plain.signals.items() if name not in {"cell", "fact"}}
     assert sum(explained.signals.values()) == pytest.approx(sum(plain.signals.values()))
-    without = replace(service, settings=service.settings.model_copy(update={"related_weight": 0.0}), explains=True)
+    settings = service.settings.model_copy(update={"weights": service.settings.weights | {"related": 0.0}})
+    without = replace(service, settings=settings, explains=True)
     assert all(
         "related" not in piece.signals for piece in without.recall(grown_once.tenant, "ann", QUESTION, 5).evidence
     )

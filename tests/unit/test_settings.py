@@ -7,10 +7,10 @@ import json
 import pytest
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.models.accounting import Price
+from memforest_core.models.accounting import UNPRICED, Price
 from memforest_core.models.calls import Step
 from memforest_core.models.opening import step_settings
-from memforest_core.settings import RefreshSettings, load_settings, nearest_variable, unknown_variables
+from memforest_core.settings import WEIGHTS, RefreshSettings, load_settings, nearest_variable, unknown_variables
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,26 @@ def test_a_source_that_can_not_be_meant_is_refused(changed: dict[str, object], m
         load_settings()
 
 
-@pytest.mark.parametrize("llm", [{"input_usd_per_mtok": 2.0}, {"extract": {"input_usd_per_mtok": 2.0}}])
-def test_cached_tokens_have_a_price_beside_that_of_the_others(llm: dict[str, object]) -> None:
-    extract = {"cached_input_usd_per_mtok": 0.5, **llm.get("extract", {})}  # type: ignore[dict-item]
-    found = step_settings(load_settings(llm=llm | {"extract": extract}).llm, Step.EXTRACT)
-    assert found.price == Price(prompt=2.0, cached=0.5)
+def test_a_price_is_that_of_the_model_of_a_step() -> None:
+    prices = {"openai/own": {"input": 2.0, "cached_input": 0.5, "output": 10.0}}
+    llm = load_settings(llm={"model": "openai/own", "plan": {"model": "openai/other"}, "prices": prices}).llm
+    assert step_settings(llm, Step.EXTRACT).price == Price(2.0, 10.0, 0.5)
+    assert step_settings(llm, Step.PLAN).price == UNPRICED
 
 
-@pytest.mark.parametrize("llm", [{"cached_input_usd_per_mtok": 0.5}, {"plan": {"cached_input_usd_per_mtok": 0.5}}])
-def test_a_price_of_cached_tokens_alone_would_make_the_others_free(llm: dict[str, object]) -> None:
-    with pytest.raises(InvalidSettings) as refused:
-        load_settings(llm=llm)
-    assert "input_usd_per_mtok with" in refused.value.message
+def test_a_price_of_cached_tokens_alone_would_make_the_others_free() -> None:
+    with pytest.raises(
+        InvalidSettings, match=r"MEMFOREST_LLM__PRICES to a valid value: openai/own.input: Field required"
+    ):
+        load_settings(llm={"prices": {"openai/own": {"cached_input": 0.5}}})
+
+
+def test_weights_that_are_not_given_are_the_usual_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMFOREST_RECALL__WEIGHTS__SPEAKER", "0.5")
+    assert load_settings().recall.weights == WEIGHTS | {"speaker": 0.5}
+    monkeypatch.setenv("MEMFOREST_RECALL__WEIGHTS__SPAEKER", "0.5")
+    with pytest.raises(InvalidSettings, match="did you mean MEMFOREST_RECALL__WEIGHTS__SPEAKER"):
+        load_settings()
 
 
 def test_the_quiet_period_grows_with_each_doubling_of_a_large_tree() -> None:

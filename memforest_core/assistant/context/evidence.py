@@ -12,6 +12,7 @@ from memforest_core.assistant.context.result import Context
 from memforest_core.domain.evidence import Evidence, EvidenceKind, RecallResult
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.rendering import speaker
+from memforest_core.domain.scoring import SAME_WORDS
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import LATEST, UNKNOWN_TIME
 
@@ -28,14 +29,11 @@ class Shown:
     """Of the profile."""
 
 
-def chosen(
-    items: Sequence[Evidence], shown: Shown, max_tokens: int, same_words: float
-) -> tuple[list[ContextPart], list[Omission]]:
+def chosen(items: Sequence[Evidence], shown: Shown, max_tokens: int) -> tuple[list[ContextPart], list[Omission]]:
     """The best items that fit and say something new, as parts, the best session first; and what is left out.
 
     ``max_tokens`` are for their lines and those of their days.
 
-    ``same_words`` is the share of a turn's terms that the profile must have, so that the turn says nothing new.
     """
     mentioned: dict[FactId, frozenset[str]] = {}
     for line in shown.lines:
@@ -46,13 +44,7 @@ def chosen(
     groups: set[tuple[str, str]] = set()
     left = max_tokens
     for item in items:
-        why = (
-            Why.IN_WINDOW
-            if _in_window(item, shown)
-            else Why.IN_PROFILE
-            if _is_mentioned(item, mentioned, same_words)
-            else None
-        )
+        why = Why.IN_WINDOW if _in_window(item, shown) else Why.IN_PROFILE if _is_mentioned(item, mentioned) else None
         group = (item.session_id, item.time_label)
         cost = line_tokens(item.text) + (0 if group in groups else header_tokens(item.time_label))
         if why is None and cost > left:
@@ -103,7 +95,7 @@ def _in_window(item: Evidence, shown: Shown) -> bool:
     return item.kind is EvidenceKind.FACT and bool(item.fact_ids) and set(item.fact_ids) <= set(shown.items)
 
 
-def _is_mentioned(item: Evidence, mentioned: dict[FactId, frozenset[str]], same_words: float) -> bool:
+def _is_mentioned(item: Evidence, mentioned: dict[FactId, frozenset[str]]) -> bool:
     """Whether the profile mentions it: a fact, or a turn that has hardly a word beyond its facts."""
     if not item.fact_ids or not all(fact in mentioned for fact in item.fact_ids):
         return False
@@ -111,7 +103,7 @@ def _is_mentioned(item: Evidence, mentioned: dict[FactId, frozenset[str]], same_
         return True
     words = frozenset(terms(item.text.removeprefix(f"{speaker(item.speaker)}: ")))
     known = frozenset[str]().union(*(mentioned[fact] for fact in item.fact_ids))
-    return len(words & known) >= same_words * len(words)
+    return len(words & known) >= SAME_WORDS * len(words)
 
 
 _WHEN = {

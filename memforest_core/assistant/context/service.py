@@ -306,7 +306,7 @@ class ContextService:
             return
         window = draft.parts.get(Section.WINDOW, [])
         shown = Shown(shown_turns(window), {fact for part in window for fact in part.fact_ids}, lines)
-        parts, out = chosen(items, shown, draft.room(Section.EVIDENCE), self.recall.settings.same_words)
+        parts, out = chosen(items, shown, draft.room(Section.EVIDENCE))
         draft.put(Section.EVIDENCE, parts, body_tokens(parts), out)
 
     def _put_profile(self, draft: Draft, portrait: Portrait) -> None:

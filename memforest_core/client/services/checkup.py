@@ -81,7 +81,7 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
     yield _tried("embedding", lambda: _embedding(settings, opened))
     if opened:
         yield _tried("index", lambda: _index(settings, opened[0], used["index"]))
-    if any(path is not None for _, path in settings.prompts):
+    if settings.prompts:
         yield _tried("prompts", lambda: _prompts(settings))
     yield from _chat(settings, call)
     yield _disk(place or settings.index.path or Path(tempfile.gettempdir()))

@@ -22,6 +22,7 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
+from memforest_core.models.accounting import Price
 from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.step_settings import StepSettings
@@ -63,7 +64,7 @@ def request(**changes: Any) -> ChatRequest:
 
 def test_an_answer_comes_back_with_what_it_cost(server: ModelServer) -> None:
     server.latency_s = 0.05
-    model, started = chat(server, input_usd_per_mtok=2.0, output_usd_per_mtok=10.0), time.monotonic()
+    model, started = chat(server, price=Price(2.0, 10.0)), time.monotonic()
     reply = model.complete(request())
     took_s = time.monotonic() - started
     assert reply.text == ANSWER
@@ -76,13 +77,13 @@ def test_an_answer_comes_back_with_what_it_cost(server: ModelServer) -> None:
 
 def test_cached_tokens_cost_their_own_price_and_else_as_the_others(server: ModelServer) -> None:
     """Given an answer whose 12 prompt tokens came from the cache, all or 3 of them."""
-    own = chat(server, input_usd_per_mtok=2.0, cached_input_usd_per_mtok=0.5, output_usd_per_mtok=10.0)
+    own = chat(server, price=Price(2.0, 10.0, 0.5))
     record = own.complete(request()).record
     assert record.cached_tokens == 3
     assert record.cost_usd == pytest.approx((9 * 2.0 + 3 * 0.5 + 3 * 10.0) / 1e6)
     server.cached_tokens = 12
     assert own.complete(request()).record.cost_usd == pytest.approx((12 * 0.5 + 3 * 10.0) / 1e6)
-    assert chat(server, input_usd_per_mtok=2.0).complete(request()).record.cost_usd == pytest.approx(12 * 2.0 / 1e6)
+    assert chat(server, price=Price(2.0)).complete(request()).record.cost_usd == pytest.approx(12 * 2.0 / 1e6)
 
 
 def test_a_model_without_a_known_price_costs_nothing(server: ModelServer) -> None:

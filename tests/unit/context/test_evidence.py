@@ -43,7 +43,7 @@ def piece(
 
 
 def reasons(items: list[Evidence], shown: Shown, tokens: int = 1_000) -> tuple[list[str], list[str]]:
-    parts, out = chosen(items, shown, tokens, 0.9)
+    parts, out = chosen(items, shown, tokens)
     assert body_tokens(parts) <= tokens
     return [part.text for part in parts], [each.why.value for each in out]
 

@@ -92,8 +92,8 @@ class TestCoverage:
 class TestSameWords:
     def test_paraphrases_share_nearly_all_terms(self) -> None:
         words = frozenset(str(number) for number in range(10))
-        assert same_words(words, words - {"0"}, 0.9)
-        assert not same_words(words, words - {"0", "1"}, 0.9)
+        assert same_words(words, words - {"0"})
+        assert not same_words(words, words - {"0", "1"})
 
     def test_texts_without_terms_are_never_the_same(self) -> None:
-        assert not same_words(frozenset(), frozenset(), 0.9)
+        assert not same_words(frozenset(), frozenset())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -16,7 +17,7 @@ from memforest_core.models.answers import DATA_ONLY
 from memforest_core.models.prompts import MAX_CHARS, Prompts, instructions_with, named, open_prompts
 from memforest_core.recall import plan, ranking
 from memforest_core.recall.answering import prompt as answering
-from memforest_core.settings import ExtractSettings, PromptSettings
+from memforest_core.settings import ExtractSettings, PromptName
 
 FRAMES = {
     "extract": (extraction.SYSTEM, extraction.FRAME),
@@ -34,7 +35,7 @@ OWN = "Mind the {harbour}."
 
 
 def test_there_is_a_frame_for_each_prompt() -> None:
-    assert {name.partition(",")[0] for name in FRAMES} == set(Prompts.__slots__) == set(PromptSettings.model_fields)
+    assert {name.partition(",")[0] for name in FRAMES} == set(Prompts.__slots__) == set(get_args(PromptName))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -60,12 +61,12 @@ def test_own_instructions_are_part_of_the_keys_and_without_them_keys_stay() -> N
 def test_files_are_read_as_text(tmp_path: Path) -> None:
     path = tmp_path / "extract.txt"
     path.write_bytes(b"\xef\xbb\xbf  " + OWN.encode() + b"\x00\n\n")
-    assert open_prompts(PromptSettings()) == Prompts()
-    found = open_prompts(PromptSettings(extract=path))
+    assert open_prompts({}) == Prompts()
+    found = open_prompts({"extract": path})
     assert found == Prompts(extract=OWN)
     assert found.replaced == ("extract",)
     path.write_text("ü" * MAX_CHARS)
-    assert len(open_prompts(PromptSettings(answer=path)).answer or "") == MAX_CHARS
+    assert len(open_prompts({"answer": path}).answer or "") == MAX_CHARS
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,6 @@ def test_a_file_that_can_not_be_used_is_refused(tmp_path: Path, content: bytes |
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InvalidSettings) as refused:
-        open_prompts(PromptSettings(plan=path))
+        open_prompts({"plan": path})
     assert said in refused.value.message
     assert "MEMFOREST_PROMPTS__PLAN" in refused.value.message

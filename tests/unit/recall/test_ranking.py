@@ -55,7 +55,7 @@ def rank(
 ) -> tuple[dict[UUID, list[UUID]], Tally]:
     """Each ranked node's chosen children, best first."""
     tally = Tally(nodes=len(families))
-    ranked = LlmRanker(chat, calls, most).rank(families, tally)
+    ranked = LlmRanker(chat, calls=calls, children_per_call=most).rank(families, tally)
     return {parent: sorted(order, key=order.__getitem__) for parent, order in ranked.items()}, tally
 
 
@@ -92,7 +92,7 @@ class TestOneNode:
     def test_shows_days_in_the_zone_of_the_asking_time(self) -> None:
         asked = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
         chat = ScriptedChat(lambda document: order(1))
-        LlmRanker(chat, 1, 16, asked).rank([family("n", child("a"), child("b"))], Tally())
+        LlmRanker(chat, asked).rank([family("n", child("a"), child("b"))], Tally())
         (document,) = chat.documents
         assert document["asked_at"] == "2024-05-01T09:00+02:00"
         assert document["children"][0]["days"] == "2024-03-05"
@@ -111,7 +111,7 @@ class TestOneNode:
 
         chat = ScriptedChat(last_first)
         tally = Tally()
-        ranked = LlmRanker(chat, 1, 3).rank([family("n", *map(child, "abcde"))], tally)
+        ranked = LlmRanker(chat, calls=1, children_per_call=3).rank([family("n", *map(child, "abcde"))], tally)
         assert [len(document["children"]) for document in chat.documents] == [3, 2]
         assert ranked[named("n")] == dict(zip(ids("c", "b", "a", "e", "d"), (0, 1, 2, 0, 1), strict=True))
         assert tally.calls == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -30,12 +30,12 @@ PETS = ("Bob", "I have a cat named Max."), ("Ann", "Cute.")
 class World:
     """A forest, its index and its embedder."""
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, weights: Mapping[str, float] | None = None, **settings: object) -> None:
         self.forest = Forest()
         self.index = ScriptedIndex()
         self.embedder = OneVector()
         # Words and vectors count alike, so that sums can be done in the head.
-        self.settings = RecallSettings.model_validate({"dense_weight": 1.0} | settings)
+        self.settings = RecallSettings.model_validate({"weights": {"dense": 1.0, **(weights or {})}} | settings)
 
     def recall(self, question: str = "Where does Bob live?", **options: object) -> RecallResult:
         pointers = bool(options.pop("pointers", True))
@@ -183,9 +183,9 @@ class TestVotes:
 
 
 class TestBrowse:
-    def long_session(self, turns: int = 40, **settings: object) -> World:
+    def long_session(self, turns: int = 40, weights: Mapping[str, float] | None = None, **settings: object) -> World:
         """One session; the index finds its root and, when asked by id, every node."""
-        world = World(**settings)
+        world = World(weights, **settings)
         world.forest.session("long", *((f"P{n}", f"Remark number {n}.") for n in range(turns)))
         world.index.roots = {named("long#root")}
         world.index.points = {named(f"long/{n}"): (CELL, 0.0, 0.01 * n) for n in range(turns // 2)}
@@ -204,7 +204,7 @@ class TestBrowse:
         """One flat hit each: the other cells whose words the index is asked for, browsing brought."""
 
         def browsed(beam: int) -> int:
-            world = self.long_session(flat_limit=1, fact_limit=1, neighbour_weight=0, beam=3, embedding_beam=beam)
+            world = self.long_session(flat_limit=1, fact_limit=1, weights={"neighbour": 0}, beam=3, embedding_beam=beam)
             world.recall(mode="embedding", k=1)
             by_words = [q for call in world.index.calls for q in call if isinstance(q.vector, SparseVector)]
             asked = {id_ for query in by_words for id_ in query.filter.ids or ()}
@@ -365,7 +365,7 @@ class TestTimeOfTheQuestion:
         assert not any(piece.signals.get("time") for piece in result.evidence)
 
     def test_it_can_be_switched_off(self) -> None:
-        world = World(time_weight=0)
+        world = World({"time": 0})
         world.forest.session("move", *MOVE)
         world.index.points = {named("move/0"): (CELL, 4.0, 0.6)}
         assert "time" not in world.recall("What did Bob say today?", asked_at=START).evidence[0].signals

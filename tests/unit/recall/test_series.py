@@ -32,9 +32,9 @@ class Told(Forest):
 class World:
     """Rhea's three turns: the old car by the words of the question, the new one near it, and something else."""
 
-    def __init__(self, **settings: object) -> None:
+    def __init__(self, weights: dict[str, float] | None = None) -> None:
         self.forest, self.index, self.embedder = Told(), ScriptedIndex(), OneVector()
-        self.settings = RecallSettings.model_validate(settings)
+        self.settings = RecallSettings(weights=weights or {})
         for days, (session, text, words, near) in enumerate(
             (("old", OLD, 9.0, 0.9), ("new", NEW, 1.0, 0.89), ("other", OTHER, 3.0, 0.1))
         ):
@@ -63,11 +63,11 @@ def test_the_first_of_it_came_first() -> None:
 
 
 def test_a_weight_of_nothing_switches_it_off_with_its_searches() -> None:
-    world = World(series_weight=0.0)
+    world = World({"series": 0.0})
     result = world.recall("What does Rhea drive now?", mode="flat")
     assert first(result) == OLD
     assert all(SIGNAL not in piece.signals for piece in result.evidence)
-    assert result.round_trips == World(series_weight=0.0).recall("When did Rhea drive?", mode="flat").round_trips
+    assert result.round_trips == World({"series": 0.0}).recall("When did Rhea drive?", mode="flat").round_trips
 
 
 def test_other_questions_cost_nothing_more() -> None:

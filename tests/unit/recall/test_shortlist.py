@@ -8,10 +8,9 @@ from memforest_core.domain.ids import CellId, FactId, SessionId
 from memforest_core.domain.scoring import Scores, Weights
 from memforest_core.recall.candidates import shortlist
 from memforest_core.recall.records import Link
-from memforest_core.recall.service import weights_of
 from memforest_core.settings import RecallSettings
 
-WEIGHTS: Weights = weights_of(RecallSettings())
+WEIGHTS: Weights = RecallSettings().weights
 
 
 def said(fact: UUID, cell: UUID) -> Link:
