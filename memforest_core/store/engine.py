@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 import psycopg
 import sqlalchemy as sa
+from psycopg.abc import Buffer, PQGen
+from psycopg.types.array import ListDumper
+from psycopg.types.json import Jsonb
 from sqlalchemy import Connection as Connection
 from sqlalchemy import Engine as Engine
 from sqlalchemy import event, exc
@@ -20,10 +27,89 @@ from memforest_core.domain.forks import abandon, in_child
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreContended, StoreUnavailable
 from memforest_core.settings import DatabaseSettings
-from memforest_core.store.answers import Answering, NoAnswer
 from memforest_core.store.deadlines import is_patient, seconds_left
-from memforest_core.store.lists import PlainLists
 from memforest_core.store.refusals import OWNER, SERVICE, refusal
+
+_TEXTS = {str, type(None)}
+_QUOTED = re.compile(r'^$|["{},\\\s]|^null$', re.ASCII | re.IGNORECASE)
+"""Texts that stand in quotes in a list."""
+
+
+class PlainLists(ListDumper):
+    """Writes whole lists at once: five times as fast as item by item, of texts ten times; the same bytes."""
+
+    def dump(self, obj: list[Any]) -> Buffer | None:
+        kinds = set(map(type, obj))
+        if kinds == {UUID}:
+            return f"{{{','.join([f'{item.int:032x}' for item in obj])}}}".encode()
+        if kinds == {int}:
+            return f"{{{','.join(map(str, obj))}}}".encode()
+        if kinds == {bytes}:
+            return ("{" + ",".join([f'"\\\\x{item.hex()}"' for item in obj]) + "}").encode()
+        if kinds == {Jsonb}:
+            return self._texts([(item.dumps or json.dumps)(item.obj) for item in obj])
+        if kinds <= _TEXTS and kinds:
+            return self._texts(obj)
+        return super().dump(obj)
+
+    def _texts(self, obj: list[str | None]) -> Buffer | None:
+        written = f"{{{','.join(map(_text, obj))}}}"
+        # No text of Postgres has a NUL: the driver says so in its own error.
+        return super().dump(obj) if "\0" in written else written.encode(self._encoding)
+
+    @property
+    def _encoding(self) -> str:
+        return self.connection.info.encoding if self.connection is not None else "utf-8"
+
+
+def _text(item: str | None) -> str:
+    if item is None:
+        return "NULL"
+    if _QUOTED.search(item) is None:
+        return item
+    return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+RV = TypeVar("RV")
+
+
+class NoAnswer(psycopg.OperationalError):
+    """Postgres did not answer in time; the connection is closed."""
+
+
+class Answering(psycopg.Connection[Any]):
+    """A connection that waits ``answer_s`` seconds for an answer, and never beyond the end of ``deadlines.within``.
+
+    The server's own timeouts end a long statement; this one ends the wait for a server that does nothing any more.
+    """
+
+    answer_s: float | None = None
+    """None waits for ever."""
+
+    def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        """As psycopg, which calls it for all that it sends and reads after it has connected. Raises NoAnswer."""
+        if self.answer_s is None:
+            return super().wait(gen, *args, **kwargs)
+        return super().wait(self._bounded(gen, min(self.answer_s, seconds_left())), *args, **kwargs)
+
+    def _bounded(self, gen: PQGen[RV], most_s: float) -> PQGen[RV]:
+        deadline = time.monotonic() + most_s
+        try:
+            wanted = next(gen)
+            while True:
+                # psycopg resumes it at least each tenth of a second.
+                ready = yield wanted
+                if not ready and time.monotonic() >= deadline:
+                    self.pgconn.finish()
+                    raise NoAnswer(
+                        f"Postgres did not answer within {most_s:.1f} s: look whether its server hangs or the network"
+                        " drops packets (see MEMFOREST_DATABASE__ANSWER_TIMEOUT_S)."
+                    )
+                wanted = gen.send(ready)
+        except StopIteration as ended:
+            result: RV = ended.value
+            return result
+
 
 SERIALIZATION_FAILURE = "40001"
 DEADLOCK = "40P01"

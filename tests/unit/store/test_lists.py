@@ -11,7 +11,7 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.array import ListDumper
 from psycopg.types.json import Jsonb
 
-from memforest_core.store.lists import PlainLists
+from memforest_core.store.engine import PlainLists
 
 
 def dumped(kind: type[ListDumper], value: list[Any]) -> tuple[bytes, int]:

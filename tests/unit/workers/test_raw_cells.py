@@ -10,7 +10,7 @@ import pytest
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_workers.raw_cells import RawCells
+from memforest_workers.runtime import RawCells
 
 BATCH = 3
 ACME, BETA = TenantId("acme"), TenantId("beta")
