@@ -65,7 +65,7 @@ def test_each_size_of_memory_has_its_recall_latency(recalled: list[dict[str, Any
         assert 0 < row["p50_ms"] <= row["p95_ms"]
         assert row["round_trips"] >= 2
         assert row["n"] == 4
-        assert {"places", "search", "load", "browse", "score", "resolve", "rest"} <= row["parts_ms"].keys()
+        assert {"scopes", "search", "load", "browse", "score", "resolve", "rest"} <= row["parts_ms"].keys()
         assert sum(row["parts_ms"].values()) == pytest.approx(row["mean_ms"], abs=0.1)
         assert (row["at_once"]["callers"], row["at_once"]["n"]) == (3, 38)
         assert row["at_once"]["per_second"] > 0
