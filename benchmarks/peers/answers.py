@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Origin
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ingest.extract.extraction_answer import Item
+from memforest_core.ingest.extract.extraction_prompt import Item
 from memforest_core.ingest.extract.offline import propose
 from tests.harness.model_answers import default_answer, last_user_text, messages_of
 

@@ -28,20 +28,20 @@ from memforest_core.domain.ids import (
     SessionId,
     TenantId,
     TreeId,
+    TreeKind,
     cell_id,
     session_id,
     tree_id,
 )
 from memforest_core.domain.indexed import add_counts, bm25_weights, cell_text, count_terms, fact_terms_text, pack_counts
 from memforest_core.domain.people import People
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
 from memforest_core.ingest.accept.rows.accepting import AcceptRows
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.ingest.reduce.placing import fact_span
-from memforest_core.ingest.reduce.routing.entities import entity_scopes
+from memforest_core.ingest.reduce.routing.scenes import entity_scopes
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL, input_hash
 from memforest_core.memtree import Diff, Key, Node, build

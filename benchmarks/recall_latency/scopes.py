@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memforest_core.domain.ids import PayloadId, SessionId, TreeId, leaf_id
+from memforest_core.domain.ids import PayloadId, SessionId, TreeId, TreeKind, leaf_id
 from memforest_core.domain.indexed import TermCounts
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.memtree import Key, Leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import ReduceSettings

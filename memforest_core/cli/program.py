@@ -43,7 +43,7 @@ from memforest_core.service.http import cli as http
 from memforest_core.service.keys import cli as keys
 from memforest_core.service.mcp import cli as mcp
 from memforest_core.store.cli import db, tenants
-from memforest_core.work.cli import audit, dead
+from memforest_core.work import cli as work
 
 app = typer.Typer(
     name="memforest",
@@ -75,9 +75,12 @@ profile.register(app)
 context.register(app)
 for folder in dict.fromkeys(FOLDERS.values()):
     import_module(f"memforest_core.lifecycle.{folder}.cli").register(app)
-audit.register(app)
+work.register(app)
 _add(doctor)
-for module in (http, mcp, keys, webhooks, dead, verify, backup, tenants, index):
+for module in (http, mcp, keys, webhooks):
+    module.register(app)
+work.register_dead(app)
+for module in (verify, backup, tenants, index):
     module.register(app)
 _add(calibrate, config, worker, worker_health, flower)
 db.app.command()(vacuum)

@@ -19,7 +19,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.quotas import when_there_is_room
 from memforest_core.ingest.accept.records import Accepted, Backlog, Quota, SessionProgress, Stage, TenantLimits
-from memforest_core.ingest.accept.running import RunningSessions
+from memforest_core.ingest.accept.service import RunningSessions
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.deadlines import within

@@ -1,4 +1,4 @@
-"""Cells and windows: how turns are cut into units of provenance, and cells into units of work."""
+"""Cells and windows: how turns are cut into units of provenance, and what one extraction call reads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,46 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.pasted import Pasted
+from memforest_core.domain.people import People
 from memforest_core.domain.rendering import speech
 from memforest_core.domain.turns import Role, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTurn:
+    """A turn, or the part of a long turn that a cell has, as an extraction call sees it."""
+
+    number: int
+    """1-based number in the prompt; context turns count down from 0 (0, -1) and are never extracted."""
+    cell: int
+    """1-based number of its cell in the window; 0 for context turns."""
+    ordinal: int
+    """The turn's ordinal in its session."""
+    role: Role
+    speaker: str
+    """Display name of the speaker."""
+    text: str
+    occurred_at: datetime
+    """Aware, by the sender's clock."""
+    pasted: tuple[Pasted, ...] = ()
+    """The parts of ``text`` that say nothing of the speaker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The consecutive cells of one extraction call, with up to two preceding turns as context."""
+
+    owner: str
+    """Display name of the owner of the memory."""
+    time_zone: str
+    """The owner's: an IANA name, for when days begin."""
+    context: tuple[WindowTurn, ...]
+    turns: tuple[WindowTurn, ...]
+    cells: int
+    people: People | None = None
+    """Everybody who speaks in the memory, if that is known: whom mentions and nicknames mean."""
+
 
 TOPIC_MARKER = "new_topic"
 """Metadata key with which a caller says that a turn starts something new (a hard topic marker)."""

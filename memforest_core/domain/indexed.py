@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from memforest_core.domain.languages import ENGLISH, month_name, text_languages
-from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms
+
+
+@lru_cache(maxsize=131_072)
+def term_index(term: str) -> int:
+    """A stable uint32 for a term; two terms share one about once in four billion pairs."""
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=4).digest(), "big")
+
+
+def query_weights(terms: Iterable[str]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Sparse query: weight 1 for each distinct term, sorted by index; IDF is the index's."""
+    indices = tuple(sorted({term_index(term) for term in terms}))
+    return indices, (1.0,) * len(indices)
+
 
 MAX_NODE_TERMS = 4_096
 """Distinct terms of a node; the rarest of a very long session are dropped first."""

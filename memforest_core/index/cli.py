@@ -11,7 +11,7 @@ import typer
 from memforest_core.cli.toolkit.opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,10 +19,9 @@ from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import TaskId
 from memforest_core.work.rows.operations import OperationStore
-from memforest_core.work.wakeups import WakeUps
 
 log = structlog.get_logger(__name__)
 

@@ -19,10 +19,10 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
+from memforest_core.work.messages import WakeUps
 from memforest_core.work.rows.operations import OperationStore
 from memforest_core.work.runner import Handler, OperationRunner
 from memforest_core.work.telemetry import SILENT, Telemetry
-from memforest_core.work.wakeups import WakeUps
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from memforest_core.index.parity import Sweep
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.store.owners import known
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationStore
-from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
 """Rows marked in one transaction: their locks are held for some milliseconds."""

@@ -24,7 +24,7 @@ from memforest_core.store.rows import among
 from memforest_core.store.tables import BEHIND
 from memforest_core.store.trees import NEXT_VERSION
 from memforest_core.store.vectors import VectorRows
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 _FIRST = UUID(int=0)
 

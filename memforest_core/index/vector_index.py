@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
-from memforest_core.domain.known_ids import KNOWN_IDS
+from memforest_core.domain.ids import KNOWN_IDS, ForestId, SessionId, TenantId, TreeId
 
 
 def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:

@@ -1,10 +1,10 @@
-"""What calls cost: the record of one that was made, and prices of models for an estimate before."""
+"""What calls are made with and what they cost: settings of a step, records, and prices for an estimate before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from memforest_core.errors import MemForestError
 from memforest_core.models.calls import CallRecord, Step
@@ -84,3 +84,30 @@ def record_of(step: Step, model: str, ended: Any, latency_ms: float, price: Pric
     else:
         cost_usd = float(ended._hidden_params.get("response_cost") or 0.0)
     return CallRecord(step, model, prompt, completion, cached, cost_usd, latency_ms, outcome="ok")
+
+
+SchemaMode = Literal["auto", "json_schema", "json_object", "prompt"]
+"""How an answer's schema reaches the model. ``auto`` starts at json_schema and steps down when the
+provider refuses it; the others are used as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSettings:
+    """A litellm model name and the limits of its calls.
+
+    Without a given price litellm's price list is used, and a model it does not know costs 0.0.
+    """
+
+    model: str
+    api_base: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    timeout_s: float = 60.0
+    """Hard deadline of one call; a call that finds no free slot for as long gives up too."""
+    concurrency: int = 32
+    """Calls under way at once, in this process."""
+    max_tokens: int = 4096
+    temperature: float = 0.0
+    schema_mode: SchemaMode = "auto"
+    price: Price = UNPRICED
+    parameters: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Further arguments of litellm's call."""

@@ -18,8 +18,7 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
-from memforest_core.models.answer_limits import AnswerRefused
-from memforest_core.models.litellm_runtime import litellm_module
+from memforest_core.models.litellm_runtime import AnswerRefused, litellm_module
 
 MAX_RETRY_AFTER_S = 3600.0
 _PERMANENT_CAUSES = (ImportError, UnicodeError, AnswerRefused)

@@ -8,10 +8,16 @@ from functools import partial
 from typing import Any
 
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.models.answer_limits import BASE_BYTES, ROW_BYTES, limited
 from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop, slot_of
 from memforest_core.models.litellm_failures import Target, missing_key
-from memforest_core.models.litellm_runtime import key_argument, litellm_module, misses_key
+from memforest_core.models.litellm_runtime import (
+    BASE_BYTES,
+    ROW_BYTES,
+    key_argument,
+    limited,
+    litellm_module,
+    misses_key,
+)
 
 
 @renewed_in_child

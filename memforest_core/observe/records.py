@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from memforest_core.domain.ids import NodeId, TenantId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import NodeId, TenantId, TreeId, TreeKind
 from memforest_core.work.messages import Queue
 
 

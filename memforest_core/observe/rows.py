@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ProgrammingError
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId, TreeKind
 from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.accept.rows.accepting import AcceptRows
 from memforest_core.ingest.extract.offline.english_text import is_english

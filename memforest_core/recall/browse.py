@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.domain.ids import NodeId, TenantId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import NodeId, TenantId, TreeId, TreeKind
 from memforest_core.domain.scoring import Weights, fused
 from memforest_core.domain.times import from_micros
 from memforest_core.index.vector_index import PointKind

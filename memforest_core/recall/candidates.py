@@ -9,8 +9,7 @@ from datetime import datetime
 from heapq import nlargest
 from uuid import UUID
 
-from memforest_core.domain.ids import FactId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import FactId, TreeKind
 from memforest_core.domain.scoring import Scores, Weights, floor_of, fused
 from memforest_core.domain.turns import Role
 from memforest_core.index.vector_index import PointKind

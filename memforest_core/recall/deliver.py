@@ -15,9 +15,8 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, fitting
 from memforest_core.domain.evidence import Evidence, EvidenceKind, Freshness, PathNode, day_label, with_corrections
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TreeKind
 from memforest_core.domain.rendering import turn_line
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import same_words
 from memforest_core.domain.temporal_question import lists_all
 from memforest_core.domain.text import terms

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.scoring import Scores
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import (

@@ -14,9 +14,8 @@ from pydantic import BaseModel
 
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.domain.ids import NodeId
+from memforest_core.domain.ids import NodeId, TreeKind
 from memforest_core.domain.languages import STOP_WORDS
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.text import clean
 from memforest_core.domain.times import days_between
 from memforest_core.domain.words import words_of

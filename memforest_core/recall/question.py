@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from memforest_core.domain.lexical import query_weights
+from memforest_core.domain.indexed import query_weights
 from memforest_core.domain.text import clean, normalize_name, variants
 from memforest_core.domain.words import ENGLISH, words_of
 from memforest_core.domain.words.records import Words

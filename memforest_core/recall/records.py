@@ -9,8 +9,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId, TreeKind
 from memforest_core.models.token_vectors import TurnTokens
 
 TurnKey = tuple[SessionId, int]

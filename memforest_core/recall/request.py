@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memforest_core.domain.conditions import Test, parse_conditions
 from memforest_core.domain.evidence import Mode
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.turns import Role, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.index.vector_index import DenseVector

@@ -11,16 +11,14 @@ from functools import partial
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.evidence import Mode
-from memforest_core.domain.ids import FactId, SessionId, TenantId
-from memforest_core.domain.lexical import term_index
+from memforest_core.domain.ids import FactId, SessionId, TenantId, TreeKind
+from memforest_core.domain.indexed import term_index
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.question_time import named_period
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.scoring import Weights, coverage, fused
-from memforest_core.domain.temporal_question import Order, order_of
+from memforest_core.domain.temporal_question import Order, answering_terms, order_of
 from memforest_core.domain.text import terms
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex

@@ -17,19 +17,18 @@ from uuid import UUID
 
 import numpy as np
 
-from memforest_core.domain.attributes import answering_terms
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.ids import FactId
-from memforest_core.domain.meant import FORMER, joking, meant, not_so
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import People
 from memforest_core.domain.scoring import Weights, coverage
 from memforest_core.domain.state_names import single_valued
-from memforest_core.domain.state_order import Role
+from memforest_core.domain.state_order import FORMER, Role, joking, meant, not_so
 from memforest_core.domain.temporal_question import (
     MAX_WORDS,
     Order,
     Series,
+    answering_terms,
     as_subject,
     current_attributes,
     is_about_still,

@@ -12,8 +12,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, TenantId, TreeId
-from memforest_core.domain.scopes import ScopeState
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, ScopeState, TenantId, TreeId
 from memforest_core.memtree import TreeHead
 from memforest_core.store import tables as m
 from memforest_core.store.copying import blanks

@@ -11,10 +11,9 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
 from memforest_core.work.rows.dead import DeadRows, DeadStore
-from memforest_core.work.wakeups import WakeUps
 
 LIST_LIMIT = 1_000
 SHORTEST_PREFIX = 8

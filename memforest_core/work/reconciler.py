@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import LeaseLimits, WorkKind
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.rows.jobs import JobRows, JobStore
-from memforest_core.work.wakeups import WakeUps
 
 REDO_LIMIT = 100
 REOPEN_LIMIT = 1_000

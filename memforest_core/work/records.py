@@ -11,7 +11,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, LeaseToken
 from memforest_core.domain.operations import Answer, Role
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 TaskId = NewType("TaskId", UUID)
 

@@ -14,9 +14,9 @@ from benchmarks.eval.answers import AnswerTask, answer_and_judge
 from benchmarks.eval.judging import JUDGE
 from benchmarks.eval.tables import read, table
 from memforest_core.errors import ModelAuthFailed
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import Step
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.step_settings import StepSettings
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer

@@ -19,9 +19,9 @@ from benchmarks.chaos.breaking import Doubler
 from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.chaos.outcome import Candidate, Difference, Facts, difference, is_ready
 from benchmarks.chaos.scenarios import SCENARIOS, UNRELIABLE
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.ids import SessionId, TenantId
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.ingest.accept.records import SessionProgress, Stage
 from memforest_core.ingest.extract.offline import propose
 from memforest_core.settings import BrokerSettings

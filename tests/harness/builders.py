@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity, Statement
 from memforest_core.domain.ids import CellId, ForestId
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.domain.windows import Window, WindowTurn
 
 NOON = datetime(2023, 5, 8, 12, tzinfo=UTC)
 """A Monday."""

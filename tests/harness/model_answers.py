@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
 
-from memforest_core.domain.windows import WindowTurn
-from memforest_core.ingest.extract.extraction_answer import SELF_QUOTED_CHARS
+from memforest_core.domain.cells import WindowTurn
+from memforest_core.ingest.extract.extraction_prompt import SELF_QUOTED_CHARS
 
 HASH_DIMENSION = 64
 SUMMARY_CHARS = 200

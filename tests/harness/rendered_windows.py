@@ -6,8 +6,8 @@ import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
 
 _HEAD = re.compile(r"Memory of (?P<owner>.*), time zone (?P<zone>[\w/+-]+)\.")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d) [A-Z][a-z]+ (\d\d:\d\d)")

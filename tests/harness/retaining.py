@@ -7,8 +7,8 @@ from uuid import uuid4
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.operations import OperationKind
+from memforest_core.work.jobs import WorkState
 from memforest_core.work.records import OperationTask, TaskId
-from memforest_core.work.states import WorkState
 from tests.harness.stack import Stack
 
 ACTOR = "ann"

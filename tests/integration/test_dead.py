@@ -21,7 +21,7 @@ from memforest_core.ingest.accept.records import Stage
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.work.cli import dead as command
+from memforest_core.work import cli as command
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.messages import Queue
 from memforest_core.work.records import DeadKind, DeadRef
@@ -403,7 +403,7 @@ def shell(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", pipeline.settings.database.url.get_secret_value())
     monkeypatch.setenv("MEMFOREST_BROKER__URL", pipeline.settings.broker.url.get_secret_value())
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    command.register(program)
+    command.register_dead(program)
     program.command("other")(lambda: None)
     use_opener(ProgramOpener())
     return program

@@ -11,10 +11,9 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.calls import Embedder
-from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
 from memforest_core.models.limits.limited_models import LimitedEmbedder
 from memforest_core.models.limits.model_limits import ModelLimits
-from memforest_core.models.limits.redis_ledger import client_address, open_redis
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.store.engine import transaction
 from memforest_core.work.broker import CeleryWakeUps

@@ -15,15 +15,14 @@ from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.facts import Outcome
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvariantViolated, NotFound
-from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
+from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.work.jobs import LeaseLimits, WorkKind
+from memforest_core.work.jobs import TRANSITIONS, LeaseLimits, WorkKind, WorkState
 from memforest_core.work.rows.jobs import JobStore
-from memforest_core.work.states import TRANSITIONS, WorkState
 from tests.harness.builders import candidate, statement
 from tests.harness.sayings import said
 from tests.harness.stack import Stack

@@ -24,13 +24,13 @@ from memforest_core.lifecycle.merge import cli as merge
 from memforest_core.lifecycle.rebuild import cli as rematerialize
 from memforest_core.lifecycle.retain import cli as policy
 from memforest_core.models.calls import Embedder
-from memforest_core.work.cli import audit
+from memforest_core.work import cli as work
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
 BETWEEN_S = 0.05
-COMMANDS = (audit, bundle, correct, forget, merge, policy, rematerialize)
+COMMANDS = (work, bundle, correct, forget, merge, policy, rematerialize)
 TALK = {
     "s-1": ("I moved to Quito in May 2021.", "I bought a red kayak."),
     "s-2": ("I adopted a tortoise called Zorba.", "I play the cello."),

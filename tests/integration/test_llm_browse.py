@@ -14,9 +14,9 @@ import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.vector_index import IndexFilter
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.step_settings import StepSettings
 from memforest_core.recall.browse import Browsed, TreeCache, browse
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.plan import LAST_TURNS, PlanType, QuestionType, plan_trees, planned, standalone

@@ -11,8 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.evidence import Freshness, RecallResult
-from memforest_core.domain.ids import TenantId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TenantId, TreeKind
 from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import Hit, IndexQuery
 from memforest_core.models.calls import Embedded

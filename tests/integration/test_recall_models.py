@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memforest_core.domain.evidence import Mode
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.models.calls import Embedder
 from tests.contract.rerank.shared_words import RerankServer
 from tests.harness.model_answers import messages_of

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.errors import MemForestError, ModelUnavailable
 from memforest_core.ingest.accept.rows.flushing import FlushRows
 from memforest_core.ingest.refresh.records import ReadyNode

@@ -19,8 +19,7 @@ from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cur
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.records import SessionProgress
-from memforest_core.ingest.accept.running import RunningSessions
-from memforest_core.ingest.accept.service import Acceptance
+from memforest_core.ingest.accept.service import Acceptance, RunningSessions
 from memforest_core.settings import CalendarSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, ForestRef, known

@@ -8,8 +8,7 @@ from uuid import UUID
 from memforest_core.assistant.conversation_window.arranging import untold
 from memforest_core.assistant.conversation_window.records import Loaded, StoredSummary, TreeSummary, WindowHead
 from memforest_core.assistant.conversation_window.rows import Reference, WindowRows, summary_of_tree
-from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, session_id, tree_id
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeKind, session_id, tree_id
 from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import NotFound
 from memforest_core.store.owners import ForestRef

@@ -21,7 +21,7 @@ from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.opening import open_index
 from memforest_core.index.qdrant.engine_reads import ASIDE, read_all
 from memforest_core.models.calls import CHAT_STEPS, ChatRequest, Embedder, Message, Step
-from memforest_core.models.limits.redis_ledger import client_address, open_redis
+from memforest_core.models.limits.call_limits import client_address, open_redis
 from memforest_core.models.opening import open_chat, open_embedder, step_settings
 from memforest_core.models.prompts import open_prompts
 from memforest_core.observe.inspection import open_inspection

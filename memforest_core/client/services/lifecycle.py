@@ -31,11 +31,11 @@ from memforest_core.lifecycle.retain.service import Retention
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Embedder, Step
-from memforest_core.models.limits.opening import limit_embedder, open_limits
+from memforest_core.models.limits.limited_models import limit_embedder, open_limits
 from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
-from memforest_core.work.cancelling import needs_its_file, undo_import, undo_nothing
+from memforest_core.work.operations import needs_its_file, undo_import, undo_nothing
 from memforest_core.work.records import TaskId
 from memforest_core.work.runner import Handler
 

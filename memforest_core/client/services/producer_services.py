@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from memforest_core.ingest.accept.flushing import Flushing
-from memforest_core.ingest.accept.running import RunningSessions
-from memforest_core.ingest.accept.service import Acceptance
+from memforest_core.ingest.accept.service import Acceptance, RunningSessions
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, open_engine

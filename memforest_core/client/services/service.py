@@ -42,7 +42,13 @@ from memforest_core.ingest.refresh.scene_titles import Titles
 from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.ingest.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
-from memforest_core.models.limits.opening import chat_key, limit_chat, limit_embedder, limit_reranker, open_limits
+from memforest_core.models.limits.limited_models import (
+    chat_key,
+    limit_chat,
+    limit_embedder,
+    limit_reranker,
+    open_limits,
+)
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService

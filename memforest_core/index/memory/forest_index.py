@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.index.memory.inverted_index import InvertedIndex
 from memforest_core.index.memory.near_vectors import GROWN, Graph, Matrix, NearVectors
 from memforest_core.index.qdrant.point_encoding import engine_limit, only_named

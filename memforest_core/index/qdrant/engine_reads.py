@@ -13,8 +13,7 @@ from uuid import UUID
 import numpy as np
 import qdrant_edge as engine
 
-from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.known_ids import KNOWN_IDS
+from memforest_core.domain.ids import KNOWN_IDS, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant.collection_schema import point_ids

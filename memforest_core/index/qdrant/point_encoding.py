@@ -10,8 +10,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.known_ids import KNOWN_IDS
+from memforest_core.domain.ids import KNOWN_IDS, ForestId, TenantId
 from memforest_core.errors import InvalidSettings, InvariantViolated
 from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant.collection_schema import space

@@ -18,7 +18,7 @@ from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
-from memforest_core.ingest.formats.session_lines import read_lines
+from memforest_core.ingest.formats.json_items import read_lines
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -264,8 +264,8 @@ def _items(
     path: Path | None,
 ) -> Iterator[Item]:
     """The sessions of the file. Raises InvalidInput for a missing owner, and for an option that the format ignores."""
-    from memforest_core.ingest.formats.columns import parse_columns
     from memforest_core.ingest.formats.formats import Format, converted
+    from memforest_core.ingest.formats.history import parse_columns
 
     names = parse_columns(columns)
     if columns and format_ not in (Format.HISTORY, Format.SQLITE):

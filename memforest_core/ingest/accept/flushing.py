@@ -14,10 +14,9 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkError
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.rows.pace import MODEL_SLOW
 from memforest_core.work.waiting import LEAST_POLL_S, Steps, WaitTimeout, polled, timely
-from memforest_core.work.wakeups import WakeUps
 
 T = TypeVar("T")
 

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memforest_core.domain.cells import MAX_WINDOW_TURNS
-from memforest_core.domain.windows import Window
+from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.extract.answer_checks import completed, grounded, sourced
-from memforest_core.ingest.extract.extraction_answer import MAX_ITEMS, ExtractionAnswer
-from memforest_core.ingest.extract.extraction_prompt import SYSTEM, input_hash, render_window, schema, system_for
+from memforest_core.ingest.extract.extraction_prompt import (
+    MAX_ITEMS,
+    SYSTEM,
+    ExtractionAnswer,
+    input_hash,
+    render_window,
+    schema,
+    system_for,
+)
 from memforest_core.ingest.extract.offline import propose
 from memforest_core.ingest.extract.records import CONTEXT_TURNS
 from memforest_core.models.answers import repaired

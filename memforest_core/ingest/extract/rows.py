@@ -25,8 +25,7 @@ from memforest_core.store.rows import among, seconds_from_now
 from memforest_core.store.statements import to_document
 from memforest_core.store.turns import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
-from memforest_core.work.jobs import Lane
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import Lane, WorkState
 
 _OLDEST_HEAD = sa.text("""
     SELECT session_id, window_ordinal, forest_id FROM memforest.cell

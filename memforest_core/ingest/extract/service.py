@@ -4,39 +4,134 @@ from __future__ import annotations
 
 import math
 import random
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from enum import StrEnum
+from itertools import accumulate
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 import structlog
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Candidate, Outcome, Source
 from memforest_core.domain.ids import CellId, ForestId, TenantId, WorkerId
 from memforest_core.domain.pasted import pasted
 from memforest_core.domain.rendering import block, one_line
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.errors import ContentFault, MemForestError, StoreUnavailable
+from memforest_core.errors import TIMED_OUT, ContentFault, MemForestError, StoreUnavailable
 from memforest_core.ingest.extract.answer_checks import to_candidates, verbatim
-from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
-from memforest_core.ingest.extract.extraction_prompt import input_hash
+from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer, input_hash
 from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.ingest.extract.proposer import OfflineProposer, Proposer
-from memforest_core.ingest.extract.readings import Readings
 from memforest_core.ingest.extract.records import CellResult, ClaimedWindow, WindowResult
 from memforest_core.ingest.extract.rows import NO_FOREST, ExtractRows
-from memforest_core.ingest.extract.window_size import WindowSize
-from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors, failed_call
+from memforest_core.models.calls import CallRecord, Embedder, OwnText, Step, Vectors, failed_call
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.decision import CRASHED, Decision, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
+
+
+class WindowSize:
+    """The most characters of a window, by how long answers took: they should come within a third of the timeout."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._aim_s = timeout_s / 3
+        self._chars = math.inf
+
+    def fitting(self, window: Window) -> int:
+        """How many of a window's cells one call reads, at least one."""
+        ends = accumulate(len(turn.text) for turn in window.turns)
+        beyond = (turn.cell for turn, end in zip(window.turns, ends, strict=True) if end > self._chars)
+        return max(1, next(beyond, window.cells + 1) - 1)
+
+    def learn(self, window: Window, calls: Sequence[CallRecord]) -> None:
+        """Half after a timeout, as fits after a long answer, up to twice as much after a quick one."""
+        read = sum(len(turn.text) for turn in window.turns)
+        for call in (each for each in calls if each.step is Step.EXTRACT):
+            fits = read * self._aim_s / max(call.latency_ms / 1_000, 0.001)
+            if call.outcome == TIMED_OUT:
+                self._chars = min(self._chars, read / 2)
+            elif call.outcome == "ok":
+                self._chars = min(fits, self._chars) if fits < read else max(self._chars, min(fits, 2 * self._chars))
+
+
+LONGEST_S = 0.3
+"""Seconds that stored candidates wait at most for answers that have come and are not stored yet."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Answers of one forest that are being read, and since when (seconds of the clock) stored ones wait for them."""
+
+    reading: int = 0
+    left_at: float | None = None
+
+
+class Reading:
+    """One answer on its way."""
+
+    def __init__(self, come: Callable[[], None]) -> None:
+        self.come = come
+        """To be called when the answer is here: from now on others may count on it."""
+        self.stored = False
+        """To be set when its candidates are stored."""
+        self.reduces = False
+        """After its end: whether the forest is to be reduced now. Otherwise there is nothing new, or an answer that is
+        stored soon does it."""
+
+
+class Readings:
+    """The answers that this process is reading, by forest. Thread-safe.
+
+    A thread that stored nothing has the forest reduced too, if another one has counted on it. When it ends with an
+    exception nobody has: the rows are there, and the reconciler finds them.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock``: seconds, monotonic."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._forests: dict[Hashable, _Counted] = {}
+
+    @contextmanager
+    def reading(self, forest: Hashable) -> Iterator[Reading]:
+        """An answer, from before it is requested until its candidates are stored, or not."""
+        come = False
+
+        def note() -> None:
+            nonlocal come
+            with self._lock:
+                if not come:
+                    come = True
+                    self._forests.setdefault(forest, _Counted()).reading += 1
+
+        reading = Reading(note)
+        try:
+            yield reading
+        finally:
+            with self._lock:
+                reading.reduces = self._reduces(forest, reading.stored, come)
+
+    def _reduces(self, forest: Hashable, stored: bool, come: bool) -> bool:
+        counted = self._forests.setdefault(forest, _Counted())
+        counted.reading -= come
+        wanted, now = stored or counted.left_at is not None, self._clock()
+        if wanted and counted.reading:
+            since = now if counted.left_at is None else counted.left_at
+            counted.left_at = since if now - since < LONGEST_S else None
+            return counted.left_at is None
+        if not counted.reading:
+            del self._forests[forest]
+        return wanted
+
 
 log = structlog.get_logger(__name__)
 

@@ -9,11 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats import mem0_export, sqlite
-from memforest_core.ingest.formats.columns import Columns
-from memforest_core.ingest.formats.datasets import locomo, longmemeval, sharegpt
+from memforest_core.ingest.formats import sqlite
+from memforest_core.ingest.formats.datasets import MEM0_UNDER, locomo, longmemeval, mem0, sharegpt
 from memforest_core.ingest.formats.file_items import Item, Reader, each
-from memforest_core.ingest.formats.history import History
+from memforest_core.ingest.formats.history import Columns, History
 from memforest_core.ingest.formats.json_items import json_items
 from memforest_core.ingest.formats.openai import chatgpt
 from memforest_core.ingest.formats.sqlite import MAGIC
@@ -139,6 +138,6 @@ def converted(
                 raise InvalidInput("Give the SQLite file's path: it is not read from a pipe.", code="unreadable_file")
             return sqlite.convert(path, history)
         case Format.MEM0:
-            return mem0_export.convert(json_items(chunks, mem0_export.UNDER), owner)
+            return mem0(json_items(chunks, MEM0_UNDER), owner)
         case _:
             return each(json_items(chunks), _READERS[format_], owner)

@@ -1,9 +1,14 @@
 """A chatbot's own history as JSON: conversations with their messages, or rows of messages that name their session.
 
-Messages have a role and a content under usual names or those of ``--map`` (``columns.py``), or one of LangChain's forms
-(``langchain.py``). A file is a list, one object a line, one conversation (``{"messages": [...]}``), two tables
+Messages have a role and a content under usual names or those of ``--map`` (``Columns``), or one of LangChain's forms.
+A file is a list, one object a line, one conversation (``{"messages": [...]}``), two tables
 (``{"sessions": [...], "messages": [...]}``), or the bare messages of one conversation, which ``--session`` names.
-"""
+
+LangChain: https://python.langchain.com/api_reference/core/messages.html (``messages_to_dict`` makes objects of ``type``
+and ``data``, ``model_dump`` flat ones with ``type``) and https://python.langchain.com/docs/how_to/serialization/
+(``dumpd`` makes objects of ``lc``, ``type``, ``id`` and ``kwargs``, the last part of ``id`` being the class). Types are
+human, ai, system, tool, function and chat (which has a ``role``); a class of streamed parts ends with Chunk. Messages
+have no time; many programs put one into ``additional_kwargs``."""
 
 from __future__ import annotations
 
@@ -11,9 +16,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memforest_core.domain.chat_messages import TurnInput
+from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.columns import Columns
 from memforest_core.ingest.formats.file_items import (
     Item,
     Refused,
@@ -23,8 +27,194 @@ from memforest_core.ingest.formats.file_items import (
     mapping_of,
     name_of,
     session_of,
+    turns_of,
 )
-from memforest_core.ingest.formats.langchain_messages import is_message, message_turns
+
+LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
+_OTHERS = {"user": "user", "assistant": "assistant", "developer": "system"}
+_REMOVED = "remove"
+"""A mark that a message was taken out: it says nothing."""
+_TIMES = ("timestamp", "created_at", "time")
+
+
+def is_message(value: object) -> bool:
+    """Whether an object is a message in one of LangChain's own forms: with ``data``, ``kwargs``, or ``type``."""
+    if not isinstance(value, Mapping):
+        return False
+    if isinstance(value.get("data"), Mapping) and isinstance(value.get("type"), str):
+        return True
+    if "lc" in value and isinstance(value.get("kwargs"), Mapping):
+        return True
+    return (
+        "role" not in value and "content" in value and _kind(value.get("type")) in {*LANGCHAIN_ROLES, "chat", _REMOVED}
+    )
+
+
+def message_turns(raw: Mapping[str, object], where: str) -> list[TurnInput]:
+    """The turns of a message: none for one without words, several for a very long one. Raises InvalidInput."""
+    kind, fields = _opened(raw, where)
+    if kind == _REMOVED:
+        return []
+    named = fields.get("role") if kind == "chat" else kind
+    role = (LANGCHAIN_ROLES | _OTHERS).get(str(named).strip().lower())
+    if role is None:
+        raise bad_item(f"{where}: {str(named)!r:.40} is none of {', '.join([*LANGCHAIN_ROLES, 'chat'])}.")
+    more = mapping_of(fields.get("additional_kwargs") or {}, f"{where}: additional_kwargs")
+    read = {name: fields.get(name) for name in ("content", "tool_call_id", "tool_calls") if fields.get(name)}
+    for name in ("tool_calls", "function_call"):
+        if name not in read and more.get(name):
+            read[name] = more[name]
+    turn = turn_fields({"role": role, **read}, where)
+    content = turn.get("content") or ""
+    if not isinstance(content, str):
+        raise bad_item(f"{where}: the content must be text or a list of parts.")
+    metadata = turn.get("metadata")
+    return turns_of(
+        role,
+        content,
+        id=name_of(fields.get("id")),
+        name=name_of(fields.get("name")),
+        metadata=metadata if isinstance(metadata, Mapping) else None,
+        timestamp=_time_of(fields, more),
+    )
+
+
+def _opened(raw: Mapping[str, object], where: str) -> tuple[str, Mapping[str, object]]:
+    """A message's type, and its fields."""
+    if "lc" in raw and "kwargs" in raw:
+        fields = mapping_of(raw["kwargs"], f"{where}: kwargs")
+        path = raw.get("id")
+        named = path[-1] if isinstance(path, list) and path else fields.get("type")
+        return _kind(named), fields
+    if isinstance(raw.get("data"), Mapping):
+        return _kind(raw.get("type")), mapping_of(raw["data"], f"{where}: data")
+    return _kind(raw.get("type")), raw
+
+
+def _kind(named: object) -> str:
+    """A type by its name or its class: AIMessageChunk is ai."""
+    return str(named).strip().removesuffix("Chunk").removesuffix("Message").lower()
+
+
+def _time_of(fields: Mapping[str, object], more: Mapping[str, object]) -> object | None:
+    found = (place[name] for place in (fields, more) for name in _TIMES if place.get(name))
+    return next((value for value in found if isinstance(value, str | int | float)), None)
+
+
+MESSAGE: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "message_id", "uuid"),
+    "session": ("session_id", "session", "conversation_id", "chat_id", "thread_id", "channel_id"),
+    "role": ("role", "sender_role", "sender", "type"),
+    "content": ("content", "text", "message", "body"),
+    "time": ("timestamp", "created_at", "sent_at", "time", "date"),
+    "speaker_id": ("speaker_id", "author_id", "sender_id", "user_id"),
+    "name": ("name", "speaker", "author", "display_name", "username"),
+}
+"""What a message has, and the names it is looked for under, in this order."""
+SESSION: Mapping[str, tuple[str, ...]] = {
+    "session.id": ("id", "session_id", "conversation_id", "chat_id", "thread_id", "channel_id"),
+    "session.owner": ("owner", "user_id"),
+    "session.started": ("started_at", "created_at", "start_time", "timestamp"),
+    "session.title": ("title", "topic"),
+}
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "messages": ("messages", "message", "chat_messages", "message_store", "chat_history", "history", "turns"),
+    "sessions": ("sessions", "session", "conversations", "conversation", "chats", "threads"),
+}
+ROLES = {
+    **dict.fromkeys(("user", "human", "customer", "member", "client"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "agent", "model", "gpt"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "function"), "tool"),
+}
+_ROLE = "role:"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names as the caller gave them; what is not given is looked for under the usual ones."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """What a value of the role column means, in addition to the usual ones."""
+
+    def find(self, what: str, given: Iterable[str]) -> str | None:
+        """The name of ``what`` among ``given``; None without one. Raises InvalidInput for a missing one that the caller
+        named."""
+        there = {name.lower(): name for name in given}
+        wanted = self.names.get(what)
+        if wanted is not None:
+            if wanted.lower() not in there:
+                raise bad_item(f"There is no {wanted!r:.80}, which --map names for {what}.")
+            return there[wanted.lower()]
+        usual = {**MESSAGE, **SESSION, **TABLES}[what]
+        return next((there[name] for name in usual if name in there), None)
+
+    def value(self, what: str, row: Mapping[str, object]) -> object | None:
+        """The value of ``what`` in a row."""
+        name = self.find(what, row) if what not in self.names or self._has(what, row) else None
+        return None if name is None else row[name]
+
+    def turns(self, row: Mapping[str, object], where: str) -> list[TurnInput]:
+        """The turns of a message: none for one without words, several for a very long one. Raises InvalidInput."""
+        role = self._role(self.value("role", row), where)
+        content = self.value("content", row)
+        if isinstance(content, list):
+            content = turn_fields({"role": role, "content": content}, where).get("content")
+        if content is not None and not isinstance(content, str):
+            raise bad_item(f"{where}: the content must be text or a list of parts.")
+        speaker = name_of(self.value("speaker_id", row))
+        if role != "user" and "speaker_id" not in self.names and not row.get("speaker_id"):
+            speaker = None  # in most histories user_id says whose conversation it is, the assistant's messages too
+        made = turns_of(
+            role,
+            content or "",
+            id=name_of(self.value("id", row)),
+            name=name_of(self.value("name", row)),
+            timestamp=_time(self.value("time", row)),
+        )
+        return made if speaker is None else [{**turn, "speaker_id": speaker} for turn in made]
+
+    def _has(self, what: str, row: Mapping[str, object]) -> bool:
+        wanted = self.names[what].lower()
+        return any(name.lower() == wanted for name in row)
+
+    def _role(self, value: object, where: str) -> str:
+        if value is None:
+            return "user"
+        given = str(value).strip()
+        role = self.roles.get(given.lower()) or ROLES.get(given.lower())
+        if role is None:
+            raise bad_item(f"{where}: nothing says what role {given!r:.40} is: give --map 'role:{given[:40]}=user'.")
+        return role
+
+
+def parse_columns(given: Iterable[str]) -> Columns:
+    """Columns from WHAT=NAME and role:VALUE=ROLE. Raises InvalidInput."""
+    names: dict[str, str] = {}
+    roles: dict[str, str] = {}
+    for entry in given:
+        what, separator, name = (part.strip() for part in entry.partition("="))
+        if not separator or not name:
+            raise InvalidInput(f"Give --map as WHAT=NAME, not {entry!r:.80}.", code="invalid_map")
+        if what.startswith(_ROLE):
+            if name not in ROLES.values():
+                raise InvalidInput("Map a role to user, assistant, system or tool.", code="invalid_map")
+            roles[what.removeprefix(_ROLE).strip().lower()] = name
+        elif what in MESSAGE or what in SESSION or what in TABLES:
+            names[what] = name
+        else:
+            known = ", ".join([*MESSAGE, *SESSION, *TABLES, "role:VALUE"])
+            raise InvalidInput(f"--map knows no {what!r:.40}: it maps {known}.", code="invalid_map")
+    return Columns(names, roles)
+
+
+def _time(value: object) -> object | None:
+    """A time as ``enqueue`` takes it; digits in a text are unix time."""
+    if isinstance(value, str):
+        text = value.strip()
+        return float(text) if text.replace(".", "", 1).isdigit() else text or None
+    return value
 
 
 @dataclass(slots=True)

@@ -14,9 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.columns import TABLES
 from memforest_core.ingest.formats.file_items import Item, Refused, bad_item, name_of
-from memforest_core.ingest.formats.history import History, Talk
+from memforest_core.ingest.formats.history import TABLES, History, Talk
 
 MAGIC = b"SQLite format 3\x00"
 MAX_VALUE_BYTES = 2**26

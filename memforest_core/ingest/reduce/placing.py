@@ -9,11 +9,11 @@ from itertools import count
 from uuid import UUID, uuid4
 
 from memforest_core.domain.facts import Fact
-from memforest_core.domain.ids import FactId, NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
+from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId, SessionId, TreeId, TreeKind, leaf_id, tree_id
 from memforest_core.domain.people import KnownPerson, called
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import united_tags
 from memforest_core.domain.times import from_micros, micros
+from memforest_core.errors import InvariantViolated
 from memforest_core.index.records import PointLease
 from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids, present
 from memforest_core.ingest.reduce.records import (
@@ -24,9 +24,14 @@ from memforest_core.ingest.reduce.records import (
     WaitingCandidate,
     WaitingCell,
 )
-from memforest_core.ingest.reduce.routing.activity import deserves_tree
-from memforest_core.ingest.reduce.routing.entities import continued, entity_scopes, subject_key
-from memforest_core.ingest.reduce.routing.scenes import Scene, SceneMap
+from memforest_core.ingest.reduce.routing.scenes import (
+    Scene,
+    SceneMap,
+    continued,
+    deserves_tree,
+    entity_scopes,
+    subject_key,
+)
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.memtree import Key, Leaf, build, insert
 from memforest_core.models.calls import Vectors
@@ -306,3 +311,28 @@ def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> L
 def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
     """The leaves of a tree of facts: payload, key, and start and end in microseconds of each member."""
     return [_leaf(tree, *member) for member in members]
+
+
+def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, settings: Settings) -> int:
+    """Move all facts of the ``absorbed`` scene to the ``target``, both of this forest and with trees; its leaves now.
+
+    The target has the tags of both, and is hot. The absorbed scene ends.
+    """
+    scopes = rows.scopes
+    tags = scopes.tags([target.id, absorbed.id])
+    head = scopes.scopes([target.id])[target.id].head
+    if head is None:
+        raise InvariantViolated("A scene without a tree can't take in another one.")
+    start, end = from_micros(min(target.start, absorbed.start)), from_micros(max(target.end, absorbed.end))
+    together = SceneSpan(target.total + absorbed.total, start, end)
+    scopes.move_members(absorbed.id, target.id)
+    leaves = scene_leaves(target.id, scopes.members([target.id])[target.id])
+    loaded = rows.load_paths([(target.id, leaf.key) for leaf in leaves])
+    diff = insert(head, loaded[target.id], leaves, lambda: NodeId(uuid4()))
+    refresh = settings.refresh
+    change = TreeChange(target.id, diff.head, diff, together)
+    rows.write_trees([change], refresh.quiet_of, refresh.max_staleness_s, [absorbed.id])
+    if absorbed.id in tags:
+        scopes.set_tags(target.id, united_tags(tags.get(target.id), tags[absorbed.id]))
+    rows.warm([target.id])
+    return diff.head.leaf_count

@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memforest_core.domain.facts import Candidate
-from memforest_core.domain.ids import CellId, ForestId, PayloadId, SessionId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import CellId, ForestId, PayloadId, SessionId, TreeId, TreeKind
 from memforest_core.memtree import TreeHead
 from memforest_core.models.calls import Vectors
 

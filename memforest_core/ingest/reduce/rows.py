@@ -11,9 +11,19 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.facts import Candidate, Fact
-from memforest_core.domain.ids import CellId, FactId, ForestId, PayloadId, SessionId, TenantId, TreeId, leaf_id
+from memforest_core.domain.ids import (
+    CellId,
+    FactId,
+    ForestId,
+    PayloadId,
+    ScopeState,
+    SessionId,
+    TenantId,
+    TreeId,
+    TreeKind,
+    leaf_id,
+)
 from memforest_core.domain.people import People
-from memforest_core.domain.scopes import ScopeState, TreeKind
 from memforest_core.domain.times import micros
 from memforest_core.index.records import PointLease
 from memforest_core.index.wanted_rows import want_indexed
@@ -42,7 +52,7 @@ from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
 from memforest_core.store.trees import SceneSpan, head_of, lock_trees, set_spans
 from memforest_core.store.vectors import VectorRows, from_bytes, text_hash, to_bytes
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 # A forest whose row is locked is being written: its writer re-checks for cells after its commit.
 _PICK = sa.text("""

@@ -13,8 +13,8 @@ from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import MemForestError, PermanentError, RetryableError
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import VectorIndex
+from memforest_core.ingest.reduce.canonical import near_facts
 from memforest_core.ingest.reduce.forest_rules import ruled
-from memforest_core.ingest.reduce.nearness import near_facts
 from memforest_core.ingest.reduce.placing import Placing
 from memforest_core.ingest.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
 from memforest_core.ingest.reduce.removing import retire

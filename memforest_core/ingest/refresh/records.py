@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from memforest_core.domain.ids import ForestId, NodeId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId, TreeKind
 from memforest_core.domain.indexed import TermCounts
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.models.calls import Vectors
 
 

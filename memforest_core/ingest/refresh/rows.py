@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, TreeKind, WorkerId
 from memforest_core.domain.indexed import (
     TermCounts,
     cell_text,
@@ -21,7 +21,6 @@ from memforest_core.domain.indexed import (
     pack_counts,
     unpack_counts,
 )
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.index.records import PointLease
 from memforest_core.index.wanted_rows import want_indexed_in
 from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource, Title, TitleSource

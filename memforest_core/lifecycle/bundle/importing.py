@@ -21,9 +21,8 @@ from memforest_core.models.statement_vectors import Parts, StatementEmbedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
-from memforest_core.work.wakeups import WakeUps
 
 BATCH = 1_000
 """Rows of one transaction."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid5
 
-from memforest_core.domain.ids import ForestId, SessionId, TreeId, cell_id, leaf_id, session_id, tree_id
-from memforest_core.domain.scopes import TreeKind
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.domain.ids import ForestId, SessionId, TreeId, TreeKind, cell_id, leaf_id, session_id, tree_id
+from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.bundle.checking import damaged, hashes_of, statement_of
 from memforest_core.lifecycle.bundle.id_table import IdTable
 from memforest_core.lifecycle.bundle.reader import BundleReader

@@ -14,7 +14,7 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.correct.corrected_statement import Wanted, corrected
 from memforest_core.lifecycle.correct.records import Pins, StoredFact, Successor
 from memforest_core.lifecycle.correct.rows import CorrectionRows, correcting
@@ -23,11 +23,10 @@ from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef, known
 from memforest_core.store.repeating import repeated
-from memforest_core.work.messages import Queue
+from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.operations import request
 from memforest_core.work.records import DRY_RUN, Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import polled, waited
-from memforest_core.work.wakeups import WakeUps
 
 FACT = "fact"
 BY = "by"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from memforest_core.domain.ids import ForestId, TenantId, session_id
 from memforest_core.domain.operations import OperationKind, Role
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of, scope_in
 from memforest_core.lifecycle.erase.rows.erasing import ErasureRows, erasing
 from memforest_core.store.engine import Engine

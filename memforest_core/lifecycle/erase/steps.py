@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from uuid import UUID
 
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, tree_id
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeKind, tree_id
 from memforest_core.errors import NotFound, RetryableError
 from memforest_core.index.vector_index import PointKey, VectorIndex
 from memforest_core.lifecycle.erase.batch_removal import COUNTED, Removal

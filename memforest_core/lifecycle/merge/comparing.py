@@ -10,8 +10,7 @@ import numpy as np
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
-from memforest_core.ingest.reduce.identity import mergeable
-from memforest_core.ingest.reduce.nearness import NEAR_LIMIT
+from memforest_core.ingest.reduce.canonical import NEAR_LIMIT, mergeable
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.models.calls import Vectors
 

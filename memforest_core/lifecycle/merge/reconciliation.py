@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest_core.domain.ids import FactId, ForestId
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.merge.records import StoredFact
 
 

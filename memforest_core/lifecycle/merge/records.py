@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId, SessionId, TreeId
-from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.ids import CellId, FactId, ScopeState, SessionId, TreeId, TreeKind
 from memforest_core.lifecycle.merge.transplanting import Successor, Transplant
 from memforest_core.memtree import Key, Leaf, TreeHead
 from memforest_core.models.calls import Vectors

@@ -31,8 +31,7 @@ from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
-from memforest_core.work.cancelling import merge_moved, undone
-from memforest_core.work.operations import Operations, request
+from memforest_core.work.operations import Operations, merge_moved, request, undone
 from memforest_core.work.records import CANCELLED, Numbers, OperationTask, TaskId
 
 LOOKED_AT = 1_000

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, PayloadId, SessionId
 from memforest_core.errors import RetryableError
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.reconciliation import Reconciled, own_ids, reconcile
 from memforest_core.lifecycle.merge.records import (

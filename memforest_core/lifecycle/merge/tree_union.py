@@ -6,10 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from uuid import UUID, uuid4
 
-from memforest_core.domain.ids import NodeId, PayloadId, SessionId, TreeId, leaf_id, tree_id
-from memforest_core.domain.scopes import ScopeState, TreeKind
-from memforest_core.ingest.reduce.routing.activity import deserves_tree
-from memforest_core.ingest.reduce.routing.entities import continued
+from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind, leaf_id, tree_id
+from memforest_core.ingest.reduce.routing.scenes import continued, deserves_tree
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.records import (
     ScopeCopy,

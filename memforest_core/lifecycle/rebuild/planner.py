@@ -6,8 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId, TreeKind
 from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.ingest.reduce.forest_rules import ruled

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memforest_core.domain.ids import ForestId, NodeId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, TreeId, TreeKind
 from memforest_core.ingest.reduce.records import Rules
 from memforest_core.ingest.refresh.records import ChildText
 

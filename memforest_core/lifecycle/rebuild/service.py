@@ -21,12 +21,10 @@ from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
-from memforest_core.work.cancelling import undone
 from memforest_core.work.jobs import Lane
-from memforest_core.work.messages import Queue
-from memforest_core.work.operations import Operations
+from memforest_core.work.messages import Queue, WakeUps
+from memforest_core.work.operations import Operations, undone
 from memforest_core.work.records import CANCELLED, DRY_RUN, Numbers, OperationTask, TaskId
-from memforest_core.work.wakeups import WakeUps
 
 BATCH_TURNS = 2_000
 """Turns whose sessions are copied in one step: well under a second."""

@@ -22,8 +22,10 @@ from memforest_core.errors import (
     ModelRejected,
     RetryableError,
 )
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.call_loop import CONCURRENCY, slot_of
 from memforest_core.models.calls import (
+    CHAT_STEPS,
     CallRecord,
     ChatModel,
     ChatReply,
@@ -36,9 +38,10 @@ from memforest_core.models.calls import (
     Step,
 )
 from memforest_core.models.embedders.batching import in_batches
-from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.model_limits import BATCH, CHECK, estimated_tokens, input_name, limit_key
-from memforest_core.models.step_settings import StepSettings
+from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
+from memforest_core.models.limits.model_limits import BATCH, CHECK, ModelLimits, estimated_tokens, input_name, limit_key
+from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings
+from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, RerankSettings, Settings
 
 log = structlog.get_logger(__name__)
 
@@ -297,3 +300,48 @@ def _estimate(request: ChatRequest, settings: StepSettings) -> int:
 def tokens_of(record: CallRecord) -> int | None:
     """What a call used, None where the provider did not say."""
     return record.prompt_tokens + record.completion_tokens or None
+
+
+def open_limits(settings: Settings) -> CallLimits:
+    """The limits in the broker's Redis; connects on first use.
+
+    A ``sentinel://`` broker does not say what its master is called: each process then uses its part of the
+    limits (one part of ``deployment.worker_processes``), as it does while Redis is unavailable.
+    """
+    address = client_address(settings.broker.url.get_secret_value())
+    if address is None:
+        log.warning("limits_not_shared", reason="the broker is given by its sentinels")
+    client = None if address is None else open_redis(address)
+    return CallLimits(client, ModelLimits(**settings.limits.model_dump()), settings.deployment.worker_processes)
+
+
+def limit_chat(chat: ChatModel, limits: CallLimits, settings: LlmSettings) -> LimitedChat:
+    """A chat model within the limits in every step that is not offline."""
+    steps = {step: step_settings(settings, step) for step in CHAT_STEPS}
+    return LimitedChat(chat, limits, {step: each for step, each in steps.items() if each.model != OFFLINE})
+
+
+def limit_embedder(embedder: Embedder, limits: CallLimits, settings: EmbeddingSettings) -> Embedder:
+    """An embedding model within the limits; the built-in one has none."""
+    key = embedding_key(settings)
+    if key is None:
+        return embedder
+    return LimitedEmbedder(embedder, limits, key, batch=settings.batch, timeout_s=settings.timeout_s)
+
+
+def limit_reranker(reranker: Reranker | None, limits: CallLimits, settings: RerankSettings) -> Reranker | None:
+    """A provider's rerank model within the limits; one in this process has none."""
+    if reranker is None or settings.model is None:
+        return reranker
+    return LimitedReranker(reranker, limits, limit_key(settings.model, settings.api_base), timeout_s=settings.timeout_s)
+
+
+def chat_key(settings: LlmSettings, step: Step) -> str | None:
+    """The key for ``CallLimits.paused`` before work of a step; None for offline steps."""
+    own = step_settings(settings, step)
+    return None if own.model == OFFLINE else limit_key(own.model, own.api_base)
+
+
+def embedding_key(settings: EmbeddingSettings) -> str | None:
+    """The same for embedding; None for a built-in model."""
+    return None if settings.model in BUILT_IN_EMBEDDINGS else limit_key(settings.model, settings.api_base)

@@ -9,9 +9,8 @@ from typing import Any
 
 from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import FactId, NodeId, TreeId
+from memforest_core.domain.ids import FactId, NodeId, TreeId, TreeKind
 from memforest_core.domain.pages import Page
-from memforest_core.domain.scopes import TreeKind
 
 
 @dataclass(frozen=True, slots=True)

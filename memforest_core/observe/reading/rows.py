@@ -10,8 +10,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId, TreeKind
 from memforest_core.domain.times import from_micros
 from memforest_core.domain.turns import Turn
 from memforest_core.observe.reading.records import (

@@ -8,9 +8,8 @@ from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.ids import NodeId, SessionId, TenantId
+from memforest_core.domain.ids import NodeId, SessionId, TenantId, TreeKind
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.state_names import spellings
 from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound

@@ -14,8 +14,8 @@ from memforest_core.observe.webhooks.signing import body_of, headers_of
 from memforest_core.settings import WebhookSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
+from memforest_core.work.jobs import WorkState
 from memforest_core.work.rows.jobs import VERSION
-from memforest_core.work.states import WorkState
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "webhook"

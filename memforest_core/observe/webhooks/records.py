@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 
 class Event(StrEnum):

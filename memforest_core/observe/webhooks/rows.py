@@ -13,7 +13,7 @@ from memforest_core.domain.ids import LeaseToken, WorkerId
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, Event, Message, Outcome
 from memforest_core.store import tables as m
 from memforest_core.store.rows import TenantRows, seconds_from_now
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 _TENANT = sa.text("INSERT INTO memforest.tenant (tenant_id) VALUES (:t) ON CONFLICT DO NOTHING")
 

@@ -16,7 +16,7 @@ from memforest_core.observe.webhooks.signing import new_secret
 from memforest_core.settings import WebhookSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 MAX_ENDPOINTS = 100
 """Of a tenant: each event is stored once for each that wants it."""

@@ -13,9 +13,18 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
-from memforest_core.domain.known_ids import KNOWN_IDS
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import (
+    KNOWN_IDS,
+    CellId,
+    FactId,
+    ForestId,
+    NodeId,
+    PayloadId,
+    SessionId,
+    TenantId,
+    TreeId,
+    TreeKind,
+)
 from memforest_core.domain.text import beginnings, signs
 from memforest_core.models.calls import CallRecord
 from memforest_core.models.token_vectors import from_bytes

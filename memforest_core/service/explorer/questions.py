@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from memforest_core.domain.evidence import Evidence, Mode, PathNode, RecallResult
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.errors import InvalidInput
 from memforest_core.service.explorer.drawing import Slice, proportions, stacked
 from memforest_core.service.explorer.visits import Outcome, Shown, Visit, known

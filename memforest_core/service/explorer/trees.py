@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memforest_core.domain.ids import NodeId, TreeId
+from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.pages import checked_id
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.errors import NotFound
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.observe.records import TreeOverview

@@ -16,7 +16,7 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.client.remote.records import KeyAnswer
 from memforest_core.client.remote.route_table import BUNDLE, FOLDERS, PREFIX
-from memforest_core.models.limits.redis_ledger import client_address
+from memforest_core.models.limits.call_limits import client_address
 from memforest_core.service.explorer.app import Explorer
 from memforest_core.service.explorer.login import Logins
 from memforest_core.service.http import agents, bundles, endpoints, mem0, problems, streams

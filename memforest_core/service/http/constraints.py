@@ -11,8 +11,8 @@ from memforest_core.assistant.profile.forgetting import MAX_WORDS_CHARS
 from memforest_core.assistant.profile.intents import MAX_CHARS
 from memforest_core.client.producer import WAIT_STAGES
 from memforest_core.domain.evidence import Mode
+from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.pages import MAX_LIMIT, MOST_LISTED
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.tags import MAX_TAG_CHARS
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, MAX_ID, Role
 from memforest_core.lifecycle.correct.corrected_statement import MAX_TEXT
@@ -26,7 +26,7 @@ from memforest_core.observe.webhooks.service import MAX_DESCRIPTION
 from memforest_core.recall import request
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.work.dead import SHORTEST_PREFIX
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 Schema = dict[str, Any]
 

@@ -18,6 +18,7 @@ from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.rows import TenantRows, seconds_from_now
+from memforest_core.work.jobs import WorkState
 from memforest_core.work.records import (
     CANCELLED,
     PHASE,
@@ -28,7 +29,6 @@ from memforest_core.work.records import (
     OperationTask,
     TaskId,
 )
-from memforest_core.work.states import WorkState
 
 _TRIES = 3
 """How often to insert a task again when the equal task that blocked the insert has ended before it was read."""

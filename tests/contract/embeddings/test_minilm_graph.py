@@ -10,8 +10,7 @@ import pytest
 
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.embedders import minilm
-from memforest_core.models.embedders.minilm import MiniLmEmbedder
-from memforest_core.models.embedders.minilm_graph import has_fast_products, whole_number_graph
+from memforest_core.models.embedders.minilm import MiniLmEmbedder, has_fast_products, whole_number_graph
 
 TEXTS = [
     "ok",

@@ -8,8 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from memforest_core.errors import ModelRateLimited
-from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.redis_ledger import open_redis
+from memforest_core.models.limits.call_limits import CallLimits, open_redis
 from tests.contract.limits.limited import MODEL, limits_of
 
 

@@ -9,9 +9,8 @@ import pytest
 from redis import Redis
 
 from memforest_core.client.embedded.servers import EmbeddedServers
-from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.call_limits import PREFIX, CallLimits, open_redis
 from memforest_core.models.limits.model_limits import ModelLimits
-from memforest_core.models.limits.redis_ledger import PREFIX, open_redis
 from tests.contract.limits.limited import limits_of
 from tests.harness.servers import SessionServers
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import pytest
 from redis import Redis
 
+from memforest_core.models.limits.call_limits import RedisLedger, open_redis
 from memforest_core.models.limits.model_limits import (
     BATCH,
     CHECK,
@@ -15,10 +16,9 @@ from memforest_core.models.limits.model_limits import (
     CallOutcome,
     Fault,
     ModelLimits,
+    OwnShare,
     Verdict,
 )
-from memforest_core.models.limits.own_share import OwnShare
-from memforest_core.models.limits.redis_ledger import RedisLedger, open_redis
 from tests.contract.limits.limited import limits_of
 
 GIVEN = limits_of(circuit_failures=3, circuit_open_s=10.0, circuit_longest_s=60.0)

@@ -12,16 +12,22 @@ from pydantic import SecretStr
 from redis import Redis
 
 from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
 from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
-from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.limits.limited_models import LimitedChat, LimitedEmbedder
+from memforest_core.models.limits.call_limits import PREFIX, CallLimits
+from memforest_core.models.limits.limited_models import (
+    LimitedChat,
+    LimitedEmbedder,
+    chat_key,
+    embedding_key,
+    limit_chat,
+    limit_embedder,
+    open_limits,
+)
 from memforest_core.models.limits.model_limits import ModelPaused
-from memforest_core.models.limits.opening import chat_key, embedding_key, limit_chat, limit_embedder, open_limits
-from memforest_core.models.limits.redis_ledger import PREFIX
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.opening import open_chat, open_embedder
-from memforest_core.models.step_settings import StepSettings
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import away, limits_of
 from tests.harness.litellm_warm import warm_up

@@ -16,9 +16,8 @@ from structlog.testing import capture_logs
 from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.errors import ModelRateLimited
 from memforest_core.models.limits import call_limits
-from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.call_limits import CallLimits, client_address
 from memforest_core.models.limits.model_limits import ModelLimits, ModelPaused
-from memforest_core.models.limits.redis_ledger import client_address
 from tests.contract.limits.limited import MODEL, away, limited, limits_of
 from tests.harness.timing import within
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from memforest_core.models.limits.call_limits import PREFIX, RedisLedger, open_redis
 from memforest_core.models.limits.model_limits import (
     Admission,
     CallEnd,
@@ -19,7 +20,6 @@ from memforest_core.models.limits.model_limits import (
     Reason,
     Verdict,
 )
-from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger, open_redis
 from tests.contract.limits.limited import limits_of
 
 NOW = 1_000.0

@@ -18,9 +18,8 @@ import pytest
 from redis import Redis
 
 from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
-from memforest_core.models.limits.call_limits import CallLimits
+from memforest_core.models.limits.call_limits import PREFIX, CallLimits, RedisLedger
 from memforest_core.models.limits.model_limits import ModelPaused
-from memforest_core.models.limits.redis_ledger import PREFIX, RedisLedger
 from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
 from tests.harness.timing import until, within
 

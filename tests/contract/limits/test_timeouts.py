@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from memforest_core.models.limits.call_limits import RedisLedger, open_redis
 from memforest_core.models.limits.model_limits import URGENT, CallEnd, CallOutcome, Verdict
-from memforest_core.models.limits.redis_ledger import RedisLedger, open_redis
 from tests.contract.limits.limited import limits_of
 
 HOLD_S = 100.0

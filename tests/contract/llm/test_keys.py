@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from memforest_core.errors import ModelAuthFailed
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.step_settings import StepSettings
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_server import ModelServer
 

@@ -22,10 +22,9 @@ from memforest_core.errors import (
     ModelRejected,
     ModelUnavailable,
 )
-from memforest_core.models.accounting import Price
+from memforest_core.models.accounting import Price, StepSettings
 from memforest_core.models.calls import CallRecord, ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.step_settings import StepSettings
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_faults import CONTENT_FAULTS, Fault
 from tests.harness.model_server import ModelServer

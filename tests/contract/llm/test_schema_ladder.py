@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from memforest_core.errors import ModelRejected
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import ChatRequest, Message, Step
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.step_settings import StepSettings
 from tests.harness.model_server import ModelServer
 
 SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}}

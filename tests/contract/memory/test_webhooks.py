@@ -13,7 +13,7 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 from tests.contract.memory.conftest import Node
 
 URL = "https://nowhere.invalid/hook"

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
+from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer
 from memforest_core.ingest.extract.offline import propose
 
 WORDINGS = """I|I'm|I've|my|we|our|me|live in|moved from|to|Boston|Denver,|and|but|not|never|if

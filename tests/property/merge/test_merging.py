@@ -12,8 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
-from memforest_core.domain.scopes import ScopeState, TreeKind
+from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, TreeId, TreeKind, leaf_id
 from memforest_core.lifecycle.merge.records import StoredScope
 from memforest_core.lifecycle.merge.scene_pairs import match_scenes
 from memforest_core.lifecycle.merge.transplanting import Successor, Transplant, transplant

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memforest_core.work.states import TRANSITIONS, WorkEvent, WorkState, advance
+from memforest_core.work.jobs import TRANSITIONS, WorkEvent, WorkState, advance
 
 EVENTS = st.sampled_from(list(WorkEvent))
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.toolkit import operating
 from memforest_core.store.cli import tenants
-from memforest_core.work.cli import dead
+from memforest_core.work import cli
 from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter, DeadRef
 
 ID = UUID("11111111-aaaa-4000-8000-000000000001")
@@ -33,13 +33,13 @@ LETTER = DeadLetter(
 
 def run(*arguments: str, answer: str | None = None) -> Result:
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    dead.register(program)
+    cli.register_dead(program)
     tenants.register(program)
     return CliRunner().invoke(program, arguments, input=answer)
 
 
 def test_a_letter_is_one_line_with_its_error_attempts_and_time(capsys: pytest.CaptureFixture[str]) -> None:
-    dead._print_letters([LETTER], more=True)
+    cli._print_letters([LETTER], more=True)
     header, line, total = capsys.readouterr().out.splitlines()
     assert header.split() == ["kind", "id", "step", "owner", "session", "tries", "lost", "since", "error"]
     assert line.split() == [
@@ -50,26 +50,26 @@ def test_a_letter_is_one_line_with_its_error_attempts_and_time(capsys: pytest.Ca
 
 
 def test_nothing_dead_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    dead._print_letters([], more=False)
+    cli._print_letters([], more=False)
     assert capsys.readouterr().out == "Nothing is dead.\n"
 
 
 def test_a_detail_shows_where_it_is_and_texts_without_steering_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    dead._print_detail(DeadDetail(LETTER, {"first_turn": 4, "window": 2}, ("Bob: Hi.\nAnn: \x1b[2JHello.",)))
+    cli._print_detail(DeadDetail(LETTER, {"first_turn": 4, "window": 2}, ("Bob: Hi.\nAnn: \x1b[2JHello.",)))
     shown = capsys.readouterr().out
     assert "first turn   4" in shown and "window       2" in shown
     assert shown.endswith("  Bob: Hi.\n  Ann: \N{REPLACEMENT CHARACTER}[2JHello.\n")
-    dead._print_detail(DeadDetail(LETTER, {}, None))
+    cli._print_detail(DeadDetail(LETTER, {}, None))
     assert "Hi." not in capsys.readouterr().out
 
 
 def test_what_was_not_changed_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     acted = Acted(changed=(DeadRef(DeadKind.CELL, ID),))
-    dead._print_acted("tried again", acted, named=3, as_json=False)
+    cli._print_acted("tried again", acted, named=3, as_json=False)
     assert capsys.readouterr().out == "1 tried again, 2 left as they are (no longer dead, or under way).\n"
-    dead._print_acted("tried again", acted, named=3, as_json=True)
+    cli._print_acted("tried again", acted, named=3, as_json=True)
     assert json.loads(capsys.readouterr().out) == {"changed": [{"kind": "cell", "id": str(ID)}], "unchanged": 2}
 
 

@@ -14,7 +14,7 @@ from memforest_core.errors import InvalidInput, SessionConflict
 from memforest_core.ingest.accept.cli import BadItem, Report, _recognized
 from memforest_core.ingest.formats.file_items import Converted, Refused
 from memforest_core.ingest.formats.formats import HEAD_BYTES
-from memforest_core.ingest.formats.session_lines import read_lines
+from memforest_core.ingest.formats.json_items import read_lines
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.file_items import Converted
-from memforest_core.ingest.formats.session_lines import read_line
+from memforest_core.ingest.formats.json_items import read_line
 
 
 def test_a_line_is_a_session() -> None:

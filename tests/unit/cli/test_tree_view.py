@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from memforest_core.cli.toolkit.output import console
-from memforest_core.domain.ids import NodeId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.observe.cli.tree import drawn, interval, state
 from memforest_core.observe.records import TreeNode, TreeOverview
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.attributes import Attribute, question_attributes, telling_terms
+from memforest_core.domain.temporal_question import Attribute, question_attributes, telling_terms
 from memforest_core.domain.text import terms
 
 

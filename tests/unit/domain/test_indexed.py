@@ -19,9 +19,9 @@ from memforest_core.domain.indexed import (
     day_words,
     fact_terms_text,
     pack_counts,
+    term_index,
     unpack_counts,
 )
-from memforest_core.domain.lexical import term_index
 from memforest_core.domain.text import terms, variants
 
 MOMENT = datetime(2023, 5, 8, 22, tzinfo=UTC)

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from memforest_core.domain import known_ids
-from memforest_core.domain.known_ids import KnownId, KnownIds
+from memforest_core.domain import ids as known_ids
+from memforest_core.domain.ids import KnownId, KnownIds
 
 
 def test_a_known_id_is_the_uuid_of_its_text() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memforest_core.domain.lexical import query_weights, term_index
+from memforest_core.domain.indexed import query_weights, term_index
 
 
 def test_an_index_is_the_same_in_every_process_and_fits_32_bits() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.facts import Modality, Statement
-from memforest_core.domain.meant import joking, meant, not_so
+from memforest_core.domain.state_order import joking, meant, not_so
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import EARLIEST, UNKNOWN_TIME
 

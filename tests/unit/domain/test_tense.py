@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.tense import looks_ahead
+from memforest_core.domain.dates import looks_ahead
 
 
 @pytest.mark.parametrize(

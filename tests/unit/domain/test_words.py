@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.attributes import answering_terms, question_attributes, telling_terms
 from memforest_core.domain.temporal_question import (
     NO_ORDER,
     Order,
     OrderQuery,
+    answering_terms,
     current_attributes,
     is_about_still,
     order_of,
     previous_attributes,
+    question_attributes,
+    telling_terms,
 )
 from memforest_core.domain.text import terms
 from memforest_core.domain.words import ENGLISH, LANGUAGES, words_in, words_of

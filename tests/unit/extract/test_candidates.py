@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from memforest_core.domain.cells import Window
 from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity
 from memforest_core.domain.times import UNKNOWN_TIME, Precision
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window
 from memforest_core.ingest.extract.answer_checks import MAX_VERBATIM_CHARS, sourced, to_candidates, verbatim
-from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
+from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer
 from memforest_core.models.reading import described
 from tests.harness.builders import NOON, cells_of, window, window_turn
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.extract.answer_checks import grounded
-from memforest_core.ingest.extract.extraction_answer import CellSummary, ExtractionAnswer, Item
+from memforest_core.ingest.extract.extraction_prompt import CellSummary, ExtractionAnswer, Item
 
 WINDOWS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "data/foreign_answers.json").read_text(encoding="utf-8")

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.pasted import pasted
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ingest.extract.extraction_answer import Item
+from memforest_core.ingest.extract.extraction_prompt import Item
 from memforest_core.ingest.extract.offline import propose
 from memforest_core.ingest.extract.offline.person import to_third_person
 from memforest_core.ingest.extract.offline.subjects import names_in

@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.people import People
-from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.ingest.extract.answer_checks import to_candidates
-from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer, Item
-from memforest_core.ingest.extract.extraction_prompt import MAX_PEOPLE, input_hash, render_window, shown_people
+from memforest_core.ingest.extract.extraction_prompt import (
+    MAX_PEOPLE,
+    ExtractionAnswer,
+    Item,
+    input_hash,
+    render_window,
+    shown_people,
+)
 from memforest_core.ingest.extract.offline import propose
 from memforest_core.ingest.extract.proposer import ModelProposer
 from memforest_core.models.calls import ChatRequest

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
+from memforest_core.domain.cells import Window
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window
 from memforest_core.ingest.extract import extraction_prompt as prompt
-from memforest_core.ingest.extract.extraction_answer import ExtractionAnswer
 from memforest_core.ingest.extract.extraction_prompt import (
     PROMPT_VERSION,
     SUMMARIES,
     SYSTEM,
+    ExtractionAnswer,
     input_hash,
     render_window,
     schema,

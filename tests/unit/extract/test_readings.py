@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from memforest_core.ingest.extract.readings import LONGEST_S, Reading, Readings
+from memforest_core.ingest.extract.service import LONGEST_S, Reading, Readings
 
 
 class Clock:

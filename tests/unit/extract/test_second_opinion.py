@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.facts import Change, Modality, Polarity
-from memforest_core.ingest.extract.extraction_answer import Item
-from memforest_core.ingest.extract.second_opinion import contradicted
+from memforest_core.ingest.extract.answer_checks import contradicted
+from memforest_core.ingest.extract.extraction_prompt import Item
 
 
 def item(attribute: str, value: str, subject: str = "Kim", **stance: object) -> Item:

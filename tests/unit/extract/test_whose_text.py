@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
+from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.pasted import Pasted, own_text, pasted
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
 from memforest_core.ingest.extract.offline.proposing import propose
 
 NOBODYS = [

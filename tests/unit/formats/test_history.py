@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.columns import Columns, parse_columns
 from memforest_core.ingest.formats.file_items import Converted, Item, Refused, Wordless
 from memforest_core.ingest.formats.formats import Format, converted, recognized
+from memforest_core.ingest.formats.history import Columns, parse_columns
 
 ANN = {"role": "user", "content": "I row.", "created_at": "2024-05-06T07:00:00Z", "id": 1}
 BOT = {"role": "bot", "content": "Where?", "created_at": "1714978801", "id": 2}

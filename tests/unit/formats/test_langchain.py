@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.langchain_messages import is_message, message_turns
+from memforest_core.ingest.formats.history import is_message, message_turns
 
 
 def data(kind: str, content: object, **more: object) -> dict[str, object]:

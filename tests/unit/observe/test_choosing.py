@@ -6,8 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.ids import TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeId, TreeKind
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.inspection import chosen
 from memforest_core.observe.records import TreeOverview

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from memforest_core.domain.ids import TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeId, TreeKind
 from memforest_core.ingest.refresh.summarizer import input_hash
 from memforest_core.lifecycle.rebuild.estimating import Expected, SummaryWork, estimate
 from memforest_core.lifecycle.rebuild.records import PlannedTree

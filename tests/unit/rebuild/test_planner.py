@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TenantId, TreeId, TreeKind
 from memforest_core.ingest.extract.extraction_prompt import SYSTEM, input_hash, render_window
 from memforest_core.ingest.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.ingest.extract.service import window_of

@@ -12,8 +12,7 @@ from uuid import UUID, uuid5
 import numpy as np
 
 from memforest_core.domain.facts import Statement
-from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId, TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan, micros
 from memforest_core.errors import IndexUnavailable, ModelUnavailable
 from memforest_core.index.vector_index import Hit, Hits, IndexQuery, Point, PointKind, SparseVector

@@ -11,8 +11,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from memforest_core.domain.ids import NodeId, PayloadId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import NodeId, PayloadId, TreeKind
 from memforest_core.index.vector_index import IndexFilter, PointKind, SparseVector
 from memforest_core.recall import browse as browsing
 from memforest_core.recall.browse import Browsed, TreeCache, browse

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.evidence import RecallResult
-from memforest_core.domain.ids import NodeId, PayloadId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import NodeId, PayloadId, TreeKind
 from memforest_core.index.vector_index import PointKind
 from memforest_core.recall import retrieve
 from memforest_core.recall.service import RecallService

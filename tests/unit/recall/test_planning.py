@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.ids import NodeId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import NodeId, TreeKind
 from memforest_core.domain.times import micros
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step

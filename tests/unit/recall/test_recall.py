@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 
 from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, RecallResult
-from memforest_core.domain.ids import ForestId, NodeId, PayloadId, TenantId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, PayloadId, TenantId, TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind, SparseVector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.lexical import term_index
+from memforest_core.domain.indexed import term_index
 from memforest_core.domain.text import terms
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.related import ENGLISH_LIST, MOST, related_terms

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memforest_core.domain.evidence import Mode
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import TreeKind
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.request import MAX_OWNERS, MAX_SOURCES, Request, owners_of, parse_request
 from memforest_core.settings import RecallSettings

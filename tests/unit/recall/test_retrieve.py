@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeKind
 from memforest_core.domain.scoring import Scores
 from memforest_core.index.vector_index import IndexFilter, SparseVector
 from memforest_core.recall.index_search import FlatHits, IndexSearch

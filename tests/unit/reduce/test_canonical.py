@@ -9,8 +9,7 @@ import numpy as np
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Fact, Polarity, Statement
 from memforest_core.domain.ids import FactId
-from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids
-from memforest_core.ingest.reduce.identity import identify
+from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids, identify
 from memforest_core.ingest.reduce.records import WaitingCandidate
 from memforest_core.models.calls import Vectors
 from tests.harness.builders import FOREST, candidate, statement

@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.facts import Origin, Statement
 from memforest_core.domain.people import KnownPerson, People
-from memforest_core.ingest.reduce.routing.entities import (
+from memforest_core.ingest.reduce.routing.scenes import (
     MAX_ENTITIES,
     EntityScope,
     continued,

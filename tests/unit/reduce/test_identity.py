@@ -11,7 +11,7 @@ import pytest
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.ingest.reduce.identity import identify, identity_span, mergeable
+from memforest_core.ingest.reduce.canonical import identify, identity_span, mergeable
 from tests.harness.builders import FOREST, NOON, day, statement
 
 STATE = statement()

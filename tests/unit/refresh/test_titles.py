@@ -7,13 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.domain.ids import ForestId, NodeId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TreeId, TreeKind
 from memforest_core.domain.indexed import TermCounts, count_terms
-from memforest_core.domain.scopes import TreeKind
-from memforest_core.domain.titles import TITLE_CHARS
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelUnavailable
 from memforest_core.ingest.refresh.records import ChildText, ReadyNode, Title, TitleSource
-from memforest_core.ingest.refresh.scene_titles import Titles
+from memforest_core.ingest.refresh.scene_titles import TITLE_CHARS, Titles
 from memforest_core.models.calls import CallRecord, Step
 from tests.harness.chats import AnsweringChat
 

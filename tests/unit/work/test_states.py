@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from memforest_core.store.tables import WORK_STATES
-from memforest_core.work.states import TRANSITIONS, WorkEvent, WorkState, advance
+from memforest_core.work.jobs import TRANSITIONS, WorkEvent, WorkState, advance
 
 TABLE = """
 held     release  ready

@@ -33,9 +33,8 @@ from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.turns import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
-from memforest_core.work.jobs import Lane, WorkError
+from memforest_core.work.jobs import Lane, WorkError, WorkState
 from memforest_core.work.rows.pace import explained
-from memforest_core.work.states import WorkState
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from memforest_core.domain.ids import ForestId, SessionId, session_id
 from memforest_core.store import tables as m
 from memforest_core.store.rows import TenantRows
-from memforest_core.work.states import WorkState
+from memforest_core.work.jobs import WorkState
 
 
 class RunningRows(TenantRows):

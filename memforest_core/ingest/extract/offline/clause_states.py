@@ -1,20 +1,88 @@
-"""States that plain sentences set: whose they are, and a value of the kind that the attribute has."""
+"""States that plain sentences set: whose they are, and a value of the kind that the attribute has.
+
+A correction without a verb of its own means the latest statement with a value of the same kind."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.state_names import single_valued
-from memforest_core.ingest.extract.extraction_answer import MAX_SHORT_CHARS
+from memforest_core.domain.text import normalize_name
+from memforest_core.ingest.extract.extraction_prompt import MAX_SHORT_CHARS
 from memforest_core.ingest.extract.offline import kinds
-from memforest_core.ingest.extract.offline.clause_subjects import Subject, subject_at
-from memforest_core.ingest.extract.offline.kinds import Reader, Reading
+from memforest_core.ingest.extract.offline.kinds import Reader, Reading, is_kind
 from memforest_core.ingest.extract.offline.stance import is_asserted
 from memforest_core.ingest.extract.offline.state_wordings import OF_THE_SPEAKER, PROJECT, Rule, pattern, rules
-from memforest_core.ingest.extract.offline.subjects import NOT_NAMES
+from memforest_core.ingest.extract.offline.subjects import NOT_NAMES, names_in
+
+_SELF = re.compile(r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+\w+")
+_MINE = re.compile(r"(?:[Mm]y|[Oo]ur)\s+(?P<words>[\w’'-]+(?:\s+[\w’'-]+){0,5})")
+_KIN = re.compile(r"(?:ex|step|great|half|foster|former|late|grand)[- ]|[- ]in[- ]law$", re.IGNORECASE)
+_CALLED = re.compile(r",?\s+(?P<name>[^\W\d_][\w-]+),?(?=[\s'’])")
+_NAME = re.compile(r"(?P<name>[A-ZÀ-ÖØ-Þ][\w-]+)(?=(?:['’]s)?\s+[a-z])")
+_OWNED = re.compile(r"['’]s?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whom a clause is about, and where its predicate begins."""
+
+    name: str
+    end: int
+    text: str
+    """As the clause has it."""
+    relation: str = ""
+    """What somebody with a name is to the speaker ("sister")."""
+
+
+def subject_at(sentence: str, at: int, speaker: str, known: Collection[str] = ()) -> Subject | None:
+    """The subject that a clause begins with; ``known`` are names of speakers and of relatives. None for any other."""
+    if (own := _SELF.match(sentence, at)) is not None:
+        return Subject(speaker, own.end(), own["who"] or "I")
+    if (mine := _MINE.match(sentence, at)) is not None:
+        return _theirs(sentence, mine, speaker)
+    for name in sorted(known, key=len, reverse=True):
+        end = at + len(name)
+        if sentence.startswith(name, at) and not sentence[end : end + 1].isalnum():
+            return Subject(name, end, name)
+    if (named := _NAME.match(sentence, at)) is not None and named["name"] in names_in(sentence):
+        return Subject(named["name"], named.end("name"), named["name"])
+    return None
+
+
+def _theirs(sentence: str, mine: re.Match[str], speaker: str) -> Subject | None:
+    """Somebody of the speaker's ("my best friend's dad"), under their name where one follows."""
+    words = list(re.finditer(r"\S+", mine["words"]))
+    for number, word in enumerate(words):
+        following = words[number + 1].group() if number + 1 < len(words) else ""
+        bare = _OWNED.sub("", word.group())
+        if not _is_person(bare) or _is_person(_OWNED.sub("", following)):
+            continue
+        phrase = mine["words"][: word.start() + len(bare)]
+        end = mine.start("words") + len(phrase)
+        called = _CALLED.match(sentence, end)
+        if (
+            called is None
+            or not called["name"][0].isupper()
+            or called["name"].casefold() in NOT_NAMES
+            or is_kind(called["name"], "company", "drink")
+        ):
+            return Subject(f"{speaker}'s {phrase}", end, sentence[mine.start() : end])
+        return Subject(called["name"], called.end(), sentence[mine.start() : called.end()], _relation(phrase))
+    return None
+
+
+def _relation(phrase: str) -> str:
+    """What somebody is, without what describes them ("little sister" is a sister, a best friend is that)."""
+    words = phrase.casefold().split()
+    return " ".join(words[-2:]) if len(words) > 1 and is_kind(" ".join(words[-2:]), "person") else words[-1]
+
+
+def _is_person(word: str) -> bool:
+    return is_kind(_KIN.sub("", word), "person")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +296,107 @@ def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
                 )
                 yield replace(state, modality=rule.modality)
             return
+
+
+_READERS: dict[str, tuple[Reader, ...]] = {
+    "residence": (kinds.place,),
+    "hometown": (kinds.place,),
+    "job": (kinds.occupation, kinds.employer),
+    "age": (kinds.age,),
+    "weight": (kinds.weight,),
+    "name": (kinds.name,),
+    "pet": (kinds.animal, kinds.own_animal),
+    "pet name": (kinds.name,),
+    "diet": (kinds.listed("diet"),),
+    "allergy": (kinds.allergen,),
+    "possession": (kinds.goods,),
+}
+_MEASURED: tuple[Reader, ...] = (kinds.amount, kinds.code)
+_OTHER = frozenset({"preference", "activity", "relationship", "height", "status"})
+"""Their values have no shape of their own: no correction can be assigned to them."""
+_CORRECTIONS = tuple(pattern(name) for name in ("MEANT", "STARRED", "ITIS", "NOTOLD", "OLDFIRST", "SORRYNEW"))
+_KIDDING = pattern("KIDDING")
+_DOUBT = pattern("DOUBT")
+_OFF = pattern("OFF")
+_GONE = pattern("GONE")
+_SOLD = pattern("SOLD")
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A state that the speaker set before, in turn ``turn``."""
+
+    turn: int
+    subject: str
+    attribute: str
+    value: str
+    planned: bool
+
+
+def corrected(sentence: str, turn: int, earlier: Sequence[Earlier]) -> list[State]:
+    """The states that a sentence without a state of its own corrects or takes back; ``earlier`` in order of time."""
+    if not earlier:
+        return []
+    for wording in _CORRECTIONS:
+        found = wording.match(sentence)
+        meant = (_corrected(found, each) for each in reversed(earlier)) if found else ()
+        if (state := next(filter(None, meant), None)) is not None:
+            return [state]
+    if _KIDDING.search(sentence) or _DOUBT.match(sentence):
+        last = max(each.turn for each in earlier)
+        return [_ended(each, sentence) for each in earlier if each.turn == last >= turn - 2]
+    if _SOLD.search(sentence):
+        return [
+            _ended(each, sentence, Change.STOP) for each in reversed(earlier) if each.attribute in {"possession", "pet"}
+        ][:1]
+    if (gone := _GONE.search(sentence)) is not None:
+        name = gone["name"] or gone["other"]
+        return [
+            _ended(each, sentence, Change.STOP)
+            for each in earlier
+            if each.attribute == "pet" and _meant(name, each.value)
+        ][:1]
+    if _OFF.search(sentence):
+        return [_ended(each, sentence) for each in reversed(earlier) if each.planned][:1]
+    return []
+
+
+def _corrected(found: re.Match[str], earlier: Earlier) -> State | None:
+    """What a correction makes of a state, if it can mean it."""
+    old, new = found.groupdict().get("old") or "", found["new"].strip()
+    if earlier.attribute in _OTHER or (old and not _meant(old, earlier.value)):
+        return None
+    for reader in _READERS.get(earlier.attribute, _MEASURED):
+        reading = reader(new, 0)
+        if (
+            reading is not None
+            and not new[reading.end :].strip(" .!")
+            and reading.value.casefold() != earlier.value.casefold()
+        ):
+            clause = f"{earlier.subject} corrects: {earlier.attribute} {reading.value}, not {earlier.value}."
+            modality = Modality.PLANNED if earlier.planned else Modality.ASSERTED
+            return _corrected_state(earlier, reading.value, found.end(), clause, earlier.value, modality=modality)
+    return None
+
+
+def _meant(old: str, value: str) -> bool:
+    one, other = normalize_name(old), normalize_name(value)
+    return bool(one) and (one == other or f" {one} " in f" {other} ")
+
+
+def _ended(earlier: Earlier, sentence: str, change: Change = Change.CORRECT) -> State:
+    polarity = Polarity.POSITIVE if change is Change.STOP else Polarity.NEGATIVE
+    return _corrected_state(earlier, earlier.value, len(sentence), "", "", change, polarity)
+
+
+def _corrected_state(
+    earlier: Earlier,
+    value: str,
+    end: int,
+    clause: str,
+    previous: str,
+    change: Change = Change.CORRECT,
+    polarity: Polarity = Polarity.POSITIVE,
+    modality: Modality = Modality.ASSERTED,
+) -> State:
+    return State(earlier.subject, earlier.attribute, value, 0, end, clause, previous, change, polarity, modality)

@@ -1,9 +1,11 @@
-"""From the first person to the third, so that a fact can stand outside its conversation."""
+"""From the first person to the third, and from "you" to the owner, so that a fact is understood alone."""
 
 from __future__ import annotations
 
 import re
 
+from memforest_core.domain.cells import Window, WindowTurn
+from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.offline.kinds import is_kind
 
 ADVERBS = (
@@ -47,16 +49,16 @@ _SHORT_WORDS = """
     alergic=allergic, allergc=allergic, vegeterian=vegetarian, vegitarian=vegetarian, luv=love, rly=really,
     curently=currently, realy=really, definately=definitely, maried=married, enginer=engineer, acountant=accountant
 """
-_SHORT = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
+_SHORT_FORMS = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
 """What chats shorten or misspell."""
-_SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT))})(?![\w’'/@-])", re.IGNORECASE)
+_SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT_FORMS))})(?![\w’'/@-])", re.IGNORECASE)
 _WOULD = re.compile(r"(?<![\w’'-])id(?=\s+(?:love|like|rather|say|be|prefer|hate|go|have)\b)", re.IGNORECASE)
 
 
 def spelled_out(sentence: str) -> str:
     """A sentence as typed in a chat with what it shortens and misspells written out ("im" becomes "I'm")."""
     full = _SHORTENED.sub(
-        lambda found: found.group() if found.group().isupper() else _SHORT[found.group().casefold()], sentence
+        lambda found: found.group() if found.group().isupper() else _SHORT_FORMS[found.group().casefold()], sentence
     )
     return _WOULD.sub("I'd", full)
 
@@ -162,3 +164,45 @@ def is_certain(sentence: str) -> bool:
 def without_quotes(sentence: str) -> str:
     """The sentence with quoted speech blanked, every other character in its place."""
     return _QUOTED.sub(lambda found: "·" * len(found.group()), sentence)
+
+
+_YOU = re.compile(
+    rf"^(?:You(?P<short>['’](?:re|ve|ll|d))?|(?P<your>Your))\b(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)"
+    r"(?P<rest>\s+(?P<verb>[a-z]+(?:['’]t)?)(?!\w).*)$",
+    re.DOTALL,
+)
+_SHORT = {"re": "is", "ve": "has", "ll": "will", "d": "would"}
+_VERBS = {"are": "is", "were": "was", "aren't": "isn't", "weren't": "wasn't"}
+_ADVICE_WORDS = "should could can may might must would will shall need know see guess mean think want"
+_ADVICE = frozenset(_ADVICE_WORDS.split())
+"""What "you" is followed by in advice, questions and phrases."""
+
+
+def addressed(turn: WindowTurn, window: Window) -> str | None:
+    """The name of the owner, when the owner and the speaker of a turn are the only people in the window; else None."""
+    people = window.people
+    owner = people.owner if people is not None else None
+    speakers = {each.speaker for each in (*window.context, *window.turns) if each.role is Role.USER}
+    others = speakers - {turn.speaker}
+    if owner is None or len(others) != 1:
+        return None
+    listener = others.pop()
+    if people is None or people.who(listener) is not owner or people.who(turn.speaker) is owner:
+        return None
+    return owner.written
+
+
+def about_listener(sentence: str, name: str) -> str:
+    """A statement that begins with "you" or "your", with the listener's name: "You are kind" says that Eva is kind."""
+    found = _YOU.match(sentence)
+    if found is None or sentence.rstrip().endswith(("?", "？")):
+        return sentence
+    if found["your"]:
+        return f"{name}'s{found['adverbs']}{found['rest']}"
+    if found["short"]:
+        return f"{name} {_SHORT[found['short'][1:]]}{found['adverbs']}{found['rest']}"
+    verb = found["verb"].replace("’", "'")
+    if verb in _ADVICE:
+        return sentence
+    after = found["rest"].lstrip()[len(verb) :]
+    return f"{name}{found['adverbs']} {_VERBS.get(verb, verb_for_one(verb))}{after}"

@@ -8,37 +8,45 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memforest_core.domain.borrowed import REQUESTS_TEXT
-from memforest_core.domain.cells import MAX_WINDOW_TURNS
+from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window, WindowTurn
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import with_names
-from memforest_core.domain.pasted import body_of
+from memforest_core.domain.pasted import REQUESTS_TEXT, body_of
 from memforest_core.domain.rendering import speaker, turn_line
 from memforest_core.domain.text import clean, is_loop, sentences
 from memforest_core.domain.turns import Role
-from memforest_core.domain.windows import Window, WindowTurn
-from memforest_core.ingest.extract.extraction_answer import (
+from memforest_core.ingest.extract.extraction_prompt import (
     MAX_ITEMS,
     MAX_SHORT_CHARS,
     CellSummary,
     ExtractionAnswer,
     Item,
 )
-from memforest_core.ingest.extract.offline import skipping
-from memforest_core.ingest.extract.offline.clause_states import State, states_in
-from memforest_core.ingest.extract.offline.clause_subjects import subject_at
-from memforest_core.ingest.extract.offline.corrections import Earlier, corrected
+from memforest_core.ingest.extract.offline.clause_states import Earlier, State, corrected, states_in, subject_at
 from memforest_core.ingest.extract.offline.english_text import is_english, packed
-from memforest_core.ingest.extract.offline.listener import about_listener, addressed
-from memforest_core.ingest.extract.offline.person import is_certain, spelled_out, to_third_person, without_quotes
+from memforest_core.ingest.extract.offline.person import (
+    about_listener,
+    addressed,
+    is_certain,
+    spelled_out,
+    to_third_person,
+    without_quotes,
+)
 from memforest_core.ingest.extract.offline.results import results
 from memforest_core.ingest.extract.offline.scene_labels import scene_of
 from memforest_core.ingest.extract.offline.stance import (
+    accepts,
     corrects,
+    is_about_speaker,
+    is_chat,
+    is_question,
+    is_request,
     modality_of,
     polarity_of,
+    statement_in_question,
     value_denied,
+    without_lead_in,
 )
 from memforest_core.ingest.extract.offline.subjects import names_in
 
@@ -144,20 +152,20 @@ def _draft(
 
 def _body(sentence: str) -> str:
     """The statement in a sentence, in the speaker's words; empty without one."""
-    body = skipping.without_lead_in(sentence)
+    body = without_lead_in(sentence)
     for said in (sentence, body):
-        if skipping.is_chat(said) or REQUESTS_TEXT.match(said):
+        if is_chat(said) or REQUESTS_TEXT.match(said):
             return ""
-        if skipping.is_question(said):
-            return skipping.statement_in_question(said)
-    if skipping.is_request(body) and not skipping.is_about_speaker(body):
+        if is_question(said):
+            return statement_in_question(said)
+    if is_request(body) and not is_about_speaker(body):
         return ""
     return body
 
 
 def _statement(body: str, name: str) -> tuple[str, str]:
     """The sentence in the third person, and its subject."""
-    if _ELLIPTIC.match(body) and not skipping.is_about_speaker(body.split(",")[0][:60]):
+    if _ELLIPTIC.match(body) and not is_about_speaker(body.split(",")[0][:60]):
         gerund = re.match(r"(?:\w+\s+)?\w+ing\b", body) and not re.match(r"\w+\s+\w+ed\b", body)
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
     if not is_certain(body):
@@ -168,7 +176,7 @@ def _statement(body: str, name: str) -> tuple[str, str]:
     if subject is not None and subject.name != name:
         return third, subject.name
     leading = next((known for known in names if re.match(rf"(?:The\s+)?{re.escape(known)}\b", body)), "")
-    if skipping.is_about_speaker(body):
+    if is_about_speaker(body):
         opens = leading and not re.match(rf".{{0,{len(leading) + 1}}}(?:,|\s+and\s+I\b)", body)
         return third, leading if opens else name
     if third != body:
@@ -275,7 +283,7 @@ def _accepted(window: Window) -> Iterator[_Draft]:
     left = MAX_ADVICE
     for said, reply in pairwise(turns):
         accepted = said.role is Role.ASSISTANT and reply.role is Role.USER
-        if not accepted or reply.cell == 0 or not skipping.accepts(reply.text):
+        if not accepted or reply.cell == 0 or not accepts(reply.text):
             continue
         source = said if said.cell else reply
         replied = next(iter(sentences(reply.text)), "")

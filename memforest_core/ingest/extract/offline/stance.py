@@ -1,4 +1,4 @@
-"""How firmly a sentence says something, whether it denies it, and whether it corrects it."""
+"""What a sentence is: a statement with its certainty, a denial or a correction; or chat, a question or a request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,129 @@ import re
 
 from memforest_core.domain.facts import Modality, Polarity
 from memforest_core.ingest.extract.offline.state_wordings import pattern
+
+_NAME = r"(?:\s+(?:[A-Z]\w+|there|all|everyone|everybody|guys|again|buddy|friend))?"
+_HELLO = rf"(?:hi|hey|hello|hiya|yo|good (?:morning|afternoon|evening|night)|dear){_NAME}"
+LEAD_IN = re.compile(
+    rf"^(?:(?:{_HELLO}|oh|well|wow|haha+|lol|hmm+|um+|uh|yes|yeah|yep|yup|no|nope|ok|okay|sure|so"
+    r"|anyway|by the way|btw|thanks|thank you|absolutely|definitely|totally|exactly|great|nice"
+    r"|cool|awesome|perfect|lovely|deal|guess what|(?:that |it )?sounds (?:good|great|perfect"
+    r"|fun)|you know|fyi|also|and|but|right|please remember(?: that)?"
+    r"|remember(?: that)?|please note(?: that)?|note(?: that)?|just so you know"
+    rf"|(?:thanks|thank you){_NAME})(?:\s*[,!.;:—-]+\s*|\s+(?=I\b|I['’]|[Mm]y\b|[Ww]e\b)))+",
+    re.IGNORECASE,
+)
+_CHAT = re.compile(
+    rf"(?:{_HELLO}(?:, ?[A-Z]\w+)?|bye.*|goodbye.*|see (?:you|ya).*|take care.*|talk (?:to you )?(?:soon|later).*"
+    r"|(?:many |ok(?:ay)?,? )?(?:thanks|thank you|thx|ty|cheers)\b.*"
+    r"|(?:that |it |this )?(?:all )?(?:sounds?|looks?|seems?) (?:\w+ ){0,2}\w+"
+    r"|you(?:['’]re| are) (?:so |very |most )?(?:welcome|right|kind|sweet|the best).*"
+    r"|(?:wow|cool|nice|great|awesome|amazing|perfect|sure|ok|okay|yes|yeah|yep|yup|no|nope|right"
+    r"|exactly|absolutely|definitely|totally|indeed|agreed|lol|haha\w*|hmm+|congrats|excellent"
+    r"|congratulations|fantastic|wonderful|interesting|got it|i see|of course|no problem|no worries"
+    r"|my pleasure|will do|good idea|good point|good luck|have (?:a|fun)|same here|me too|please"
+    r"|not much|not bad|fair enough|makes sense|anytime|welcome|glad to (?:hear|help)|never mind)"
+    r"(?:[ ,]+(?:so|very|much|please|thanks|then|that|to hear|it|great|cool|day|one|good|nice"
+    r"|[a-z]+ing|too|on|weekend|a|the|your|for|you|and))*"
+    r"|i(?:['’]m| am) (?:so |very |really |doing )*(?:glad|happy|sorry|excited|proud|good|fine|great"
+    r"|well|ok|okay)(?: to (?:hear|help).*| for you.*| about (?:that|it).*|,? thanks.*)?"
+    r"|i (?:totally |completely |really )?(?:agree|understand|see|know|get it|hope so|think so"
+    r"|guess|appreciate (?:it|that|you.*)|hear you|love (?:it|that|this)|like (?:it|that))"
+    r"|i(?:['’]ll| will) (?:try|do|go with|take|keep|check|use) (?:that|it|this)(?: out)?"
+    r"|(?:lucky|good for|same to) you|you too|(?:i )?can['’]?t wait|no way|(?:so|very) true|tell me about it|way to go"
+    r"|(?:how|what an?) \w+|well done|poor thing|fingers crossed|keep it up|you['’]?(?:ve)? got this|for sure"
+    r"|(?:how|what) are you.*|let me know.*|i hope (?:you|that helps|this helps).*)",
+    re.IGNORECASE,
+)
+_REACTION = re.compile(
+    r"(?:that|it|this|which)(?:['’]s| is| was| sounds?| must be| looks?| would be)(?: [a-z'’]+){1,5}",
+    re.IGNORECASE,
+)
+_QUESTION_WORD = re.compile(
+    r"(?:(?:what|who|whom|whose|where|when|why|how|which)(?:['’]s|\s+(?:is|are|was|were|do|does|did"
+    r"|can|could|should|would|will|many|much|long|often|about))"
+    r"|(?:do|does|did|is|are|was|were|can|could|would|should|will|have|has)"
+    r"\s+(?:you|i|we|it|he|she|they|there|the|my|your)|any (?:ideas?|tips|advice|suggestions))\b",
+    re.IGNORECASE,
+)
+_SAID_THEN_QUESTION = re.compile(
+    r"(?P<said>[^?]{12,}?)(?:\s*[,;—]+|\s+-+)\s*(?:so |and |but |or )?"
+    r"(?:do|does|did|can|could|what|any|how|where|which|is|are|would|should|have|has|who|when|why"
+    r"|right|isn['’]t|don['’]t|will|you know)\b[^?]*\?+\W*$",
+    re.IGNORECASE,
+)
+_QUESTION_THEN_SAID = re.compile(r"[^,;—?]{6,120}[,;—]\s*(?P<said>(?:I|i|we|We|my|My)\b[^?]{8,})")
+_REQUEST = re.compile(
+    r"(?:(?:please|pls|kindly)\b|(?:can|could|would|will) you\b|help me\b|tell me\b|give me\b"
+    r"|show me\b|explain\b|write\b|suggest\b|recommend\b|list\b|summarize\b|translate\b|let['’]s see"
+    r"|rewrite\b|describe\b|make me\b|find me\b|let me\b|go ahead\b)",
+    re.IGNORECASE,
+)
+_SELF = re.compile(r"\b(?:I|i|my|My|our|Our|we|We)\b")
+_ACCEPTS = re.compile(
+    r"^(?:(?:yes|yeah|yep|yup|ok|okay|sure|perfect|great|awesome|excellent|deal|done)\b"
+    r"(?!\s*,?\s*but\b)|(?:that |it |this )?(?:all )?(?:sounds|looks) (?:\w+ )?(?:good|great|perfect"
+    r"|nice|fine|wonderful|lovely|right|amazing)|that works|good idea|great idea)"
+    r"|\bI(?:['’]ll| will| am going to|['’]m going to) (?:do|try|go with|take|use|pick|book|buy|stick"
+    r" with|follow|give) (?:that|it|this|those|the|your)\b|\blet['’]s (?:do|go with|try|use)\b"
+    r"|\b(?:remember|save|keep|note|write down|store) (?:that|this|it|these|those|them)\b"
+    r"|\bI(?:['’]d)? (?:like|love|prefer|choose|accept) (?:that|this|your|the (?:first|second|third))",
+    re.IGNORECASE,
+)
+_STRIPPED = " \t\n.!,;:~*-—…\"'”“()[]😀😂😊🙂👍❤️🎉🙏"
+
+
+def without_lead_in(sentence: str) -> str:
+    """The sentence after greetings and fillers, or as it was if nothing else is in it."""
+    found = LEAD_IN.match(sentence)
+    rest = sentence[found.end() :] if found else sentence
+    return rest if len(rest.split()) >= 2 else sentence
+
+
+def is_question(sentence: str) -> bool:
+    """Whether a sentence is a question, with or without its mark."""
+    return sentence.rstrip(" \"'”)!").endswith(("?", "？")) or bool(_QUESTION_WORD.match(sentence))
+
+
+def statement_in_question(sentence: str) -> str:
+    """The statement about the speaker in front of a question, or after it, or nothing."""
+    found = _SAID_THEN_QUESTION.match(sentence) or _QUESTION_THEN_SAID.fullmatch(sentence)
+    if found is None:
+        return ""
+    said = found["said"].strip()
+    is_statement = _SELF.search(said) and len(said.split()) >= 4 and not _QUESTION_WORD.match(said)
+    return said if is_statement else ""
+
+
+def is_chat(sentence: str) -> bool:
+    """Whether a sentence only continues the conversation."""
+    bare = sentence.strip(_STRIPPED)
+    if not bare or not any(char.isalnum() for char in bare):
+        return True
+    if len(bare) > 120:
+        return False
+    if _CHAT.fullmatch(bare):
+        return True
+    concrete = any(char.isdigit() for char in bare) or any(char.isupper() for char in bare[1:])
+    if _REACTION.fullmatch(bare) and not concrete:
+        return True
+    return len(bare.split()) == 1 and not concrete and bare.isascii()
+
+
+def is_request(sentence: str) -> bool:
+    """Whether a sentence requests something to be done."""
+    return bool(_REQUEST.match(sentence))
+
+
+def is_about_speaker(sentence: str) -> bool:
+    """Whether a sentence says I, my, we or our."""
+    return bool(_SELF.search(sentence))
+
+
+def accepts(text: str) -> bool:
+    """Whether a user's turn takes up, or requests to store, what was said just before."""
+    return bool(_ACCEPTS.search(text[:2_000].strip()))
+
 
 _IDIOMS = re.compile(
     r"can(?:['’]t|not) wait|can(?:['’]t|not) believe|not only|no problem|no doubt|not just"

@@ -14,8 +14,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, SessionId, tree_id
-from memforest_core.domain.scopes import TreeKind
+from memforest_core.domain.ids import ForestId, SessionId, TreeKind, tree_id
 from memforest_core.lifecycle.erase.records import Removed, Scope, Target
 from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, sessions_of
 from memforest_core.store import tables as m

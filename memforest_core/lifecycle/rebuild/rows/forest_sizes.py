@@ -11,9 +11,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TreeId
+from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TreeId, TreeKind
 from memforest_core.domain.indexed import cell_text
-from memforest_core.domain.scopes import TreeKind
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS

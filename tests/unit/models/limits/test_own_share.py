@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.models.limits.model_limits import Admission, CallOutcome, Reason, Verdict
-from memforest_core.models.limits.own_share import OwnShare
+from memforest_core.models.limits.model_limits import Admission, CallOutcome, OwnShare, Reason, Verdict
 from tests.contract.limits.limited import limits_of
 
 

@@ -1,21 +1,145 @@
-"""``memforest dead``: work that was given up, why, and what becomes of it."""
+"""``memforest operations``, ``audit`` and ``dead``: what was requested, by whom, and what was given up."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_store
-from memforest_core.cli.toolkit.operating import YesOption, confirm
+from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.operating import (
+    TIMEOUT_S,
+    ActorOption,
+    NoWaitOption,
+    TimeoutOption,
+    YesOption,
+    actor_named,
+    confirm,
+    counts_line,
+)
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import console, pairs_table, plain_table, print_json, printable
 from memforest_core.errors import InvalidInput
+from memforest_core.work.records import TaskId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memforest_core.work.records import Acted, DeadDetail, DeadKind, DeadLetter
+    from memforest_core.work.records import Acted, AuditEntry, DeadDetail, DeadKind, DeadLetter, OperationTask
+
+LimitOption = Annotated[int, typer.Option(min=1, help="How many at most.")]
+
+
+operations_app = typer.Typer(
+    help="List the newest operations (deletions, corrections, merges, exports and imports, rebuilds, policies), and"
+    " cancel one.",
+    invoke_without_command=True,
+)
+
+
+@operations_app.callback()
+def operations(
+    context: typer.Context, limit: LimitOption = 20, data: DataOption = None, as_json: JsonOption = False
+) -> None:
+    """List the newest operations: deletions, corrections, merges, exports and imports, rebuilds, policies."""
+    if context.invoked_subcommand is not None:
+        return
+    with opened_memory(data) as memory:
+        found = memory.lifecycle.operations(limit)
+    if as_json:
+        print_json({"operations": found})
+    else:
+        _print_operations(found)
+
+
+@operations_app.command()
+def cancel(
+    operation: Annotated[UUID, typer.Argument(metavar="ID", help="The operation, as memforest operations lists it.")],
+    no_wait: NoWaitOption = False,
+    timeout: TimeoutOption = TIMEOUT_S,
+    actor: ActorOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take an operation back that waits, or a merge, import, export or rebuild that is under way."""
+    with opened_memory(data) as memory:
+        taken = memory.lifecycle.cancel(TaskId(operation), actor=actor_named(actor))
+        state = taken.state() if no_wait else taken.wait_cancelled(timeout)
+    if as_json:
+        print_json({"operation": str(taken.id), "kind": taken.kind, "state": state.state, "cancelled": state.cancelled})
+    elif state.cancelled:
+        console().print(f"Operation {taken.id} ({taken.kind}) was cancelled.")
+    elif state.finished:
+        console().print(f"Operation {taken.id} ({taken.kind}) was done before it could be cancelled.")
+    else:
+        console().print(f"Operation {taken.id} ({taken.kind}) will be cancelled: workers do it.")
+
+
+def audit(
+    owner: Annotated[
+        str | None, typer.Option("--owner", "-o", help="Only this owner's, also after a deletion.", show_default=False)
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", help="Only this: erase, correct, merge...", show_default=False)
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", help="Only from this time on.", show_default=False)] = None,
+    limit: LimitOption = 100,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print who requested what, when, and on which rows. Rows of the audit can be added, never changed."""
+    with opened_memory(data) as memory:
+        found = memory.lifecycle.audit(owner, action=action, since=since, limit=limit)
+    if as_json:
+        print_json({"audit": found})
+    else:
+        _print_audit(found)
+
+
+def _print_operations(found: Sequence[OperationTask]) -> None:
+    out = console()
+    if not found:
+        out.print("Nothing was requested yet.")
+        return
+    whole = ("requested", "operation")
+    table = plain_table(*whole, "what", "by", "state", "done so far", whole=whole)
+    for task in found:
+        trouble = f"  {printable(task.error_text or '')} [{task.error_code}]" if task.error_code else ""
+        table.add_row(
+            f"{task.created_at:%Y-%m-%d %H:%M:%S}",
+            str(task.id),
+            f"{task.kind}{' (dry run)' if task.dry_run else ''}",
+            printable(task.actor),
+            f"{task.state}, waits for {task.waits_for}" if task.waits_for else task.state,
+            f"{counts_line(task.progress)}{trouble}",
+        )
+    out.print(table)
+
+
+def _print_audit(found: Sequence[AuditEntry]) -> None:
+    out = console()
+    if not found:
+        out.print("The audit has nothing of that.")
+        return
+    table = plain_table("when", "who", "what", "outcome", "forest", "numbers", whole=("when", "forest"))
+    for entry in found:
+        table.add_row(
+            f"{entry.at:%Y-%m-%d %H:%M:%S}" if entry.at else "",
+            printable(entry.actor),
+            entry.action,
+            entry.outcome,
+            str(entry.forest_id or ""),
+            counts_line(entry.detail),
+        )
+    out.print(table)
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands."""
+    program.add_typer(operations_app, name="operations")
+    program.command("audit")(audit)
+
 
 Kind = Literal["cell", "node", "task"]
 
@@ -29,10 +153,10 @@ Ids = Annotated[
     typer.Argument(metavar="ID...", help="Ids, or the first 8 or more characters of them.", show_default=False),
 ]
 
-app = typer.Typer(help="Look after work that was given up: nothing of it is lost.", no_args_is_help=True)
+dead_app = typer.Typer(help="Look after work that was given up: nothing of it is lost.", no_args_is_help=True)
 
 
-@app.command("list")
+@dead_app.command("list")
 def list_(
     owner: OwnerFilter = None,
     kind: KindFilter = None,
@@ -51,7 +175,7 @@ def list_(
         _print_letters(letters, more=len(found) > limit)
 
 
-@app.command()
+@dead_app.command()
 def show(
     id_: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the first 8 or more characters of it.")],
     text: Annotated[bool, typer.Option("--text", help="Also what was said.")] = False,
@@ -68,7 +192,7 @@ def show(
         _print_detail(found)
 
 
-@app.command()
+@dead_app.command()
 def retry(
     ids: Annotated[
         list[str] | None,
@@ -92,7 +216,7 @@ def retry(
     _print_acted("tried again", acted, named=len(set(ids or ())), as_json=as_json)
 
 
-@app.command()
+@dead_app.command()
 def discard(ids: Ids, yes: YesOption = False, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Go on without it: a cell's turns stay recallable without facts of their own, a node's summary stays."""
     count = len(set(ids))
@@ -161,6 +285,6 @@ def _print_acted(verb: str, acted: Acted, *, named: int, as_json: bool) -> None:
     console().print(f"{len(acted.changed)} {verb}{left}.")
 
 
-def register(program: typer.Typer) -> None:
-    """Add the group of commands."""
-    program.add_typer(app, name="dead")
+def register_dead(program: typer.Typer) -> None:
+    """Add the group of commands for dead letters."""
+    program.add_typer(dead_app, name="dead")
