@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from memforest_core.domain.pages import Page
     from memforest_core.domain.turns import Turn
     from memforest_core.ingest.accept.records import Accepted, Backlog, RunningSession, SessionProgress, Stage
-    from memforest_core.lifecycle.erase.receipt import Receipt
+    from memforest_core.lifecycle.erase.records import Receipt
     from memforest_core.models.limits.model_limits import ModelPaused
     from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.observe.records import LoggedCall
@@ -102,7 +102,7 @@ _NAMES = {
     "memforest_core.client.embedded.account": ("NoServerAccount",),
     "memforest_core.client.embedded.directory": ("DataDirectoryInUse", "DataDirectoryUnusable", "UsedAfterFork"),
     "memforest_core.client.embedded.process": ("EmbeddedPartMissing", "ServerFailed"),
-    "memforest_core.lifecycle.erase.receipt": ("Receipt",),
+    "memforest_core.lifecycle.erase.records": ("Receipt",),
     "memforest_core.client.lifecycle": ("Lifecycle",),
     "memforest_core.models.limits.model_limits": ("ModelPaused",),
     "memforest_core.observe.records": ("LoggedCall",),

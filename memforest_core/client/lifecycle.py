@@ -17,11 +17,10 @@ from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.correct.records import Pins
 from memforest_core.lifecycle.correct.service import Correction
-from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.lifecycle.erase.service import Erasure
 from memforest_core.lifecycle.merge.service import Merging
-from memforest_core.lifecycle.rebuild.cost_plan import Plan
-from memforest_core.lifecycle.rebuild.records import Options
+from memforest_core.lifecycle.rebuild.records import Options, Plan
 from memforest_core.lifecycle.rebuild.service import Rematerializing
 from memforest_core.lifecycle.retain.records import Policy
 from memforest_core.lifecycle.retain.service import Retention

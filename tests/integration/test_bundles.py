@@ -18,11 +18,10 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, se
 from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import from_micros
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.bundle import file_format, importing, inspecting, service
-from memforest_core.lifecycle.bundle.reader import reading
-from memforest_core.lifecycle.bundle.records import CELL, SESSION, TABLES, TURN, VECTOR, ForestHead
+from memforest_core.lifecycle.bundle import importing, service
+from memforest_core.lifecycle.bundle.bundle_file import reading, writing
+from memforest_core.lifecycle.bundle.records import CELL, SESSION, TABLES, TURN, VECTOR, Digests, ForestHead, document
 from memforest_core.lifecycle.bundle.service import Bundles
-from memforest_core.lifecycle.bundle.writer import writing
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import text_hash
@@ -512,15 +511,15 @@ def _run(path: Path, *statements: str, resealed: bool = False) -> None:
         for statement in statements:
             database.execute(statement)
         if resealed:
-            digests, rows = file_format.Digests(), {}
+            digests, rows = Digests(), {}
             for table in TABLES:
                 names = ", ".join(column.name for column in table.columns)
                 found = database.execute(f"SELECT {names} FROM {table.name} ORDER BY n").fetchall()
                 digests.add(table, found)
                 rows[table.name] = len(found)
-            database.execute("UPDATE meta SET value = ? WHERE name = 'rows'", (file_format.document(rows),))
+            database.execute("UPDATE meta SET value = ? WHERE name = 'rows'", (document(rows),))
             sums = {table.name: digests.of(table) for table in TABLES}
-            database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (file_format.document(sums),))
+            database.execute("UPDATE meta SET value = ? WHERE name = 'sha256'", (document(sums),))
 
 
 UNSEALED = {
@@ -696,7 +695,7 @@ def test_memory_stays_flat_however_large_the_bundle(
     _large(small, embedder.dimension, embedder.model, "few", 1)
     bundles.import_(running.tenant, small, actor="tester")
     bundles.export(running.tenant, "few", tmp_path / "small-back.memforest", actor="tester")
-    for module, name in ((importing, "BATCH"), (inspecting, "PAGE"), (service, "PAGE")):
+    for module, name in ((importing, "BATCH"), (importing, "PAGE"), (service, "PAGE")):
         monkeypatch.setattr(module, name, 50)
     tracemalloc.start()
     try:

@@ -21,9 +21,8 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase import steps
-from memforest_core.lifecycle.erase.receipt import Receipt
-from memforest_core.lifecycle.erase.records import ordinals_in
-from memforest_core.lifecycle.erase.rows.erasing import erasing
+from memforest_core.lifecycle.erase.records import Receipt, ordinals_in
+from memforest_core.lifecycle.erase.rows.deletion import erasing
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder, OwnText, Vectors
 from memforest_core.store.vectors import text_hash

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from memforest_core.errors import NotFound
 from memforest_core.index.service import Indexer
 from memforest_core.lifecycle.erase.records import scope_of
-from memforest_core.lifecycle.erase.rows.erasing import erasing
+from memforest_core.lifecycle.erase.rows.deletion import erasing
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.steps import PHASE
 from memforest_core.lifecycle.verify.records import Check

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.lifecycle.merge.report import NearDuplicate, RenamedSession
+from memforest_core.lifecycle.merge.records import NearDuplicate, RenamedSession
 from memforest_core.lifecycle.merge.service import MAX_SOURCES, Merging
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.work.records import Numbers, OperationTask, TaskId

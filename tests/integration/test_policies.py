@@ -15,8 +15,8 @@ import pytest
 from memforest_core.domain.ids import CellId, ForestId, TenantId
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.lifecycle.correct.records import PinnedTurn, Pins
-from memforest_core.lifecycle.erase.clearing import ForestEraser
-from memforest_core.lifecycle.retain.applying import COUNTS, Applying
+from memforest_core.lifecycle.erase.steps import ForestEraser
+from memforest_core.lifecycle.retain.service import COUNTS, Applying
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
@@ -332,7 +332,7 @@ def test_a_step_of_any_kind_that_is_taken_again_takes_no_more(bob: Bob, monkeypa
     ages = {name: until(day) for name, day in zip(AGES, (20, 50, 65, 65), strict=True)}
     bob.policy(**ages, max_facts=2, fraction=0.5)
     planned = bob.run(dry_run=True)
-    monkeypatch.setattr("memforest_core.lifecycle.retain.applying.BATCH", 2)
+    monkeypatch.setattr("memforest_core.lifecycle.retain.service.BATCH", 2)
     services, task = bob.stack.services, claimed_run(bob.stack, bob.forest)
     applying = Applying(services.engine, services.lifecycle.eraser)
     progress: Numbers | None = {}

@@ -11,8 +11,7 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.lifecycle.rebuild.rebuild_options import copy_of
-from memforest_core.lifecycle.rebuild.records import Options
+from memforest_core.lifecycle.rebuild.records import Options, copy_of
 from memforest_core.lifecycle.rebuild.service import CopyLost, Rematerializing, StillMaterializing
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder

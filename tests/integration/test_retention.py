@@ -18,11 +18,10 @@ from memforest_core.domain.importance import retention
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
-from memforest_core.lifecycle.erase.clearing import ForestEraser
-from memforest_core.lifecycle.retain.applying import COUNTS
+from memforest_core.lifecycle.erase.steps import ForestEraser
 from memforest_core.lifecycle.retain.records import Phase, When
 from memforest_core.lifecycle.retain.rows import RetentionRows
-from memforest_core.lifecycle.retain.service import Retention
+from memforest_core.lifecycle.retain.service import COUNTS, Retention
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
@@ -447,7 +446,7 @@ def test_a_step_that_is_repeated_removes_no_more(bounded: Bounded, monkeypatch: 
     bounded.policy(max_facts=5, fraction=0.5)
     total = len(bounded.facts())
     steps = Retention(bounded.stack.services.engine, bounded.stack.services.operations, bounded.eraser)
-    monkeypatch.setattr("memforest_core.lifecycle.retain.applying.BATCH", 3)
+    monkeypatch.setattr("memforest_core.lifecycle.retain.service.BATCH", 3)
     task = claimed_run(bounded.stack, bounded.forest())
     progress: Numbers | None = {}
     receipt: Numbers = {}

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
-from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
 from tests.harness.sayings import said

@@ -20,8 +20,7 @@ from memforest_core.index.records import PointLease, StalePoint
 from memforest_core.index.rows import IndexRows
 from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.reduce.service import Reduced
-from memforest_core.lifecycle.bundle.file_format import Digests
-from memforest_core.lifecycle.bundle.records import TABLES
+from memforest_core.lifecycle.bundle.records import TABLES, Digests
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.store.vectors import from_bytes, text_hash, to_bytes

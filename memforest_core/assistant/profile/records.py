@@ -10,7 +10,7 @@ from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Polarity, Source
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.rendering import stated
-from memforest_core.lifecycle.erase.receipt import Receipt
+from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.work.records import TaskId
 
 Turns = Literal["alone", "all", "none"]

@@ -25,9 +25,9 @@ from memforest_core.domain.pages import Page
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.accept.records import Accepted, Backlog, Quota, RunningSession, SessionProgress, TenantLimits
 from memforest_core.lifecycle.correct.records import Pins
-from memforest_core.lifecycle.erase.receipt import Receipt
-from memforest_core.lifecycle.merge.report import ConflictReport
-from memforest_core.lifecycle.rebuild.cost_plan import Plan
+from memforest_core.lifecycle.erase.records import Receipt
+from memforest_core.lifecycle.merge.records import ConflictReport
+from memforest_core.lifecycle.rebuild.records import Plan
 from memforest_core.lifecycle.retain.records import Policy, Preview
 from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
 from memforest_core.observe.records import LoggedCall

@@ -18,9 +18,8 @@ from memforest_core.index.service import Indexer
 from memforest_core.lifecycle.bundle.importing import BundleParts
 from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.correct.service import Correction, Eraser
-from memforest_core.lifecycle.erase.clearing import Clearing, ForestEraser
 from memforest_core.lifecycle.erase.service import Erasure
-from memforest_core.lifecycle.erase.steps import Erasing
+from memforest_core.lifecycle.erase.steps import Clearing, Erasing, ForestEraser
 from memforest_core.lifecycle.erase.vacuuming import Vacuuming
 from memforest_core.lifecycle.merge.service import Merging
 from memforest_core.lifecycle.rebuild.embedding import Reembedding

@@ -17,7 +17,7 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
     from memforest_core.lifecycle.backup.files import Manifest
-    from memforest_core.lifecycle.erase.requested import RequestedErasure
+    from memforest_core.lifecycle.erase.service import RequestedErasure
     from memforest_core.lifecycle.verify.records import Report
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's directory.", show_default=False)]
@@ -51,7 +51,7 @@ def export_erasures(
 
     Connects as memforest backup does. MEMFOREST_DATABASE__ERASURES_KEY signs the list.
     """
-    from memforest_core.lifecycle.backup.erasures import write_list
+    from memforest_core.lifecycle.backup.files import write_list
     from memforest_core.lifecycle.backup.service import requested_erasures
     from memforest_core.settings import load_settings
 
@@ -75,7 +75,7 @@ def restore(
     The schema is made and upgraded. Interrupted, it can be run again: rows are loaded all or not at all. Until its end
     nothing serves from the database. Exit code 1 when a promise is broken.
     """
-    from memforest_core.lifecycle.backup.erasures import read_list
+    from memforest_core.lifecycle.backup.files import read_list
     from memforest_core.lifecycle.backup.service import done, load
     from memforest_core.lifecycle.verify.cli import exit_code
     from memforest_core.settings import load_settings
@@ -141,7 +141,6 @@ def _to_dict(manifest: Manifest) -> dict[str, object]:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
     for command in (backup, restore):
         app.command()(command)
     erasures = typer.Typer(help="The deletions that a restore repeats.", no_args_is_help=True)

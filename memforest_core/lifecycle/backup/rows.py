@@ -13,7 +13,7 @@ from psycopg import sql
 
 from memforest_core.errors import InvalidSettings, InvariantViolated, StoreUnavailable
 from memforest_core.lifecycle.backup.files import Block
-from memforest_core.lifecycle.erase.requested import RequestedErasure
+from memforest_core.lifecycle.erase.service import RequestedErasure
 from memforest_core.store import tables as m
 from memforest_core.store.engine import (
     NO_TENANT,
@@ -95,11 +95,9 @@ class Snapshot:
             yield from copy
 
     def erasures(self) -> list[RequestedErasure]:
-        """The deletions that were requested, in their order."""
         return [RequestedErasure(**row._mapping) for row in self._connection.execute(_REQUESTED)]
 
     def count(self, name: str) -> int:
-        """How many rows a table has."""
         return int(self._connection.scalar(sa.select(sa.func.count()).select_from(_any(name))) or 0)
 
 

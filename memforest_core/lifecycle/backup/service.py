@@ -32,8 +32,7 @@ from memforest_core.lifecycle.backup.rows import (
     noted_backup,
     saved_tables,
 )
-from memforest_core.lifecycle.erase.requested import RequestedErasure
-from memforest_core.lifecycle.erase.service import Erasure
+from memforest_core.lifecycle.erase.service import Erasure, RequestedErasure
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.schema import BASELINE, RESTORE_NOTE, head_revision, opened_owner, upgrade
 from memforest_core.work.reconciler import Reconciler

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -31,8 +30,7 @@ from memforest_core.lifecycle.bundle.records import (
     Row,
     Value,
 )
-from memforest_core.models.statement_vectors import Parts, parts_of
-from memforest_core.settings import Settings
+from memforest_core.settings import AcceptSettings, Settings
 from memforest_core.store.copying import ValueKind
 from memforest_core.store.statements import from_document
 from memforest_core.store.vectors import text_hash
@@ -53,15 +51,6 @@ _NUMBERS = re.compile(r"\[(?:\d{1,9}(?:, ?\d{1,9})*)?\]")
 _FIRST, _LAST = micros(EARLIEST), micros(LATEST)
 
 _Check = Callable[[Value], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class BundleLimits:
-    """What is accepted, as enqueue does, and how long a vector is."""
-
-    max_turns: int
-    max_turn_bytes: int
-    dimension: int
 
 
 def damaged(what: str) -> InvalidInput:
@@ -87,8 +76,10 @@ def statement_of(table: BundleTable, row: Row) -> Statement:
 class RowChecks:
     """Checks rows of a bundle, each by itself."""
 
-    def __init__(self, limits: BundleLimits) -> None:
+    def __init__(self, limits: AcceptSettings, dimension: int) -> None:
+        """``limits`` are those of enqueue; ``dimension`` is that of vectors."""
         self._limits = limits
+        self._dimension = dimension
         self._checks = {table.name: [(c.name, c.null, self._check(c)) for c in table.columns] for table in TABLES}
         self._zones: set[str] = set()
 
@@ -144,7 +135,7 @@ class RowChecks:
             case ValueKind.MOMENT:
                 return lambda value: type(value) is int and _FIRST <= value < _LAST
             case ValueKind.BYTES if column.vector:
-                return lambda value: _is_vector(value, self._limits.dimension)
+                return lambda value: _is_vector(value, self._dimension)
             case ValueKind.BYTES:
                 exact = _LENGTHS.get(column.name)
                 return lambda value: (
@@ -203,8 +194,6 @@ def _is_vector(value: Value, dimension: int) -> bool:
     return bool(np.isfinite(np.frombuffer(value, dtype="<f4")).all())
 
 
-WITH_TEXTS = (CELL, CANDIDATE, FACT)
-
 _TEXT, _START, _FACT_TEXT = CELL.at("text"), CELL.at("time_start"), FACT.at("text")
 
 
@@ -224,11 +213,6 @@ def texts_of(table: BundleTable, rows: Sequence[Row]) -> Iterator[str]:
             said = statement_of(CANDIDATE, row)
             yield said.text
             yield said.routing_text
-
-
-def routing_parts(table: BundleTable, rows: Sequence[Row]) -> Parts:
-    """The parts of the routing texts among ``texts_of``. Raises InvalidInput."""
-    return parts_of(statement_of(CANDIDATE, row) for row in rows) if table is CANDIDATE else {}
 
 
 def hashes_of(table: BundleTable, row: Row) -> tuple[bytes, ...]:

@@ -98,6 +98,5 @@ def bar(title: str, *, as_json: bool) -> Iterator[Callable[[int, int], None]]:
 
 
 def register(program: typer.Typer) -> None:
-    """Add the commands."""
     program.command("export")(export)
     program.command("import")(import_)

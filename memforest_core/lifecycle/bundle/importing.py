@@ -1,33 +1,210 @@
-"""Imports a bundle: batch by batch into a hidden forest, which is checked as a whole and then made visible."""
+"""Imports a bundle: checked whole, written batch by batch into a hidden forest, proved, and then made visible."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from typing import NoReturn
+from uuid import UUID, uuid4
 
-from memforest_core.domain.ids import ForestId, TenantId, TreeId
+from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
+from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, RetryableError
-from memforest_core.lifecycle.bundle.checking import WITH_TEXTS, damaged, routing_parts, texts_of
-from memforest_core.lifecycle.bundle.inspecting import Seen, rename
-from memforest_core.lifecycle.bundle.new_ids import NewIds, PreparedRows
-from memforest_core.lifecycle.bundle.records import TABLES, BundleTable, Row
+from memforest_core.lifecycle.bundle.bundle_file import BundleReader
+from memforest_core.lifecycle.bundle.checking import (
+    RowChecks,
+    check_rules,
+    check_zone,
+    damaged,
+    statement_of,
+    texts_of,
+)
+from memforest_core.lifecycle.bundle.new_ids import IdTable, NewIds, PreparedRows
+from memforest_core.lifecycle.bundle.records import FACT, NAMED, TABLES, VECTOR, BundleTable, Digests, Row
 from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
-from memforest_core.lifecycle.bundle.soundness import Soundness
+from memforest_core.lifecycle.rebuild.embedding import TextVectors
+from memforest_core.lifecycle.rebuild.records import TextKind
+from memforest_core.lifecycle.verify.records import Check
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
-from memforest_core.models.calls import Embedder, OwnText
-from memforest_core.models.statement_vectors import Parts, StatementEmbedder
+from memforest_core.memtree import KeyTaken, build
+from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
+from memforest_core.store.vectors import text_hash
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import AuditEntry, Numbers, OperationTask
 
+PAGE = 1_000
+"""Rows in memory at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A bundle that was checked."""
+
+    reader: BundleReader
+    ids: IdTable
+    with_vectors: bool
+    """Whether its vectors are taken."""
+    to_embed: int
+    """Texts that have to be embedded."""
+
+
+def accepted_model(reader: BundleReader, embedder: Embedder, without_vectors: bool) -> bool:
+    """Whether the bundle's vectors are taken. Raises InvalidInput when they are another model's and requested."""
+    head = reader.head
+    same = (head.embedding_model, head.dimension) == (embedder.model, embedder.dimension)
+    if head.with_vectors and not same and not without_vectors:
+        raise InvalidInput(
+            f"This bundle's vectors are of {head.embedding_model} ({head.dimension} dimensions), this memory uses"
+            f" {embedder.model} ({embedder.dimension}): import it without vectors and its texts are embedded.",
+            code="other_embedding_model",
+        )
+    return head.with_vectors and not without_vectors
+
+
+def inspect(
+    reader: BundleReader,
+    ids: IdTable,
+    embedder: Embedder,
+    settings: Settings,
+    without_vectors: bool,
+    watch: Callable[[int], None],
+) -> Seen:
+    """Read all rows once: every value checked, every digest compared. Raises InvalidInput."""
+    head = reader.head
+    with_vectors = accepted_model(reader, embedder, without_vectors)
+    checked_name(head.forest.owner, "the bundle's owner")
+    if head.forest.display_name is not None:
+        checked_name(head.forest.display_name, "the bundle's display name")
+    check_zone(head.forest.time_zone)
+    check_rules(settings, head.forest.rules)
+    checks = RowChecks(settings.accept, head.dimension)
+    names = NewIds(reader, head.forest.forest_id, ids)
+    digests, done = Digests(), 0
+    for table in TABLES:
+        found = 0
+        for page in reader.rows(table, 0, PAGE):
+            checks.check(table, page)
+            digests.add(table, page)
+            if table is FACT:
+                for row in page:
+                    statement_of(FACT, row)
+            if table is VECTOR:
+                hashes = [bytes(row[0]) for row in page if isinstance(row[0], bytes)]
+                if ids.drop(hashes) != len(hashes):
+                    raise damaged("vector: of a text that is not there")
+            ids.want(text_hash(text) for text in texts_of(table, page))
+            names.learn(table, page)
+            found += len(page)
+            done += len(page)
+            watch(done)
+        if found != head.rows[table.name] or digests.of(table) != head.digests[table.name]:
+            raise damaged(f"{table.name}: its checksum is another")
+    to_embed = ids.wanted() + (0 if with_vectors else head.rows[VECTOR.name])
+    return Seen(reader, ids, with_vectors, to_embed)
+
+
+def choose_forest(tenant: TenantId, seen: Seen, engine: Engine) -> ForestId:
+    """The bundle's own forest, if nothing of it is taken; else a new one, in which everything gets a new id.
+
+    Rows of other tenants may have the same ids: their keys and their points' ids are made of the tenant too.
+    """
+    own = seen.reader.head.forest.forest_id
+    with ImportRows.opened(engine, tenant) as rows:
+        if rows.used("forest", [own]):
+            return ForestId(uuid4())
+        for table in NAMED.values():
+            for page in seen.reader.rows(table, 0, PAGE):
+                if rows.used(table.stored, [UUID(str(row[0])) for row in page]):
+                    return ForestId(uuid4())
+    return own
+
+
+def rename(seen: Seen, forest: ForestId) -> NewIds:
+    """The ids that everything gets in ``forest``."""
+    new = NewIds(seen.reader, forest, seen.ids)
+    if new.renamed:
+        seen.ids.clear()
+        for table in NAMED.values():
+            for page in seen.reader.rows(table, 0, PAGE):
+                new.learn(table, page)
+    return new
+
+
+AT_ONCE = 500
+
+_OF_WORK = (
+    Check.SUMMARIES,
+    Check.TASKS,
+    Check.FORESTS,
+    Check.DUE_TREES,
+    Check.INDEX_ROWS,
+    Check.UNINDEXED,
+    Check.INDEX_POINTS,
+    Check.ORPHAN_POINTS,
+)
+"""Checks of work that begins when the forest is shown: nothing is due or indexed before."""
+
+CHECKS = tuple(check for check in Check if check not in _OF_WORK)
+
+
+class Soundness:
+    """Checks one hidden forest with the queries of ``memforest verify``."""
+
+    def __init__(self, engine: Engine, verify: VerifyStore, tenant: TenantId, forest: ForestId) -> None:
+        self._engine = engine
+        self._verify = verify
+        self._tenant = tenant
+        self._forest = forest
+
+    def broken(self) -> str | None:
+        """Which check found a broken promise first, and what it found."""
+        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+            for check in CHECKS:
+                for found in rows.violations(check):
+                    return f"its {check} are not sound: {found.what}"
+        return None
+
+    def reorder(self) -> None:
+        """Rebuild trees whose leaves have another order under their new ids.
+
+        Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
+        """
+        trees: set[TreeId] = set()
+        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+            found = rows.violations(Check.TREE_NODES)
+            while some := [each.id for each in islice(found, AT_ONCE)]:
+                with ImportRows.opened(self._engine, self._tenant) as writer:
+                    trees.update(writer.trees_of(some))
+        for tree in sorted(trees, key=str):
+            with ImportRows.opened(self._engine, self._tenant) as writer:
+                whole = writer.leaves(tree)
+                if whole is None:
+                    continue
+                head, leaves = whole
+                try:
+                    diff = build(
+                        tree_id=tree, k=head.k, root_id=head.root_id, leaves=leaves, new_id=lambda: NodeId(uuid4())
+                    )
+                except KeyTaken:
+                    continue
+                writer.rebuild(tree, diff)
+
+    def repair_summaries(self, budget_chars: int) -> None:
+        """Mark every summary that does not follow from the nodes beneath it, so that refresh writes it again."""
+        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+            wrong = list(rows.stale_summaries(budget_chars))
+        for at in range(0, len(wrong), AT_ONCE):
+            with self._verify.repairing(self._tenant) as repairs:
+                repairs.repair(Check.SUMMARIES, wrong[at : at + AT_ONCE])
+
+
 BATCH = 1_000
 """Rows of one transaction."""
-EMBEDDED = 64
-"""Rows whose texts are embedded and stored together."""
 
 
 class ImportTakenOver(RetryableError):
@@ -60,7 +237,7 @@ class Import:
         seen: Seen,
     ) -> None:
         self._parts = parts
-        self._statements = StatementEmbedder(parts.embedder)
+        self._vectors = TextVectors(parts.engine, parts.embedder)
         self._tenant = tenant
         self._owner = owner
         self._task = task
@@ -100,18 +277,18 @@ class Import:
                 rows.tasks.note(self._entry(REFUSED, {"error": error.code}))
         raise error
 
-    def _unread(self, tables: Sequence[BundleTable], size: int) -> Iterator[tuple[BundleTable, Sequence[Row], int]]:
-        """Pages of these tables that the progress does not have yet, each with its table and the place of its end."""
+    def _unread(self) -> Iterator[tuple[BundleTable, Sequence[Row], int]]:
+        """Pages that the progress does not have yet, each with its table and the place of its end."""
         reached, after = str(self._progress.get("table", "")), int(self._progress.get("after", 0))
-        names = [table.name for table in tables]
-        for table in tables[names.index(reached) if reached else 0 :]:
+        names = [table.name for table in TABLES]
+        for table in TABLES[names.index(reached) if reached else 0 :]:
             place = after if table.name == reached else 0
-            for page in self._seen.reader.rows(table, place, size):
+            for page in self._seen.reader.rows(table, place, BATCH):
                 place += len(page)
                 yield table, page, place
 
     def _rows(self, preparing: PreparedRows, watch: Callable[[int], None]) -> str:
-        for table, page, place in self._unread(TABLES, BATCH):
+        for table, page, place in self._unread():
             done = int(self._progress.get("rows", 0)) + len(page)
             prepared = preparing.prepared(table, page)
             with self._opened() as rows:
@@ -126,36 +303,18 @@ class Import:
         """Embed the texts that have no vector of this memory's model."""
         if self._seen.to_embed == 0:
             return "settle"
-        for table, page, place in self._unread(WITH_TEXTS, EMBEDDED):
-            texts = list(dict.fromkeys(texts_of(table, page)))
-            self._embed(texts, routing_parts(table, page), table.name, place)
+        for kind in TextKind:
+            for _ in self._vectors.embed(self._tenant, kind, self._forest):
+                # Shows whether the import is still this process's.
+                self._store({})
         head = self._seen.reader.head
         same = (head.embedding_model, head.dimension) == (self._parts.embedder.model, self._parts.embedder.dimension)
         return "settle" if same else "scenes"
 
-    def _embed(self, texts: list[str], parts: Parts, table: str, place: int) -> None:
-        own = [OwnText(self._forest, text) for text in texts]
-        model = self._parts.embedder.model
-        with self._opened() as rows:
-            known = rows.vectors.known_vectors(model, own)
-        missing = [each for each in own if each not in known]
-        embedded = self._statements.embed([each.text for each in missing], parts) if missing else None
-        with self._opened() as rows:
-            if embedded is not None:
-                rows.vectors.put_vectors(model, dict(zip(missing, embedded.vectors, strict=True)))
-                rows.record_calls([embedded.record])
-            self._store_progress(rows, {"table": table, "after": place})
-
     def _scenes(self) -> str:
         """What routing compares with a scene is the sum of its facts' vectors, which are another model's now."""
-        after: TreeId | None = None
-        model = (self._parts.embedder.model, self._parts.embedder.dimension)
-        while True:
-            with self._opened() as rows:
-                rows.lock_forest(self._forest)
-                after = rows.recenter(after, model, BATCH, self._forest)
-            if after is None:
-                return "settle"
+        self._vectors.recenter(self._tenant, self._forest)
+        return "settle"
 
     @repeated
     def _settle(self, renamed: bool) -> str:

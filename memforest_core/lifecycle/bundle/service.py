@@ -11,15 +11,22 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
+from memforest_core.lifecycle.bundle.bundle_file import BundleReader, BundleWriter, reading, writing
 from memforest_core.lifecycle.bundle.checking import embedded_cell
-from memforest_core.lifecycle.bundle.id_table import id_table
-from memforest_core.lifecycle.bundle.importing import BundleParts, Import, ImportTakenOver, has_memory
-from memforest_core.lifecycle.bundle.inspecting import Seen, accepted_model, choose_forest, inspect
-from memforest_core.lifecycle.bundle.reader import BundleReader, reading
+from memforest_core.lifecycle.bundle.importing import (
+    BundleParts,
+    Import,
+    ImportTakenOver,
+    Seen,
+    accepted_model,
+    choose_forest,
+    has_memory,
+    inspect,
+)
+from memforest_core.lifecycle.bundle.new_ids import id_table
 from memforest_core.lifecycle.bundle.records import CELL, SUMMARY, TABLES, VECTOR
-from memforest_core.lifecycle.bundle.rows.exporting import ExportRows
 from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
-from memforest_core.lifecycle.bundle.writer import BundleWriter, writing
+from memforest_core.lifecycle.bundle.rows.values import ExportRows
 from memforest_core.models.calls import Embedder
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated

@@ -115,7 +115,6 @@ def pins(
 
 
 def register(program: typer.Typer) -> None:
-    """Add the commands."""
     program.command("correct")(correct)
     program.command("pin")(pin)
     program.command("unpin")(unpin)

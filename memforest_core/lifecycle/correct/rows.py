@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +10,11 @@ import sqlalchemy as sa
 
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
-from memforest_core.lifecycle.correct.records import PinnedTurn, Pins, Source, StoredFact, Successor, Words
+from memforest_core.lifecycle.correct.records import Occurrence, PinnedTurn, Pins, StoredFact, Successor, Words
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
-from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import ForestRef, find_forest, lock_forests
+from memforest_core.store.owners import ForestRows
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import VectorRows, text_hash
@@ -33,21 +31,6 @@ _SOURCES = """
 
 _READ_SOURCES = sa.text(_SOURCES)
 _LOCK_SOURCES = sa.text(f"{_SOURCES} FOR NO KEY UPDATE OF c")
-
-_TOUCHED = sa.text("""
-    WITH RECURSIVE path AS (
-        SELECT node_id, tree_id, parent_id FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact
-        UNION
-        SELECT n.node_id, n.tree_id, n.parent_id FROM path CROSS JOIN LATERAL (
-            SELECT node_id, tree_id, parent_id FROM memforest.node
-             WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT (SELECT count(*) FROM memforest.occurrence WHERE tenant_id = :t AND fact_id = :fact) AS occurrences,
-           (SELECT count(DISTINCT cell_id) FROM memforest.occurrence
-             WHERE tenant_id = :t AND fact_id = :fact) AS cells,
-           count(DISTINCT tree_id) AS trees,
-           count(*) - (SELECT count(*) FROM memforest.node WHERE tenant_id = :t AND payload_id = :fact) AS nodes
-      FROM path
-""")
 
 _FREE_ITEMS = sa.text("""
     SELECT cell_id, max(item) + 1 AS item FROM memforest.candidate
@@ -90,19 +73,14 @@ _UNPIN_OLD = sa.text("""
 """)
 
 
-class CorrectionRows:
+class CorrectionRows(ForestRows):
     """Rows of one transaction."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
-        self._db = connection
-        self._tenant = tenant
+        super().__init__(connection, tenant)
         self._locked = False
         self.tasks = OperationRows(connection, tenant)
         self.vectors = VectorRows(connection, tenant)
-
-    def find_forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest, if it exists."""
-        return find_forest(self._db, self._tenant, owner)
 
     def owner_of(self, forest: ForestId) -> str | None:
         """Whose forest it is; None when it is gone."""
@@ -112,15 +90,11 @@ class CorrectionRows:
         return owner
 
     def lock_forest(self, forest: ForestId) -> str | None:
-        """Become the forest's only writer; its state, None when it is gone.
-
-        Raises StoreUnavailable past the time-out of locks.
-        """
+        """As in all rows; from then on the cells of facts that are read are locked too."""
         self._locked = True
-        return lock_forests(self._db, self._tenant, [forest]).get(forest)
+        return super().lock_forest(forest)
 
     def fact(self, forest: ForestId, fact: FactId) -> StoredFact | None:
-        """One fact of a forest. Once the forest is locked, the fact's cells are locked too."""
         row = self._db.execute(
             sa.select(m.FactRow.statement, m.FactRow.superseded_by).where(
                 m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact, m.FactRow.forest_id == forest
@@ -128,57 +102,56 @@ class CorrectionRows:
         ).first()
         if row is None:
             return None
-        statement = _LOCK_SOURCES if self._locked else _READ_SOURCES
-        sources = self._db.execute(statement, {"t": self._tenant, "fact": fact}).all()
+        sources = self._run(_LOCK_SOURCES if self._locked else _READ_SOURCES, fact=fact).all()
         return StoredFact(
             id=fact,
             statement=from_document(row.statement),
-            sources=tuple(Source(CellId(each.cell_id), tuple(each.turn_ordinals), each.quote) for each in sources),
+            sources=tuple(Occurrence(CellId(each.cell_id), tuple(each.turn_ordinals), each.quote) for each in sources),
             superseded_by=FactId(row.superseded_by) if row.superseded_by else None,
             busy=any(each.state != "done" for each in sources),
         )
 
     def touched_by(self, fact: FactId) -> Mapping[str, int]:
         """How much a correction touches: rows that rest on the fact, and nodes to summarize again."""
-        return {**self._db.execute(_TOUCHED, {"t": self._tenant, "fact": fact}).mappings().one()}
+        said = m.OccurrenceRow
+        own = sa.select(said.cell_id).where(said.tenant_id == self._tenant, said.fact_id == fact)
+        cells = self._db.scalars(own).all()
+        nodes, trees = RemovalRows(self._db, self._tenant).nodes_above([fact])
+        return {"occurrences": len(cells), "cells": len(set(cells)), "trees": len(trees), "nodes": len(nodes)}
 
     def record_call(self, call: CallRecord, forest: ForestId) -> None:
-        """Account for a model call."""
         record_calls(self._db, self._tenant, [call], forest, None)
 
-    def supersede(self, fact: FactId, by: Successor, sources: Sequence[Source]) -> None:
+    def supersede(self, fact: FactId, by: Successor, sources: Sequence[Occurrence]) -> None:
         """Add the successor to the cell of each source for the reducer to place, and supersede the fact from now on.
 
         Summaries above it are written again, and what is stored word by word of these cells is not extracted again. A
         successor that was itself superseded before is so no longer. The caller has locked the forest.
         """
-        cells: dict[str, Any] = {"t": self._tenant, "cells": list(dict.fromkeys(source.cell_id for source in sources))}
-        free: dict[UUID, int] = dict.fromkeys(cells["cells"], CORRECTED_ITEM)
-        free |= {row.cell_id: row.item for row in self._db.execute(_FREE_ITEMS, cells | {"first": CORRECTED_ITEM})}
-        added = []
+        cells = list(dict.fromkeys(source.cell_id for source in sources))
+        free: dict[UUID, int] = dict.fromkeys(cells, CORRECTED_ITEM)
+        free |= {row.cell_id: row.item for row in self._run(_FREE_ITEMS, cells=cells, first=CORRECTED_ITEM)}
+        says = {
+            "tenant_id": self._tenant,
+            "statement": to_document(by.statement),
+            "text_hash": text_hash(by.statement.text),
+            "routing_hash": text_hash(by.statement.routing_text),
+        }
+        added: list[dict[str, Any]] = []
         for source in sources:
+            item, turns = free[source.cell_id], list(source.turn_ordinals)
             added.append(
-                {
-                    "tenant_id": self._tenant,
-                    "cell_id": source.cell_id,
-                    "item": free[source.cell_id],
-                    "turn_ordinals": list(source.turn_ordinals),
-                    "quote": source.quote,
-                    "statement": to_document(by.statement),
-                    "text_hash": text_hash(by.statement.text),
-                    "routing_hash": text_hash(by.statement.routing_text),
-                }
+                says | {"cell_id": source.cell_id, "item": item, "turn_ordinals": turns, "quote": source.quote}
             )
             free[source.cell_id] += 1
         self._db.execute(sa.insert(m.CandidateRow), added)
-        own = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells["cells"]))
+        own = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
         self._db.execute(own.values(placed=False))
-        self._db.execute(_STOP_RETRIES, cells)
-        self._db.execute(_SUPERSEDE, {"t": self._tenant, "old": fact, "new": by.id})
+        self._run(_STOP_RETRIES, cells=cells)
+        self._run(_SUPERSEDE, old=fact, new=by.id)
         RemovalRows(self._db, self._tenant).mark_payloads([fact, by.id])
 
     def set_pinned(self, fact: FactId, pinned: bool) -> None:
-        """Pin or unpin a fact."""
         self._db.execute(
             sa.update(m.FactRow)
             .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id == fact)
@@ -224,18 +197,10 @@ class CorrectionRows:
 
     def waiting(self, facts: Sequence[FactId]) -> tuple[int, bool]:
         """How many candidates in the cells that say these facts have no fact yet, and whether such a cell is dead."""
-        values = {"t": self._tenant, "facts": list(facts), "first": CORRECTED_ITEM}
-        row = self._db.execute(_WAITING, values).one()
+        row = self._run(_WAITING, facts=list(facts), first=CORRECTED_ITEM).one()
         return row.candidates, row.dead
 
     def move_pin(self, fact: FactId, to: FactId) -> None:
         """Pin the new fact instead of the old one, if the old one was pinned and the new one exists."""
         for statement in (_PIN_NEW, _UNPIN_OLD):
-            self._db.execute(statement, {"t": self._tenant, "old": fact, "new": to})
-
-
-@contextmanager
-def correcting(engine: sa.Engine, tenant: TenantId) -> Iterator[CorrectionRows]:
-    """One transaction of a tenant. Raises StoreUnavailable."""
-    with tenant_transaction(engine, tenant) as connection:
-        yield CorrectionRows(connection, tenant)
+            self._run(statement, old=fact, new=to)

@@ -15,9 +15,8 @@ from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.canonical import identify
-from memforest_core.lifecycle.correct.corrected_statement import Wanted, corrected
-from memforest_core.lifecycle.correct.records import Pins, StoredFact, Successor
-from memforest_core.lifecycle.correct.rows import CorrectionRows, correcting
+from memforest_core.lifecycle.correct.records import Pins, StoredFact, Successor, Wanted, corrected
+from memforest_core.lifecycle.correct.rows import CorrectionRows
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.store.engine import Engine
@@ -98,7 +97,7 @@ class Correction:
         actor = checked_actor(actor)
         if erase and self.erase is None:
             raise InvalidInput("Facts can't be deleted here: correct it without erase.", code="no_eraser")
-        with correcting(self.engine, tenant) as rows:
+        with CorrectionRows.opened(self.engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
         statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
         new = _successor(forest, stored, statement)
@@ -106,11 +105,11 @@ class Correction:
         arguments |= {ERASE: 1} if erase else {}
         if dry_run:
             _check(stored, new.id)
-            with correcting(self.engine, tenant) as rows:
+            with CorrectionRows.opened(self.engine, tenant) as rows:
                 return _ask(rows, forest, arguments | {DRY_RUN: 1}, actor)
         texts = list(dict.fromkeys((statement.text, statement.routing_text)))
         embedded = StatementEmbedder(self.embedder).embed(texts, parts_of([statement]))
-        with correcting(self.engine, tenant) as rows:
+        with CorrectionRows.opened(self.engine, tenant) as rows:
             _lock(rows, forest)
             _, stored = _found(rows, owner, stored.id)
             # Sent again, it is the same correction.
@@ -132,7 +131,7 @@ class Correction:
         Raises InvalidInput, NotFound, ForestFrozen, StoreUnavailable.
         """
         actor = checked_actor(actor)
-        with correcting(self.engine, tenant) as rows:
+        with CorrectionRows.opened(self.engine, tenant) as rows:
             _lock(rows, known(rows.find_forest(checked_name(owner, "owner")), owner))
             forest, stored = _found(rows, owner, fact)
             if pinned and stored.superseded_by is not None:
@@ -153,7 +152,7 @@ class Correction:
         """
         actor, session = checked_actor(actor), checked_name(session, "session")
         turn = None if turn is None else checked_name(turn, "turn")
-        with correcting(self.engine, tenant) as rows:
+        with CorrectionRows.opened(self.engine, tenant) as rows:
             forest = known(rows.find_forest(checked_name(owner, "owner")), owner)
             _lock(rows, forest)
             words = rows.words(forest.id, session, turn)
@@ -174,7 +173,7 @@ class Correction:
         Raises InvalidInput, NotFound, StoreUnavailable.
         """
         limit = checked_limit(limit, MOST_LISTED)
-        with correcting(self.engine, tenant) as rows:
+        with CorrectionRows.opened(self.engine, tenant) as rows:
             return rows.pins(known(rows.find_forest(checked_name(owner, "owner")), owner).id, limit)
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
@@ -188,7 +187,7 @@ class Correction:
             return None if progress else {"phase": pinned, kind: 1}
         match progress.get("phase"):
             case None:
-                with correcting(self.engine, tenant) as rows:
+                with CorrectionRows.opened(self.engine, tenant) as rows:
                     touched = rows.touched_by(_argument(task, FACT))
                 return {"phase": "planned" if task.dry_run else "placing", "facts": 1, **touched}
             case "placing":
@@ -204,7 +203,7 @@ class Correction:
         self.wakeups.send(Queue.REDUCE, tenant, str(task.forest_id or ""))
 
         def check() -> Numbers | None:
-            with correcting(self.engine, tenant) as rows:
+            with CorrectionRows.opened(self.engine, tenant) as rows:
                 waiting, dead = rows.waiting([old, new])
                 if not waiting:
                     rows.move_pin(old, new)
@@ -223,7 +222,7 @@ class Correction:
         old = _argument(task, FACT)
         if self.erase is None or task.forest_id is None:
             raise CorrectionStuck("This worker can't delete facts: let one of the same version take it.")
-        with correcting(self.engine, tenant) as rows:
+        with CorrectionRows.opened(self.engine, tenant) as rows:
             owner = rows.owner_of(task.forest_id)
             if owner is None or rows.fact(task.forest_id, old) is None:
                 return None

@@ -15,7 +15,7 @@ from memforest_core.ingest.reduce.removing import remove_leaves
 from memforest_core.ingest.reduce.service import UNSEEN_LIMIT
 from memforest_core.lifecycle.erase.records import LEFT, ItemKey, RemainingTurns, Removed, TouchedFact, TurnKey
 from memforest_core.lifecycle.erase.rows.batch import sessions_of
-from memforest_core.lifecycle.erase.rows.erasing import ErasureRows
+from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
 from memforest_core.settings import Settings
 
 COUNTED = (

@@ -22,7 +22,7 @@ from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOpti
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 
 if TYPE_CHECKING:
-    from memforest_core.lifecycle.erase.receipt import Receipt
+    from memforest_core.lifecycle.erase.records import Receipt
 
 
 def forget(
@@ -126,5 +126,4 @@ def vacuum(
 
 
 def register(program: typer.Typer) -> None:
-    """Add the command."""
     program.command("forget")(forget)

@@ -1,20 +1,23 @@
-"""Requests of deletions, and their receipts."""
+"""Requests of deletions, here or once more after a restore, and their receipts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.ids import FactId, ForestId, TenantId
+from pydantic import BaseModel, ConfigDict
+
+from memforest_core.domain.ids import FactId, ForestId, TenantId, session_id
 from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.lifecycle.erase.receipt import Receipt, receipt_of
-from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of
-from memforest_core.lifecycle.erase.requested import RequestedErasure, repeat, speaker_digest
-from memforest_core.lifecycle.erase.rows.erasing import erasing
+from memforest_core.ingest.reduce.canonical import identify
+from memforest_core.lifecycle.erase.records import Receipt, Scope, Target, arguments_of, receipt_of, scope_in
+from memforest_core.lifecycle.erase.rows.deletion import ErasureRows, erasing
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.rows.vacuum_rows import vacuumed_since
 from memforest_core.store.engine import Engine
@@ -22,6 +25,52 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.work.operations import Operations, request
 from memforest_core.work.records import TaskId
+
+REPEATS = "repeats"
+"""The argument of a task that names the deletion which it repeats."""
+
+
+class RequestedErasure(BaseModel):
+    """A deletion as its database has it: ids, digests and times, and the digest of its owner's name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tenant: str
+    task: UUID
+    asked_at: datetime
+    actor: str
+    forest: UUID
+    owner_hash: str | None
+    arguments: Mapping[str, str | int]
+
+
+def _here(rows: ErasureRows, deletion: RequestedErasure, forest: ForestId) -> Scope | None:
+    """The target of a deletion in a forest of the same owner; None when the forest does not have it.
+
+    A rebuild since the backup gave the forest another id, of which the ids of sessions and facts and the digests of
+    speakers are made: what is here is compared by the id that it would have had there.
+    """
+    then = ForestId(deletion.forest)
+    scope = scope_in(forest, deletion.arguments)
+    if forest == then or scope.target in (Target.OWNER, Target.RANGE):
+        return scope
+    if scope.session is not None:
+        names = rows.targets.sessions(forest)
+        own = next((id_ for id_, name in names if session_id(then, name) == scope.session), None)
+        return replace(scope, session=own) if own is not None else None
+    if scope.fact is not None:
+        facts = rows.targets.statements(forest)
+        fact = next((id_ for id_, said in facts if identify(then, said)[0] == scope.fact), None)
+        return replace(scope, fact=fact) if fact is not None else None
+    speakers = rows.targets.speakers(forest)
+    name = next((each for each in speakers if speaker_digest(then, each) == scope.speaker), None)
+    return replace(scope, speaker=speaker_digest(forest, name)) if name is not None else None
+
+
+def speaker_digest(forest: ForestId, speaker: str) -> str:
+    """A speaker's id as a task row has it: it can be compared with, and not be read back."""
+    return hashlib.sha256(f"{forest}\x1f{speaker}".encode()).hexdigest()
+
 
 _ONE = "Name one thing to delete: a session (with turns or whole), a fact, a time range, a speaker, or everything."
 
@@ -126,9 +175,36 @@ class Erasure:
                 rows.deletion.cancel_imports(forests, actor)
         return task
 
+    @repeated
     def repeat(self, deletion: RequestedErasure) -> list[TaskId]:
-        """Request here what was requested of another database, as ``requested.repeat``."""
-        return repeat(self._engine, deletion)
+        """Request a deletion of another database here: the tasks that repeat it, or itself if this database has it.
+
+        None when nothing of what was deleted is here. Raises ForestFrozen, StoreUnavailable.
+        """
+        tenant = TenantId(deletion.tenant)
+        with erasing(self._engine, tenant) as rows:
+            found = rows.deletion.repeats(deletion.task)
+            if found:
+                return found
+            owner, forests = rows.deletion.named(deletion.forest, deletion.owner_hash)
+            scopes = [scope for forest in forests for scope in [_here(rows, deletion, forest)] if scope is not None]
+            if scopes and scopes[0].target is Target.OWNER:
+                rows.deletion.cancel_imports(forests, deletion.actor)
+                scopes, touches = scopes[:1], forests
+            else:
+                touches = []
+            return [
+                request(
+                    rows.deletion.tasks,
+                    OperationKind.ERASE,
+                    scope.forest,
+                    {**arguments_of(scope), REPEATS: str(deletion.task)},
+                    actor=deletion.actor,
+                    owner=owner,
+                    touches=dict.fromkeys(touches or [scope.forest], Role.ERASE),
+                )
+                for scope in scopes
+            ]
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""

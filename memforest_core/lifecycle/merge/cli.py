@@ -23,7 +23,7 @@ from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import console, plain, print_json, printable
 
 if TYPE_CHECKING:
-    from memforest_core.lifecycle.merge.report import ConflictReport
+    from memforest_core.lifecycle.merge.records import ConflictReport
 
 
 def merge(
@@ -82,5 +82,4 @@ def _described(conflict: dict[str, object]) -> str:
 
 
 def register(program: typer.Typer) -> None:
-    """Add the command."""
     program.command("merge")(merge)

@@ -1,8 +1,8 @@
-"""Near duplicates between two forests, found before either is locked."""
+"""Which facts of a source the target has, in the same words or nearly the same; found before either is locked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from memforest_core.domain.ids import FactId, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
-from memforest_core.ingest.reduce.canonical import NEAR_LIMIT, mergeable
+from memforest_core.ingest.reduce.canonical import NEAR_LIMIT, identify, mergeable
+from memforest_core.lifecycle.merge.records import StoredFact
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.models.calls import Vectors
 
@@ -125,3 +126,43 @@ def _close(theirs: _Facts, vectors: Vectors, threshold: float) -> list[list[tupl
         nearest = np.argpartition(-row, min(NEAR_LIMIT, len(facts)) - 1)[:NEAR_LIMIT]
         mine += [(float(row[at]), facts[at]) for at in nearest.tolist() if row[at] >= threshold]
     return close
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The target's fact for each of the source's; the missing ones, with the fact that each is copied from."""
+
+    facts: Mapping[FactId, FactId]
+    missing: Mapping[FactId, StoredFact]
+    exact: frozenset[FactId]
+    near: frozenset[FactId]
+    """Facts of the source that the target has in the same words, and in nearly the same."""
+
+
+def own_ids(target: ForestId, facts: Sequence[StoredFact]) -> dict[FactId, FactId]:
+    """The ids that facts would have in another forest."""
+    return {fact.id: identify(target, fact.statement)[0] for fact in facts}
+
+
+def reconcile(
+    facts: Sequence[StoredFact],
+    own: Mapping[FactId, FactId],
+    there: frozenset[FactId],
+    near: Mapping[FactId, FactId],
+) -> Reconciled:
+    """Match facts with the target's: by their own id first, else by a near duplicate that is still ``there``."""
+    found: dict[FactId, FactId] = {}
+    missing: dict[FactId, StoredFact] = {}
+    exact: set[FactId] = set()
+    alike: set[FactId] = set()
+    for fact in facts:
+        mine, twin = own[fact.id], near.get(fact.id)
+        if mine in there:
+            exact.add(fact.id)
+        elif mine not in missing and twin is not None and twin in there and not fact.superseded:
+            alike.add(fact.id)
+            mine = twin
+        else:
+            missing.setdefault(mine, fact)
+        found[fact.id] = mine
+    return Reconciled(found, missing, frozenset(exact), frozenset(alike))

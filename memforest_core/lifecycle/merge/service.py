@@ -15,14 +15,14 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.reduce.forest_rules import ruled
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.comparing import Comparison, Near
-from memforest_core.lifecycle.merge.records import ValueConflict
-from memforest_core.lifecycle.merge.report import (
+from memforest_core.lifecycle.merge.records import (
     NAMED,
     ConflictReport,
     Counted,
     NearDuplicate,
     RenamedSession,
     Tally,
+    ValueConflict,
     numbers,
 )
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
@@ -262,7 +262,6 @@ class Merging:
             return self._comparison.near(rows, tenant, source, target, threshold, index=True)
 
     def _ruled(self, forest: StoredForest) -> Settings:
-        """The settings as a forest has them."""
         return ruled(self._settings, forest.rules)
 
     def _switched(
@@ -408,7 +407,6 @@ def _merge_of(task: OperationTask) -> _Merge:
 
 
 def _frozen(merge: _Merge, forests: Mapping[ForestId, StoredForest]) -> list[ForestId]:
-    """The sources that are frozen."""
     return [id_ for id_ in merge.sources if id_ in forests and forests[id_].state == "frozen"]
 
 

@@ -130,5 +130,4 @@ def _print_abandoned(forests: int, *, as_json: bool) -> None:
 
 
 def register(program: typer.Typer) -> None:
-    """Add the command."""
     program.command("rematerialize")(rematerialize)

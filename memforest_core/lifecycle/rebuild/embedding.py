@@ -9,7 +9,7 @@ from uuid import UUID
 
 import numpy as np
 
-from memforest_core.domain.ids import TenantId, TreeId, WorkerId
+from memforest_core.domain.ids import ForestId, TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
@@ -50,6 +50,51 @@ class EmbeddingPlan:
     """None when the price of the model is unknown."""
 
 
+class TextVectors:
+    """Gives stored texts of a tenant, or of one forest, vectors of a model. What has them already is skipped."""
+
+    def __init__(self, engine: Engine, embedder: Embedder) -> None:
+        self._engine = engine
+        self._embedder = embedder
+        self._statements = StatementEmbedder(embedder)
+
+    def pages(
+        self, tenant: TenantId, kind: TextKind, forest: ForestId | None = None
+    ) -> Iterator[tuple[int, list[OwnText], Parts]]:
+        """Pages in the order of embedding: how many texts, those without a vector, and the parts of routing texts."""
+        after: UUID | None = None
+        while True:
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                texts, parts, after = rows.texts_after(kind, after, BATCH, forest)
+                known = rows.known_vectors(self._embedder.model, texts)
+            if after is None:
+                return
+            yield len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts
+
+    def embed(self, tenant: TenantId, kind: TextKind, forest: ForestId | None = None) -> Iterator[int]:
+        """Embed texts of a kind and commit their vectors, page by page: how many texts are done after each."""
+        done = 0
+        for size, missing, parts in self.pages(tenant, kind, forest):
+            if missing:
+                texts = list(dict.fromkeys(each.text for each in missing))
+                embedded = self._statements.embed(texts, parts)
+                vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
+                with ReembedRows.opened(self._engine, tenant) as rows:
+                    rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
+                    rows.record_call(embedded.record)
+            done += size
+            yield done
+
+    def recenter(self, tenant: TenantId, forest: ForestId | None = None) -> None:
+        """Compute the centroids of scenes, which are sums of their facts' vectors."""
+        after: TreeId | None = None
+        while True:
+            with ReembedRows.opened(self._engine, tenant) as rows:
+                after = rows.recenter(after, (self._embedder.model, self._embedder.dimension), BATCH, forest)
+            if after is None:
+                return
+
+
 class Reembedding:
     """Changes the embedding model of a database. It has the new embedder and the new collection; for one thread."""
 
@@ -69,7 +114,7 @@ class Reembedding:
         self._rows = rows
         self._tenants = tenants
         self._embedder = embedder
-        self._statements = StatementEmbedder(embedder)
+        self._texts = TextVectors(engine, embedder)
         self._index = index
         self._indexing = indexing
         self._prices = prices
@@ -83,7 +128,7 @@ class Reembedding:
         for tenant in tenants:
             looked: set[OwnText] = set()
             labels: set[str] = set()
-            for _, missing, parts in (page for kind in TextKind for page in self._pages(tenant, kind)):
+            for _, missing, parts in (page for kind in TextKind for page in self._texts.pages(tenant, kind)):
                 if not missing:
                     continue
                 distinct = set(embedded_for((each.text for each in missing if each not in looked), parts)) - labels
@@ -129,42 +174,14 @@ class Reembedding:
         tenants = self._tenants()
         for tenant in tenants:
             for kind in TextKind:
-                self._embed(tenant, kind, watch)
+                for done in self._texts.embed(tenant, kind):
+                    watch(kind.value, done)
             self._summaries(tenant, watch)
-            self._scenes(tenant)
+            self._texts.recenter(tenant)
         self._index.prepare()
         for tenant in tenants:
             self._fill(tenant, watch)
         self._database.switch(self._index.name, self._embedder.model, self._embedder.dimension)
-
-    def _pages(self, tenant: TenantId, kind: TextKind) -> Iterator[tuple[int, list[OwnText], Parts]]:
-        """Pages in the order of embedding: how many texts, those without a vector, and the parts of routing texts."""
-        after: UUID | None = None
-        while True:
-            with ReembedRows.opened(self._engine, tenant) as rows:
-                texts, parts, after = rows.texts_after(kind, after, BATCH)
-                known = rows.known_vectors(self._embedder.model, texts)
-            if after is None:
-                return
-            yield len(texts), [text for text in dict.fromkeys(texts) if text not in known], parts
-
-    def _embed(self, tenant: TenantId, kind: TextKind, watch: Watch) -> None:
-        done = 0
-        for size, missing, parts in self._pages(tenant, kind):
-            self._vectors(tenant, missing, parts)
-            done += size
-            watch(kind.value, done)
-
-    def _vectors(self, tenant: TenantId, missing: Sequence[OwnText], parts: Parts) -> None:
-        """Embed texts and commit their vectors."""
-        if not missing:
-            return
-        texts = list(dict.fromkeys(each.text for each in missing))
-        embedded = self._statements.embed(texts, parts)
-        vectors: dict[str, Vectors] = dict(zip(texts, embedded.vectors, strict=True))
-        with ReembedRows.opened(self._engine, tenant) as rows:
-            rows.put_vectors(self._embedder.model, {each: vectors[each.text] for each in missing})
-            rows.record_call(embedded.record)
 
     def _summaries(self, tenant: TenantId, watch: Watch) -> None:
         """Level by level, so that a node pools what its children have already."""
@@ -197,14 +214,6 @@ class Reembedding:
         length = float(np.linalg.norm(total))
         pooled = total / np.float32(length) if length else total
         return vectors.get(node.node_id, pooled), pooled
-
-    def _scenes(self, tenant: TenantId) -> None:
-        after: TreeId | None = None
-        while True:
-            with ReembedRows.opened(self._engine, tenant) as rows:
-                after = rows.recenter(after, (self._embedder.model, self._embedder.dimension), BATCH)
-            if after is None:
-                return
 
     def _fill(self, tenant: TenantId, watch: Watch) -> None:
         """All points of a tenant, written by the indexer: rows count as indexed when the new collection has them."""

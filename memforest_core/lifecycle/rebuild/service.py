@@ -12,10 +12,17 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.removing import retire
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.rebuild.cost_plan import Plan
 from memforest_core.lifecycle.rebuild.planner import Planner, planned
-from memforest_core.lifecycle.rebuild.rebuild_options import arguments_of, copy_of, options_of, rules_of
-from memforest_core.lifecycle.rebuild.records import Options, Pair, Remaining
+from memforest_core.lifecycle.rebuild.records import (
+    Options,
+    Pair,
+    Plan,
+    Remaining,
+    arguments_of,
+    copy_of,
+    options_of,
+    rules_of,
+)
 from memforest_core.lifecycle.rebuild.rows.rebuilding import CopyRows
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine

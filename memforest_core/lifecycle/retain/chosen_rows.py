@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import sqlalchemy as sa
 
 from memforest_core.domain.importance import FIRST_HALF_LIFE_DAYS, LONGEST_HALF_LIFE_DAYS, VISITS_PER_DOUBLING
-from memforest_core.lifecycle.erase.rows.pinned import free_cell, free_fact, free_item, free_text, free_time
+from memforest_core.lifecycle.erase.rows.targets import free_cell, free_fact, free_item, free_text, free_time
 from memforest_core.lifecycle.retain.records import AGE_OF, AGES, Order, Phase
 
 _WORDS = """EXISTS (SELECT 1 FROM memforest.turn t WHERE t.tenant_id = :t AND t.session_id = c.session_id

@@ -143,5 +143,4 @@ def _days(age: float | None) -> str:
 
 
 def register(program: typer.Typer) -> None:
-    """Add the group of commands."""
     program.add_typer(app, name="policy")

@@ -116,5 +116,4 @@ def _verdict(report: Report, *, repair: bool) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
     app.command("verify")(verify)

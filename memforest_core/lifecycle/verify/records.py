@@ -124,7 +124,6 @@ class CheckResult:
 
     @property
     def promise(self) -> str:
-        """What should hold."""
         return self.check.promise
 
 
@@ -138,7 +137,6 @@ class Report:
 
     @property
     def checks(self) -> tuple[CheckResult, ...]:
-        """The results of all checks, in the order of ``Check``."""
         return tuple(self.results.values())
 
     @property
@@ -148,7 +146,6 @@ class Report:
 
     @property
     def repaired(self) -> int:
-        """How many rows and points were repaired."""
         return sum(result.repaired for result in self.checks)
 
     @property

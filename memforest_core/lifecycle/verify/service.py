@@ -13,8 +13,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.lifecycle.verify.point_checks import PointsCheck, Stray
 from memforest_core.lifecycle.verify.records import Check, Found, Report, can_be_repaired
-from memforest_core.lifecycle.verify.rows.snapshots import SnapshotRows, VerifyStore
-from memforest_core.lifecycle.verify.summaries import stale
+from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
@@ -23,7 +22,6 @@ from memforest_core.store.repeating import repeated
 FORESTS_AT_ONCE = 20
 """Forests that share a snapshot: small ones are many, and a long snapshot stops Postgres from cleaning up."""
 
-SUMMARIES_AT_ONCE = 500
 PER_ROUND = 2_000
 """Violations of a check that are repaired in one round; the rest is found in the next."""
 
@@ -152,15 +150,9 @@ class Verification:
         with self._store.snapshot(tenant, forests) as rows:
             for check in checks:
                 seen.checked[check] = rows.checked(check)
-                seen.take(check, self._stale(rows) if check is Check.SUMMARIES else rows.violations(check))
+                stale = check is Check.SUMMARIES
+                seen.take(check, rows.stale_summaries(self._budget) if stale else rows.violations(check))
         return seen
-
-    def _stale(self, rows: SnapshotRows) -> Iterator[Found]:
-        for page in rows.summaries(SUMMARIES_AT_ONCE):
-            for node in page:
-                found = stale(node, self._budget)
-                if found is not None:
-                    yield found
 
     def _repair(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
         starts = range(0, len(found), REPAIR_BATCH)

@@ -15,9 +15,9 @@ from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.pages import MAX_LIMIT, MOST_LISTED
 from memforest_core.domain.tags import MAX_TAG_CHARS
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, MAX_ID, Role
-from memforest_core.lifecycle.correct.corrected_statement import MAX_TEXT
+from memforest_core.lifecycle.correct.records import MAX_TEXT
 from memforest_core.lifecycle.merge.service import MAX_SOURCES
-from memforest_core.lifecycle.retain import limits as retention
+from memforest_core.lifecycle.retain import records as retention
 from memforest_core.lifecycle.retain.records import Order
 from memforest_core.models.calls import Step
 from memforest_core.observe.webhooks.addresses import MAX_URL

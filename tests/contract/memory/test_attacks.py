@@ -19,7 +19,7 @@ import pytest
 
 from memforest_core.client.api import MemForest
 from memforest_core.client.embedded.node import addresses
-from memforest_core.lifecycle.bundle.file_format import APPLICATION_ID
+from memforest_core.lifecycle.bundle.records import APPLICATION_ID
 from memforest_core.service.http import connections, gate
 from memforest_core.service.http.connections import MAX_HEAD_BYTES
 from memforest_core.service.http.polling import SharedPoll

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, TreeId, TreeKind, leaf_id
 from memforest_core.lifecycle.merge.records import StoredScope
-from memforest_core.lifecycle.merge.scene_pairs import match_scenes
 from memforest_core.lifecycle.merge.transplanting import Successor, Transplant, transplant
+from memforest_core.lifecycle.merge.tree_union import match_scenes
 from memforest_core.memtree import Key, Leaf, Node, TreeHead, build, violations
 from memforest_core.memtree.paths import order
 

@@ -10,17 +10,15 @@ import pytest
 
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.checking import (
-    BundleLimits,
     RowChecks,
     check_rules,
     check_zone,
     statement_of,
 )
 from memforest_core.lifecycle.bundle.records import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
-from memforest_core.settings import load_settings
+from memforest_core.settings import AcceptSettings, load_settings
 
-LIMITS = BundleLimits(max_turns=10, max_turn_bytes=2_000, dimension=4)
-CHECKS = RowChecks(LIMITS)
+CHECKS = RowChecks(AcceptSettings(max_turns=10, max_turn_bytes=2_000), 4)
 TURN_ROW: Row = (str(UUID(int=5)), 0, "t0", "user", "I live in Davis.", 0, 1, "bob", "Bob", "{}", 0, 0, None)
 STATEMENT = {
     "text": "Bob lives in Davis.",

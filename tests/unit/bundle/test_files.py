@@ -13,11 +13,9 @@ import pytest
 
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.bundle.file_format import Digests
-from memforest_core.lifecycle.bundle.id_table import id_table
-from memforest_core.lifecycle.bundle.reader import reading
-from memforest_core.lifecycle.bundle.records import SPEAKER, TABLES, VECTOR, ForestHead, IdKind
-from memforest_core.lifecycle.bundle.writer import writing
+from memforest_core.lifecycle.bundle.bundle_file import reading, writing
+from memforest_core.lifecycle.bundle.new_ids import id_table
+from memforest_core.lifecycle.bundle.records import SPEAKER, TABLES, VECTOR, Digests, ForestHead, IdKind
 
 HEAD = ForestHead(ForestId(UUID(int=7)), "bob", "UTC", 3, {"scene_assign": 0.7})
 SPEAKERS = [("bob", "Bob", 1_700_000_000_000_000), ("eve", "Eve \N{SNOWMAN}", None), ("tom", 'T"om', None)]

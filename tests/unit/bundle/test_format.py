@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from memforest_core.lifecycle.bundle.file_format import SCHEMA
-from memforest_core.lifecycle.bundle.records import FORMAT, TABLES
+from memforest_core.lifecycle.bundle.records import FORMAT, SCHEMA, TABLES
 
 FORMAT_4 = "e3961aace716ea9484aff04d11b4cd15606a76c68dd5345ba9219febbe8c8c98"
 

@@ -9,7 +9,7 @@ import pytest
 
 from memforest_core.domain.facts import Change, Statement
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.correct.corrected_statement import MAX_TEXT, Wanted, corrected
+from memforest_core.lifecycle.correct.records import MAX_TEXT, Wanted, corrected
 from tests.harness.builders import day, statement
 
 UTC = ZoneInfo("UTC")

@@ -9,7 +9,7 @@ import pytest
 
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.correct.corrected_statement import corrected_time
+from memforest_core.lifecycle.correct.records import corrected_time
 
 OSLO = ZoneInfo("Europe/Oslo")
 LONDON = ZoneInfo("UTC")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from memforest_core.lifecycle.erase.receipt import receipt_of
+from memforest_core.lifecycle.erase.records import receipt_of
 from tests.unit.erase.test_arguments import task
 
 DONE = datetime(2024, 1, 1, tzinfo=UTC)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import FactId, ForestId
 from memforest_core.ingest.reduce.canonical import identify
-from memforest_core.lifecycle.merge.reconciliation import own_ids, reconcile
+from memforest_core.lifecycle.merge.comparing import own_ids, reconcile
 from memforest_core.lifecycle.merge.records import StoredFact
 from memforest_core.memtree import Key
 from tests.harness.builders import statement

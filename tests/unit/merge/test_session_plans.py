@@ -15,7 +15,7 @@ from memforest_core.lifecycle.merge.records import (
     StoredItem,
     StoredSession,
 )
-from memforest_core.lifecycle.merge.session_plans import meet, named, names, place_cells, place_items
+from memforest_core.lifecycle.merge.switching import meet, named, names, place_cells, place_items
 
 TARGET = ForestId(UUID(int=7))
 MINE = SessionId(UUID(int=1))

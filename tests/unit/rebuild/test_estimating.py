@@ -7,7 +7,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import TreeId, TreeKind
 from memforest_core.ingest.refresh.summarizer import input_hash
-from memforest_core.lifecycle.rebuild.estimating import Expected, SummaryWork, estimate
+from memforest_core.lifecycle.rebuild.planner import Expected, SummaryWork, estimate
 from memforest_core.lifecycle.rebuild.records import PlannedTree
 
 EXPECTED = Expected("some/model", budget=100, usual=90)

@@ -13,9 +13,8 @@ from memforest_core.ingest.extract.extraction_prompt import SYSTEM, input_hash, 
 from memforest_core.ingest.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.rebuild.cost_plan import Plan
 from memforest_core.lifecycle.rebuild.planner import Models, Planner, planned
-from memforest_core.lifecycle.rebuild.records import Counts, Options, PlannedTree, Spent
+from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, PlannedTree, Spent
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Step

@@ -7,8 +7,8 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.lifecycle.retain.applying import enough, excess, quota
 from memforest_core.lifecycle.retain.records import Leaf
+from memforest_core.lifecycle.retain.service import enough, excess, quota
 from tests.harness.builders import NOON
 
 

@@ -7,8 +7,7 @@ import math
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.retain.limits import audited, checked_limits
-from memforest_core.lifecycle.retain.records import Limits, Order
+from memforest_core.lifecycle.retain.records import Limits, Order, audited, checked_limits
 from tests.harness.builders import NOON
 
 

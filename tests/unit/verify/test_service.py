@@ -11,7 +11,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.records import PointRow, StalePoint
 from memforest_core.index.vector_index import Point, PointKey, ScannedPoint, ScanPage
 from memforest_core.lifecycle.verify.point_checks import PointsCheck
-from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
+from memforest_core.lifecycle.verify.records import Check, Found
 from memforest_core.lifecycle.verify.service import FRUITLESS_ROUNDS, PER_ROUND, Verification
 from memforest_core.models.calls import OwnText, Vectors
 
@@ -121,7 +121,7 @@ class Store:
         count = script.pop(0) if len(script) > 1 else script[0]
         return (Found(UUID(int=n), "gap") for n in range(count))
 
-    def summaries(self, page: int) -> Iterator[Sequence[SummaryState]]:
+    def stale_summaries(self, budget: int) -> Iterator[Found]:
         return iter(())
 
     def dead(self) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ from memforest_core.domain.ids import NodeId
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import input_hash
 from memforest_core.lifecycle.verify.records import SummaryState
-from memforest_core.lifecycle.verify.summaries import stale
+from memforest_core.lifecycle.verify.rows.snapshots import stale
 
 BUDGET = 800
 TEXTS = ("Bob lives in Davis.", "", "Bob bought a kayak.")

@@ -15,15 +15,13 @@ from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.lifecycle.bundle.checking import damaged
 from memforest_core.lifecycle.bundle.records import BundleTable, ForestHead, Row
 from memforest_core.lifecycle.bundle.rows.values import FOREVER, writing, written
-from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows, recenter_scenes
+from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows
+from memforest_core.lifecycle.verify.rows.checks import DIRTY
 from memforest_core.memtree import Diff, Leaf, TreeHead
-from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import delete_rows, stored_table
 from memforest_core.store.owners import lock_forests, visible
 from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of
-from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import CANCELLED, PHASE, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
@@ -71,9 +69,6 @@ _SEPARATORS = sa.text("""
      WHERE r.tenant_id = :t AND r.forest_id = :f AND n.tenant_id = :t AND n.node_id = o.node_id
     """)
 
-_DIRTY = """EXISTS (SELECT 1 FROM memforest.node n WHERE n.tenant_id = :t AND n.tree_id = r.tree_id
-    AND n.version > n.clean_version AND NOT n.dead)"""
-
 _SHOW = [
     sa.text(statement)
     for statement in (
@@ -88,7 +83,7 @@ _SHOW = [
              WHERE s.tenant_id = :t AND s.redo_at = {FOREVER} AND n.tenant_id = :t AND n.node_id = s.node_id
                AND r.tenant_id = :t AND r.tree_id = n.tree_id AND r.forest_id = :f""",  # noqa: S608 - a constant
         f"""UPDATE memforest.tree r SET marks = marks + 1, first_mark_at = now(), last_mark_at = now(), due_at = now()
-             WHERE r.tenant_id = :t AND r.forest_id = :f AND {_DIRTY}""",  # noqa: S608 - a constant
+             WHERE r.tenant_id = :t AND r.forest_id = :f AND {DIRTY}""",  # noqa: S608 - a constant
         """INSERT INTO memforest.index_row AS i (tenant_id, point_id, forest_id, kind, lane)
            SELECT :t, u.id, :f, u.kind, 1 FROM (
                 SELECT cell_id AS id, 'cell' AS kind FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f
@@ -134,7 +129,6 @@ class ImportRows(HiddenForestRows):
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
         super().__init__(connection, tenant)
         self.tasks = OperationRows(connection, tenant)
-        self.vectors = VectorRows(connection, tenant)
         self._trees = TreeRows(connection, tenant)
 
     def used(self, table: str, ids: Sequence[UUID]) -> bool:
@@ -167,14 +161,6 @@ class ImportRows(HiddenForestRows):
             forest_of = {"tenant_id": self._tenant, "forest_id": forest, "model": model}
             with _refused(table.name):
                 self._db.execute(writing(table), forest_of | written(table, rows))
-
-    def record_calls(self, calls: Sequence[CallRecord]) -> None:
-        """Keep what embedding cost."""
-        record_calls(self._db, self._tenant, calls, None, None)
-
-    def recenter(self, after: TreeId | None, model: tuple[str, int], limit: int, forest: ForestId) -> TreeId | None:
-        """Compute the centroids of the next scenes of a forest; the last scene, None at the end."""
-        return recenter_scenes(self._db, self._tenant, after, model, limit, forest)
 
     def settle(self, forest: ForestId, renamed: bool) -> None:
         """Make windows claimable and, after ids have changed, separators those of their leaves."""
@@ -213,7 +199,6 @@ class ImportRows(HiddenForestRows):
         self._db.execute(own.values(due_at=None, first_mark_at=None))
 
     def trees_of(self, nodes: Sequence[UUID]) -> Sequence[TreeId]:
-        """The trees of these nodes."""
         found = self._db.scalars(
             sa.select(m.NodeRow.tree_id)
             .distinct()

@@ -43,6 +43,5 @@ class BatchRows(TenantRows):
         return self._run(statement, **item_arrays(items))
 
     def _delete(self, column: sa.orm.QueryableAttribute[Any], ids: Sequence[Any]) -> int:
-        """Delete the rows that have one of these ids in a column; how many."""
         table = column.class_
         return self._db.execute(sa.delete(table).where(table.tenant_id == self._tenant, among(column, ids))).rowcount

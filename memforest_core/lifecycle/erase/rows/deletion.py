@@ -5,18 +5,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy import Connection
 
-from memforest_core.domain.ids import ForestId
+from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase.rows.batch import IDS, BatchRows
+from memforest_core.lifecycle.erase.rows.remaining import RemainingRows
+from memforest_core.lifecycle.erase.rows.targets import TargetRows
+from memforest_core.lifecycle.erase.rows.words import WordRows
 from memforest_core.store import tables as m
 from memforest_core.store.copying import delete_rows, delete_some, lock_some, of_forest, stored_table
-from memforest_core.store.owners import lock_forests, set_forest_state
+from memforest_core.store.engine import Engine, tenant_transaction
+from memforest_core.store.owners import ForestRows, lock_forests, set_forest_state
 from memforest_core.store.rows import among
+from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import Numbers, TaskId
 from memforest_core.work.rows.operations import OperationRows
 
@@ -314,3 +322,28 @@ def _named(counts: Iterable[tuple[str, int]], leaves: int) -> Counter[str]:
     for table, count in counts:
         named[_NAMES[table]] += count
     return named
+
+
+class ErasureRows(ForestRows):
+    """One transaction of a tenant, by what the steps of a deletion do in it."""
+
+    def __init__(self, connection: Connection, tenant: TenantId) -> None:
+        super().__init__(connection, tenant)
+        self.deletion = DeletionRows(connection, tenant)
+        self.targets = TargetRows(connection, tenant)
+        self.words = WordRows(connection, tenant)
+        self.vectors = VectorRows(connection, tenant)
+        self.reducing = ReduceRows(connection, tenant)
+        self.remaining = RemainingRows(connection, tenant)
+
+
+@contextmanager
+def erasing(engine: Engine, tenant: TenantId, *, dry_run: bool = False) -> Iterator[ErasureRows]:
+    """One transaction of a tenant; a dry run leaves no trace. Raises StoreUnavailable."""
+    with tenant_transaction(engine, tenant) as connection:
+        undone = connection.begin_nested() if dry_run else None
+        try:
+            yield ErasureRows(connection, tenant)
+        finally:
+            if undone is not None:
+                undone.rollback()

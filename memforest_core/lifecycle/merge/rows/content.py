@@ -353,7 +353,6 @@ class ContentCopies(TenantRows):
             RemovalRows(self._db, self._tenant).mark_payloads(superseded)
 
     def pin(self, facts: Sequence[FactId]) -> None:
-        """Pin facts."""
         self._db.execute(
             sa.update(m.FactRow)
             .where(m.FactRow.tenant_id == self._tenant, m.FactRow.fact_id.in_(facts))

@@ -165,14 +165,12 @@ class MergeRows(HiddenForestRows):
                 yield [FactId(row.fact_id) for row in found], np.stack([from_bytes(row.vector) for row in found])
 
     def fact_counts(self, forests: Sequence[ForestId]) -> Mapping[ForestId, int]:
-        """How many facts each of these forests has."""
         f = m.FactRow
         counted = sa.select(f.forest_id, sa.func.count()).where(f.tenant_id == self._tenant, f.forest_id.in_(forests))
         found = self._db.execute(counted.group_by(f.forest_id)).all()
         return dict.fromkeys(forests, 0) | {ForestId(forest): count for forest, count in found}
 
     def fact_count(self, forest: ForestId) -> int:
-        """How many facts a forest has."""
         return self.fact_counts([forest])[forest]
 
     def statements(self, ids: Sequence[FactId]) -> Mapping[FactId, Statement]:

@@ -83,7 +83,6 @@ class TreeCopies(TreeRows):
         return int(self._db.scalar(taken) or 0)
 
     def nodes(self, forest: ForestId) -> Mapping[TreeId, Sequence[Node]]:
-        """All nodes of a forest's trees."""
         found: dict[TreeId, list[Node]] = defaultdict(list)
         for node in map(node_of, self._run(_NODES, f=forest)):
             found[node.tree_id].append(node)
@@ -94,7 +93,6 @@ class TreeCopies(TreeRows):
         return [Member(*row) for row in self._run(_MEMBERS, f=forest)]
 
     def copy_scopes(self, target: ForestId, copies: Sequence[ScopeCopy], quiet_s: float) -> None:
-        """Copy scopes."""
         if not copies:
             return
         trees = [copy.copy for copy in copies]
@@ -182,7 +180,6 @@ class TreeCopies(TreeRows):
         self._db.execute(statement)
 
     def set_scenes(self, scenes: Mapping[TreeId, SceneSpan]) -> None:
-        """Set the sums and intervals of united scenes."""
         set_spans(self._db, self._tenant, scenes)
 
 

@@ -151,7 +151,6 @@ class PlanRows(TenantRows):
         ]
 
     def paid_summaries(self, hashes: Sequence[bytes]) -> dict[bytes, str]:
-        """Summaries that were paid for before."""
         rows = self._db.execute(
             sa.select(m.Summary.input_hash, m.Summary.text).where(
                 m.Summary.tenant_id == self._tenant, m.Summary.input_hash.in_(hashes)

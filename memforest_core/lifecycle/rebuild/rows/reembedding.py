@@ -23,6 +23,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import change_rows, columns_of
 from memforest_core.store.engine import transaction
+from memforest_core.store.owners import lock_forest
 from memforest_core.store.rows import FIRST
 from memforest_core.store.statements import from_document
 from memforest_core.store.vectors import VectorRows, pooled_half, to_half
@@ -31,7 +32,8 @@ from memforest_core.store.vectors import VectorRows, pooled_half, to_half
 _CANDIDATES = sa.text("""
     WITH cells AS (
         SELECT cell_id, forest_id FROM memforest.cell
-         WHERE tenant_id = :t AND cell_id > :after ORDER BY cell_id LIMIT :n)
+         WHERE tenant_id = :t AND cell_id > :after AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
+         ORDER BY cell_id LIMIT :n)
     SELECT c.cell_id, c.forest_id, k.statement
       FROM cells c LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
      ORDER BY c.cell_id, k.item
@@ -58,16 +60,19 @@ _WORKERS = sa.text(
 class ReembedRows(VectorRows):
     """Rows of one transaction of a tenant."""
 
-    def texts_after(self, kind: TextKind, after: UUID | None, limit: int) -> tuple[list[OwnText], Parts, UUID | None]:
-        """Texts of the next rows in the order of ids, what routing texts among them are made of, and the last of these
-        rows; None after the last page."""
+    def texts_after(
+        self, kind: TextKind, after: UUID | None, limit: int, forest: ForestId | None
+    ) -> tuple[list[OwnText], Parts, UUID | None]:
+        """Texts of the next rows (of one forest or of all) in the order of ids, what routing texts among them are made
+        of, and the last of these rows; None after the last page."""
         if kind is TextKind.CANDIDATE:
-            return self._candidates(after or FIRST, limit)
+            return self._candidates(after or FIRST, limit, forest)
         table, id_ = (m.Cell, m.Cell.cell_id) if kind is TextKind.CELL else (m.FactRow, m.FactRow.fact_id)
         when = m.Cell.time_start if kind is TextKind.CELL else m.FactRow.mentioned_at
+        own = () if forest is None else (table.forest_id == forest,)
         rows = self._db.execute(
             sa.select(id_.label("id"), table.forest_id, table.text, when.label("at"))
-            .where(table.tenant_id == self._tenant, id_ > (after or FIRST))
+            .where(table.tenant_id == self._tenant, id_ > (after or FIRST), *own)
             .order_by(id_)
             .limit(limit)
         ).all()
@@ -80,8 +85,8 @@ class ReembedRows(VectorRows):
         ]
         return texts, {}, rows[-1].id if rows else None
 
-    def _candidates(self, after: UUID, limit: int) -> tuple[list[OwnText], Parts, UUID | None]:
-        rows = self._run(_CANDIDATES, after=after, n=limit).all()
+    def _candidates(self, after: UUID, limit: int, forest: ForestId | None) -> tuple[list[OwnText], Parts, UUID | None]:
+        rows = self._run(_CANDIDATES, after=after, n=limit, f=forest).all()
         said = [(ForestId(row.forest_id), from_document(row.statement)) for row in rows if row.statement is not None]
         texts = [OwnText(forest, statement.text) for forest, statement in said]
         texts += [OwnText(forest, statement.routing_text) for forest, statement in said if statement.routing_label]
@@ -123,16 +128,18 @@ class ReembedRows(VectorRows):
         }
         self._db.execute(change_rows("node_summary", self._tenant, by, new, vector_model=model))
 
-    def recenter(self, after: TreeId | None, model: tuple[str, int], limit: int) -> TreeId | None:
-        """Compute the centroids of the next scenes of all forests; the last scene, None at the end."""
-        return recenter_scenes(self._db, self._tenant, after, model, limit)
+    def recenter(
+        self, after: TreeId | None, model: tuple[str, int], limit: int, forest: ForestId | None
+    ) -> TreeId | None:
+        """As ``recenter_scenes``; a ``forest`` that is named is locked."""
+        if forest is not None:
+            lock_forest(self._db, self._tenant, forest)
+        return recenter_scenes(self._db, self._tenant, after, model, limit, forest)
 
     def record_call(self, call: CallRecord) -> None:
-        """Keep what an embedding call cost."""
         record_calls(self._db, self._tenant, [call], None, None)
 
     def spent(self, model: str) -> Spent:
-        """What the tenant's embedding calls of this model have cost."""
         return PlanRows(self._db, self._tenant).spent(Step.EMBED, model)
 
 
@@ -143,12 +150,10 @@ class DatabaseRows:
         self._engine = engine
 
     def workers(self, dead_after_s: float) -> Sequence[str]:
-        """The names of worker processes that are alive."""
         with transaction(self._engine) as connection:
             return list(connection.scalars(_WORKERS, {"s": dead_after_s}))
 
     def live_collection(self) -> str | None:
-        """The name of the collection that is in use."""
         with transaction(self._engine) as connection:
             found: str | None = connection.scalar(sa.select(m.Collection.name).where(m.Collection.live))
             return found

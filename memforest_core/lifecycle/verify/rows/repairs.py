@@ -199,7 +199,6 @@ class RepairRows(TenantRows):
         return self._run(statement, ids=list(ids), **values).rowcount
 
     def _drop(self, key: sa.orm.InstrumentedAttribute[UUID], ids: Sequence[UUID]) -> int:
-        """Delete the rows with these keys."""
         gone = sa.delete(key.class_).where(key.class_.tenant_id == self._tenant, key.in_(ids))
         return self._db.execute(gone).rowcount
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +15,7 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS
+from memforest_core.ingest.refresh.summarizer import input_hash
 from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
 from memforest_core.lifecycle.verify.rows.checks import CELLS, CLEAN, COUNTS, NODES_OF_TREES, TREES, VIOLATIONS, F
 from memforest_core.lifecycle.verify.rows.repairs import REPAIRER, RepairRows
@@ -24,6 +26,9 @@ from memforest_core.store.rows import FIRST
 
 FETCHED = 500
 """Rows that a cursor brings at once."""
+
+DEGRADED_PREFIX = b"degraded:"
+"""Refresh stores a stand-in under another key, so that the model's own summary is not taken for made."""
 
 # Whole forests are read, and between two pages the reader may be busy with the page before. Every cursor is read
 # to its end, and what has just been imported has no statistics: a nested loop over all of a tenant would never end.
@@ -75,20 +80,19 @@ class SnapshotRows:
         self._values = {"t": tenant, "f": list(forests)}
 
     def checked(self, check: Check) -> int:
-        """The number of items of a check."""
         return int(self._db.scalar(sa.text(COUNTS[check]), self._values) or 0)
 
     def violations(self, check: Check) -> Iterator[Found]:
         """The violations of a check that rows alone decide; an item may break a promise in several ways."""
-        for page in self._streamed(sa.text(VIOLATIONS[check]), FETCHED):
+        for page in self._streamed(sa.text(VIOLATIONS[check])):
             for row in page:
                 yield Found(row.id, row.what)
 
-    def summaries(self, page: int) -> Iterator[Sequence[SummaryState]]:
-        """The clean internal nodes, ``page`` at a time."""
-        for rows in self._streamed(_SUMMARIES, page):
-            yield [
-                SummaryState(
+    def stale_summaries(self, budget: int) -> Iterator[Found]:
+        """The clean nodes whose summaries are not what refresh would have left; ``budget`` as in ``stale``."""
+        for page in self._streamed(_SUMMARIES):
+            for row in page:
+                node = SummaryState(
                     node_id=NodeId(row.node_id),
                     version=row.version,
                     stored_version=row.stored_version,
@@ -99,17 +103,17 @@ class SnapshotRows:
                     children=tuple(row.texts or ()),
                     in_flight=row.in_flight,
                 )
-                for row in rows
-            ]
+                if (found := stale(node, budget)) is not None:
+                    yield found
 
     def dead(self) -> Mapping[str, int]:
         """How many cells, nodes and index rows were given up."""
         return {row.kind: row.items for row in self._db.execute(_DEAD, self._values)}
 
-    def _streamed(self, statement: sa.TextClause, page: int) -> Iterator[Sequence[sa.Row[*tuple[object, ...]]]]:
-        streaming = {"stream_results": True, "max_row_buffer": page}
+    def _streamed(self, statement: sa.TextClause) -> Iterator[Sequence[sa.Row[*tuple[Any, ...]]]]:
+        streaming = {"stream_results": True, "max_row_buffer": FETCHED}
         with self._db.execute(statement, self._values, execution_options=streaming) as rows:
-            yield from rows.partitions(page)
+            yield from rows.partitions(FETCHED)
 
 
 class VerifyStore:
@@ -119,7 +123,6 @@ class VerifyStore:
         self._engine = engine
 
     def tenants(self) -> Sequence[TenantId]:
-        """All tenants, in order."""
         return CollectionStore(self._engine).tenants()
 
     def forests(self, tenant: TenantId, after: ForestId | None, limit: int) -> Sequence[ForestId]:
@@ -155,3 +158,27 @@ class VerifyStore:
     def repairing(self, tenant: TenantId) -> Iterator[RepairRows]:
         with RepairRows.opened(self._engine, tenant) as rows:
             yield rows
+
+
+def stale(node: SummaryState, budget: int) -> Found | None:
+    """How the summary of a clean node is not what refresh would have left; None when it is.
+
+    ``budget`` is the length of a summary in characters, which is part of its key.
+    """
+    if node.stored_version is None:
+        return Found(node.node_id, "missing")
+    if node.stored_version != node.version:
+        return Found(node.node_id, "version")
+    if node.in_flight:
+        return None
+    key = input_hash(node.stored_model or "", budget, node.children)
+    if node.stored_source is SummarySource.DEGRADED:
+        key = DEGRADED_PREFIX + key
+    if node.stored_hash != key:
+        return Found(node.node_id, "inputs")
+    # These texts follow from the children alone.
+    texts = [text for text in node.children if text]
+    made = {SummarySource.PASSED: texts[0] if texts else "", SummarySource.JOINED: "\n".join(texts)}
+    if node.stored_source in made and made[node.stored_source] != node.stored_text:
+        return Found(node.node_id, "text")
+    return None
