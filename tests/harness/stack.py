@@ -28,8 +28,11 @@ from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import upgrade
 from memforest_core.work.jobs import WorkKind
 from memforest_workers.runtime import Runtime
+from tests.harness import shared_statements
 from tests.harness.given_qdrant import URL, drop_collection
 from tests.harness.servers import SessionServers
+
+shared_statements.share()
 
 TEMPLATE = "memforest_template"
 SERVICE_ROLE = "memforest_app"

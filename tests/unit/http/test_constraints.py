@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -25,10 +26,12 @@ def test_each_constraint_is_of_a_parameter() -> None:
     assert set(constraints._BODIES) <= set(ROUTES)
 
 
+document = cache(openapi)
+
+
 def defaults() -> list[Any]:
     """The schema of each argument with a default."""
-    document = openapi()
-    bodies = document["components"]["schemas"].items()
+    bodies = document()["components"]["schemas"].items()
     found = [
         pytest.param(schema, id=f"{title}.{name}")
         for title, body in bodies
@@ -38,7 +41,7 @@ def defaults() -> list[Any]:
     ]
     queries = [
         pytest.param(each["schema"], id=f"{operation['operationId']}.{each['name']}")
-        for verbs in document["paths"].values()
+        for verbs in document()["paths"].values()
         for operation in verbs.values()
         for each in operation.get("parameters", ())
         if "default" in each["schema"]
@@ -48,5 +51,5 @@ def defaults() -> list[Any]:
 
 @pytest.mark.parametrize("schema", defaults())
 def test_each_default_is_allowed(schema: dict[str, Any]) -> None:
-    whole = {**schema, "components": openapi()["components"]}
+    whole = {**schema, "components": document()["components"]}
     assert jsonschema_rs.validator_for(whole).is_valid(schema["default"])
