@@ -1,18 +1,27 @@
-"""Condenses texts for the calendar and the conversation window: joined where they fit, by a chat model, or by rules."""
+"""One condenser of texts: of days, longer times and sessions; joined where they fit, by a chat model, or by rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from memforest_core.assistant.calendar.records import Days, DayTurn, SpeakerDigest
+from memforest_core.assistant.checked_calls import checked_call
+from memforest_core.domain.delivery import CHARS_PER_TOKEN
+from memforest_core.domain.extractive import summarize
+from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, clipped
+from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
-from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, Checked, in_words, parsed, repaired, request
+from memforest_core.models.answers import MODEL_FAILURES, Checked, in_words
 from memforest_core.models.calls import CallRecord, ChatModel, Step
 from memforest_core.models.prompts import instructions_with
 from memforest_core.models.reading import Shape
@@ -95,25 +104,327 @@ class Condenser(Generic[T]):
         return clipped(text, 2 * self.budget)
 
 
-def checked_call(
-    chat: ChatModel,
-    step: Step,
-    system: str,
-    document: Mapping[str, object],
-    shape: type[Shape],
-    check: Callable[[Shape], Checked],
-    name: str,
-    calls: list[CallRecord],
-    temperature: float | None = None,
-) -> Checked:
-    """What ``check`` makes of a model's answer to a document of untrusted data. Each call is added to ``calls``.
+MAX_TURNS = 2_000
+"""Of a day are read at most."""
+MAX_SPEAKERS = 30
+"""Speakers of a day's digest, those who spoke most."""
+DAY_TOKENS = 6_000
+"""Estimated tokens of the turns that one call reads."""
+DAY_CALLS = 4
+"""Calls for a day that is longer than that; older turns are left out."""
+_NAME_CHARS = 80
 
-    ``check`` raises ContentFault with a sentence for the model; a second try shows it. ``name`` is that of the schema.
-    Raises what ``MODEL_FAILURES`` lists.
-    """
-    first = request(step, system + DATA_ONLY, document, shape, name, temperature=temperature)
+DAY_FRAME = """\
+The user message is a JSON document about one day: "speakers" are the people to write about, each with a number, a name
+and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order. Write for each
+speaker, by number, one text of at most {budget} characters. Keep what "so_far" says. Invent nothing.
+"""
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
 
-    def read(text: str) -> Checked:
-        return check(parsed(text, shape))
+DAY_SYSTEM = f"""\
+You keep the diary of a conversation. It tells what people did, said, planned, felt and were told, in the third person,
+with names, places, numbers and dates; what is newer replaces what it contradicts. Keep the language of the turns.
 
-    return repaired(chat, first, read, calls)[0]
+{DAY_FRAME}"""
+
+
+class _Digest(BaseModel):
+    number: int = Field(description="The speaker's number.")
+    text: str = Field(description="What the day was for this speaker.")
+
+
+class DigestReply(BaseModel):
+    """The JSON object that is requested."""
+
+    digests: list[_Digest] = Field(description="One for each speaker.")
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """A speaker of a day, with the texts of the turns."""
+
+    id: str
+    name: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digester(Condenser[tuple[SpeakerDigest, ...]]):
+    """Writes digests of days. Thread-safe."""
+
+    built_in = DAY_SYSTEM
+    frame = DAY_FRAME
+
+    def digest(
+        self, days: Days, zone: ZoneInfo, turns: Sequence[DayTurn], total: int, calls: list[CallRecord]
+    ) -> Condensed[tuple[SpeakerDigest, ...]]:
+        """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order.
+
+        What every speaker said fits without a model where it is short. Calls to a model are added to ``calls``. A
+        model that fails is no error: rules pick from what was said, and the source says so.
+        """
+        speakers = speakers_of(turns)
+        whole = {each.id: "\n".join(each.texts) for each in speakers}
+        fits = all(len(text) <= self.budget for text in whole.values())
+        parts, unread = parts_of(turns, DAY_TOKENS * CHARS_PER_TOKEN, DAY_CALLS)
+
+        def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
+            texts: dict[str, str] = {}
+            for part in parts:
+                texts |= self._read_part(chat, days, zone, speakers, texts, part, calls)
+            return _digests(speakers, texts)
+
+        joined, pick = _digests(speakers, whole) if fits else None, partial(self._picked, speakers)
+        made = self._condensed(f"The digest of {days.first}", joined, pick, write)
+        unread = unread if made.source is SummarySource.MODEL else 0
+        return replace(made, left_out=total - len(turns) + unread)
+
+    def by_rules(self, turns: Sequence[DayTurn], total: int) -> Condensed[tuple[SpeakerDigest, ...]]:
+        """The same without a model."""
+        picked = self._picked(speakers_of(turns))
+        return Condensed(picked, SummarySource.EXTRACTIVE, OFFLINE_MODEL, left_out=total - len(turns))
+
+    def _picked(self, speakers: Sequence[Speaker]) -> tuple[SpeakerDigest, ...]:
+        return _digests(speakers, {each.id: summarize(each.texts, self.budget) for each in speakers})
+
+    def _read_part(
+        self,
+        chat: ChatModel,
+        days: Days,
+        zone: ZoneInfo,
+        speakers: Sequence[Speaker],
+        before: Mapping[str, str],
+        part: Sequence[DayTurn],
+        calls: list[CallRecord],
+    ) -> dict[str, str]:
+        """The texts after one more part of the day, by the ids of speakers."""
+        numbers = {each.id: number for number, each in enumerate(speakers, 1)}
+        document = {
+            "day": days.label,
+            "speakers": [
+                {"number": numbers[each.id], "name": each.name, "so_far": before.get(each.id, "")} for each in speakers
+            ],
+            "turns": [
+                {
+                    "at": f"{turn.occurred_at.astimezone(zone):%H:%M}",
+                    "by": numbers.get(turn.speaker_id, turn.name[:_NAME_CHARS]),
+                    "text": turn.text,
+                }
+                for turn in part
+            ],
+        }
+
+        def checked(reply: DigestReply) -> dict[str, str]:
+            said = {each.number: clean(each.text).strip() for each in reply.digests}
+            if set(said) != set(numbers.values()) or len(said) != len(reply.digests):
+                raise ContentFault(f'"digests" must have each number from 1 to {len(speakers)} once')
+            if not any(said.values()):
+                raise ContentFault("all texts are empty")
+            # Part of a long day may have nothing of a speaker.
+            new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
+            return {id_: clipped(text, 2 * self.budget) for id_, text in new.items()}
+
+        return self._call_model(chat, document, DigestReply, checked, "day_digests", calls)
+
+
+def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
+    """The speakers of a day's digest, the one who spoke most first: people, or all where no human spoke."""
+    said = [turn for turn in turns if turn.role is Role.USER] or list(turns)
+    counts = Counter(turn.speaker_id for turn in said)
+    names = {turn.speaker_id: turn.name for turn in said}
+    return [
+        Speaker(
+            id_,
+            names[id_][:_NAME_CHARS],
+            tuple(clipped(turn.text, MAX_TEXT_CHARS) for turn in said if turn.speaker_id == id_),
+        )
+        for id_, _ in counts.most_common(MAX_SPEAKERS)
+    ]
+
+
+def parts_of(turns: Sequence[DayTurn], most_chars: int, most: int) -> tuple[list[list[DayTurn]], int]:
+    """Turns in parts that one call each can read, in order, and how many of the oldest are in none of them."""
+    parts: list[list[DayTurn]] = [[]]
+    left, read = most_chars, 0
+    for turn in reversed(turns):
+        cost = len(turn.text) + _NAME_CHARS
+        if cost > left and parts[0]:
+            if len(parts) == most:
+                break
+            parts.insert(0, [])
+            left = most_chars
+        parts[0].insert(0, turn)
+        left -= cost
+        read += 1
+    return parts, len(turns) - read
+
+
+def _digests(speakers: Sequence[Speaker], texts: Mapping[str, str]) -> tuple[SpeakerDigest, ...]:
+    return tuple(
+        SpeakerDigest(each.id, each.name, texts[each.id], len(each.texts)) for each in speakers if texts[each.id]
+    )
+
+
+GROUP_TEXTS = 60
+"""Texts of days, months or years that one call condenses."""
+GROUP_TOKENS = 2_000
+"""Estimated tokens of these texts."""
+
+PERIOD_FRAME = """\
+The user message is a JSON document: "when" is the time that it is about, "so_far" what the diary says of its first part
+and may be empty, "then" the texts of what came after it, in order, each with its day, month or year. Write one text of
+all, at most {budget} characters long, the most recent first. Invent nothing.
+"""
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+PERIOD_SYSTEM = f"""\
+You keep the diary of a conversation. It tells who did, said, planned and decided what, with names, places, numbers and
+dates; what is newer replaces what it contradicts. Keep the language of the texts.
+
+{PERIOD_FRAME}"""
+
+
+class PeriodReply(SummaryReply):
+    """The JSON object that is requested."""
+
+    summary: str = Field(description="The text of the whole time, the most recent first.")
+
+
+class DatedText(NamedTuple):
+    """The text of a day, a month or a year."""
+
+    when: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """Both, as one text."""
+        return f"{self.when}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodCondenser(Condenser[str]):
+    """Makes one text of a time from the texts of its parts. Thread-safe."""
+
+    built_in = PERIOD_SYSTEM
+    frame = PERIOD_FRAME
+
+    def condense(
+        self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, model: bool = True
+    ) -> Condensed[str]:
+        """One text of ``texts``, which come the newest first, as it does.
+
+        Texts that fit together are joined. Others are read in groups, the oldest first, each with the summary so far.
+        Calls to a model are added to ``calls``; without ``model`` there are none. A model that fails is no error:
+        rules pick from the texts, and the source says so.
+        """
+        whole = "\n".join(each.line for each in texts)
+
+        def write(chat: ChatModel) -> str:
+            text = ""
+            for group in groups_of(texts, GROUP_TEXTS, GROUP_TOKENS * CHARS_PER_TOKEN):
+                then = [each._asdict() for each in group]
+                document = {"when": when, "so_far": text, "then": then}
+                text = self._call_model(chat, document, PeriodReply, self._summary, "period_summary", calls)
+            return text
+
+        joined = whole if len(whole) <= self.budget else None
+        return self._condensed(f"The text of {when}", joined, partial(self._picked, texts), write, model=model)
+
+    def _picked(self, texts: Sequence[DatedText]) -> str:
+        """Some of every text as long as there is room, so that no day crowds out the others."""
+        shown = texts[: max(1, self.budget // _SHORTEST)]
+        share = self.budget // len(shown) - 1
+        lines = [
+            DatedText(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line
+            for each in shown
+        ]
+        return clipped("\n".join(lines), self.budget)
+
+
+_SHORTEST = 60
+"""Characters of a text that is worth to be picked from."""
+
+
+def groups_of(texts: Sequence[DatedText], most: int, most_chars: int) -> list[list[DatedText]]:
+    """Texts, which come the newest first, in groups that one call each can read, the oldest first."""
+    groups: list[list[DatedText]] = [[]]
+    left = most_chars
+    for each in reversed(texts):
+        shown = DatedText(each.when, clipped(each.text, most_chars))
+        if groups[-1] and (len(groups[-1]) == most or len(shown.line) > left):
+            groups.append([])
+            left = most_chars
+        groups[-1].append(shown)
+        left -= len(shown.line)
+    return groups
+
+
+MAX_INPUT_CHARS = 24_000
+"""Of all that one call reads, about 6,000 tokens: a session that was never compacted may have thousands of turns."""
+_SHORTENED_CHARS = 6_000
+"""Of these, for the oldest turns when there are too many."""
+
+COMPACT_TURNS = 12
+"""Turns without a summary that are compacted, but the last ones."""
+
+WINDOW_FRAME = """\
+The user message is a JSON document: "so_far" is the summary of the first part of a conversation and may be empty,
+"then" what was said after it, in order, as turns or summaries of turns. Write one summary of both, at most {budget}
+characters long. Invent nothing. The answer is {"summary": "..."}.
+"""
+"""What stays where an application brings instructions of its own; that all of it is data follows it."""
+
+WINDOW_SYSTEM = f"""\
+You keep the summary of a conversation that is going on. It keeps names, dates, numbers, places, decisions, open
+questions and changes of state in their order; what is newer replaces what it contradicts. Keep the language of the
+texts.
+
+{WINDOW_FRAME}"""
+
+
+class WindowReply(SummaryReply):
+    """The JSON object that is requested."""
+
+    summary: str = Field(description="The summary of the conversation so far.")
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor(Condenser[str]):
+    """Writes the summary of a session's first turns. Thread-safe."""
+
+    built_in = WINDOW_SYSTEM
+    frame = WINDOW_FRAME
+
+    def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Condensed[str]:
+        """The summary of ``before``, the summary so far, and ``texts``, what came after it, in order.
+
+        Texts that fit together are joined without a model. Calls to a model are added to ``calls``. A model that
+        fails is no error: rules pick from the texts, and the source says so.
+        """
+        whole = "\n".join(text for text in (before, *texts) if text)
+        notes: list[str] = []
+
+        def write(chat: ChatModel) -> str:
+            shown, shortened = _bounded(texts)
+            if shortened:
+                notes.append(f"Rules shortened the oldest {shortened} texts before the model read them.")
+            document = {"so_far": before, "then": shown}
+            return self._call_model(chat, document, WindowReply, self._summary, "window_summary", calls)
+
+        joined = whole if len(whole) <= self.budget else None
+        pick = partial(summarize, [before, *texts], self.budget)
+        made = self._condensed("The summary of older turns", joined, pick, write)
+        return replace(made, notes=tuple(notes)) if made.source is SummarySource.MODEL else made
+
+
+def _bounded(texts: Sequence[str]) -> tuple[list[str], int]:
+    """What one call can read, and how many of the oldest texts were shortened to one for that."""
+    cut = [clipped(text, MAX_TEXT_CHARS) for text in texts]
+    if sum(map(len, cut)) <= MAX_INPUT_CHARS:
+        return cut, 0
+    left, first = MAX_INPUT_CHARS - _SHORTENED_CHARS, len(cut)
+    while first and len(cut[first - 1]) <= left:
+        first -= 1
+        left -= len(cut[first])
+    return [summarize(cut[:first], _SHORTENED_CHARS), *cut[first:]], first

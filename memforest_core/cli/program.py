@@ -30,9 +30,7 @@ from memforest_core.lifecycle.backup import cli as backup
 from memforest_core.lifecycle.erase.cli import vacuum
 from memforest_core.lifecycle.verify import cli as verify
 from memforest_core.observe.cli.cost import calls, cost
-from memforest_core.observe.cli.metrics import metrics
-from memforest_core.observe.cli.status import status
-from memforest_core.observe.cli.top import top
+from memforest_core.observe.cli.status import metrics, status, top
 from memforest_core.observe.cli.tree import tree
 from memforest_core.observe.reading import cli as reading
 from memforest_core.observe.webhooks import cli as webhooks

@@ -9,8 +9,7 @@ from uuid import UUID
 
 from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
 from memforest_core.assistant.context.result import Context
-from memforest_core.assistant.conversation_window.naming import ItemInput
-from memforest_core.assistant.conversation_window.records import HeldItems, SessionWindow
+from memforest_core.assistant.conversation_window.records import HeldItems, ItemInput, SessionWindow
 from memforest_core.assistant.profile.records import Forgetting, Intent, Profile, Turns
 from memforest_core.assistant.topics.records import Topic, TopicContext, TopicStats, TopicTurn
 from memforest_core.client.api import MemForest

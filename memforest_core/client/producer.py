@@ -9,7 +9,7 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
-from memforest_core.assistant.profile.notes import note_id, note_turn
+from memforest_core.assistant.profile.people import note_id, note_turn
 from memforest_core.assistant.topics.records import Match
 from memforest_core.client.handles import SessionHandle
 from memforest_core.client.services.producer_services import Producer, open_producer

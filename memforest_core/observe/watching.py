@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memforest_core.observe.exposition import BacklogCollector, MetricsServer, serve_metrics
-from memforest_core.observe.prometheus import PrometheusTelemetry
+from memforest_core.observe.prometheus import BacklogCollector, MetricsServer, PrometheusTelemetry, serve_metrics
 from memforest_core.observe.rows import ObserveStore
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings

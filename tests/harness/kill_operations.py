@@ -18,7 +18,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from memforest_core.assistant.profile.notes import note_turn
+from memforest_core.assistant.profile.people import note_turn
 from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.client.api import MemForest
 from memforest_core.client.services.service import Services

@@ -17,11 +17,10 @@ from sqlalchemy import event
 from typer.testing import CliRunner
 
 from memforest_core import AsyncMemForest, DayDigest, InvalidInput, NotFound, StoreUnavailable
-from memforest_core.assistant.calendar import digesting
-from memforest_core.assistant.calendar.digesting import Digester
-from memforest_core.assistant.calendar.period_texts import PeriodCondenser
+from memforest_core.assistant import condensing
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.assistant.calendar.service import CalendarService
+from memforest_core.assistant.condensing import Digester, PeriodCondenser
 from memforest_core.cli.program import app
 from memforest_core.ingest.accept.records import SessionProgress
 from memforest_core.models.calls import Embedder
@@ -263,8 +262,8 @@ def test_today_is_made_at_most_once_an_hour_and_only_if_something_came(seeded: S
 def test_a_very_long_day_is_read_in_parts_and_says_what_was_not_read(
     seeded: Stack, model: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digesting, "DAY_TOKENS", 200)
-    monkeypatch.setattr(digesting, "DAY_CALLS", 2)
+    monkeypatch.setattr(condensing, "DAY_TOKENS", 200)
+    monkeypatch.setattr(condensing, "DAY_CALLS", 2)
     tell(seeded, NOON.date(), range(12))
     made = calendar(seeded).today(seeded.tenant, "bob")
     assert (made.calls, len(model.days)) == (2, 2)

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant.condensing import Compactor
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.records import Made
 from memforest_core.models.calls import Embedder

@@ -17,8 +17,14 @@ from memforest_core.cli.program import app
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.calls import CallRecord, Step
-from memforest_core.observe.exposition import SNAPSHOT_S, BacklogCollector, MetricsServer, serve_metrics
-from memforest_core.observe.prometheus import MAX_TENANTS, PrometheusTelemetry
+from memforest_core.observe.prometheus import (
+    MAX_TENANTS,
+    SNAPSHOT_S,
+    BacklogCollector,
+    MetricsServer,
+    PrometheusTelemetry,
+    serve_metrics,
+)
 from memforest_core.observe.rows import ObserveStore
 from memforest_core.observe.watching import Watching
 from memforest_core.store.engine import open_engine, transaction

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from memforest_core.cli.commands import Commands
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound
-from memforest_core.observe.cli import cost, status, top
+from memforest_core.observe.cli import cost, status
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.records import CallFilter, CostBy, Spent
 from tests.harness.stack import Stack
@@ -28,7 +28,7 @@ OTHER_TENANT = TenantId("rival")
 def program() -> typer.Typer:
     """The commands of this file, as the program has them."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    for command in (status.status, top.top, cost.cost, cost.calls):
+    for command in (status.status, status.top, cost.cost, cost.calls):
         app.command()(command)
     return app
 

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memforest_core import AsyncMemForest, ForestFrozen, InvalidInput, NotFound
-from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant.condensing import Compactor
 from memforest_core.assistant.conversation_window.records import SessionWindow
 from memforest_core.assistant.conversation_window.rows import WindowRows
 from memforest_core.assistant.conversation_window.service import WindowService
@@ -383,19 +383,21 @@ from memforest_core.settings import Settings
 from memforest_core.models.opening import open_chat
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import open_engine
-from memforest_core.assistant.conversation_window.compacting import Compactor
+from memforest_core.assistant import checked_calls
+from memforest_core.assistant.condensing import Compactor
 from memforest_core.assistant.conversation_window.rows import WindowRows
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.domain.ids import TenantId
 
 settings, where = Settings(), sys.argv[1]
-own = getattr(WindowRows, where)
+place = checked_calls if where == "record_calls" else WindowRows
+own = getattr(place, where)
 
 def dying(rows, *arguments, **named):
     own(rows, *arguments, **named)
     os._exit(9)
 
-setattr(WindowRows, where, dying)
+setattr(place, where, dying)
 service = WindowService(
     open_engine(settings.database), settings.window,
     Compactor(lambda: open_chat(settings.llm), settings.window.summary_chars),
@@ -404,7 +406,7 @@ service.window(TenantId(settings.tenant), "bob", "trip")
 """
 
 
-@pytest.mark.parametrize("where", ["record", "lock_forest", "store"])
+@pytest.mark.parametrize("where", ["record_calls", "lock_forest", "store"])
 def test_a_process_that_dies_between_answer_and_commit_leaves_nothing_behind(
     seeded: Stack, model: Summaries, where: str
 ) -> None:

@@ -1,18 +1,43 @@
-"""Makes digests of days that are missing or out of date: load, compute with nothing locked, store what is still
-true."""
+"""Makes digests of days, and of longer times from those of their parts: load, compute with nothing locked, and store
+what is still true."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from uuid import uuid4
+from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
-from memforest_core.assistant.calendar.digesting import MAX_TURNS, Digester
-from memforest_core.assistant.calendar.records import DayDigest, HeldDay, LoadedDay, SpeakerDigest, StoredDigest
+from memforest_core.assistant.calendar.records import (
+    LIFE,
+    DayDigest,
+    Days,
+    DaySource,
+    DayTurn,
+    HeldDay,
+    PeriodDigest,
+    Span,
+    SpeakerDigest,
+    StoredDigest,
+    midnight,
+    month_of,
+    one_day,
+    whole_life,
+    year_of,
+)
 from memforest_core.assistant.calendar.rows import CalendarRows
-from memforest_core.assistant.condensing import MAX_TEXT_CHARS, Condensed
+from memforest_core.assistant.checked_calls import record_costs
+from memforest_core.assistant.condensing import (
+    MAX_TEXT_CHARS,
+    MAX_TURNS,
+    Condensed,
+    DatedText,
+    Digester,
+    PeriodCondenser,
+)
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.ingest.refresh.records import SummarySource
@@ -24,219 +49,368 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import Telemetry
 
 TRIES = 3
-"""How often a day is read again because somebody else stored a digest, or a turn came or went, meanwhile."""
+"""How often a time is read again because somebody else stored a digest, or a turn came or went, meanwhile."""
+MAX_DAYS = 31
+"""Of a month."""
+MAX_LIFE_DAYS = 400_000
+"""Days of a life that are looked for: more than a thousand years."""
+MAX_ROUNDS = 50
+"""Queries for one page; a page may be short when so many days in a row have only deleted turns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A day's digest, and how it is stored (None: it is not)."""
+class _Child:
+    """A part of a longer time."""
 
-    digest: DayDigest
-    stored: StoredDigest | None
+    days: Days
+    text: str
+    turns: int
+    version: UUID | None
+    """Of its digest as it is stored; None when it is not."""
 
 
 @dataclass(slots=True)
-class Budget:
-    """How many digests one reading may make still."""
+class _Work:
+    """What one reading did, and how many digests it may make still."""
 
-    left: int
+    left: int = 0
+    calls: int = 0
+    stale: bool = False
+    """Something that it read was deleted meanwhile, or somebody else stored a text: it is to be read again."""
+    notes: list[str] = field(default_factory=list)
+    missing: list[date] = field(default_factory=list)
 
     def take(self) -> bool:
         """Whether there is one left, which is used now."""
         self.left -= 1
         return self.left >= 0
 
-
-@dataclass(slots=True)
-class _Work:
-    """What one reading of one day did."""
-
-    calls: list[CallRecord] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """The notes, each once."""
+        return tuple(dict.fromkeys(self.notes))
 
 
-class Making:
-    """Digests of days. Thread-safe."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What digests are made with; ``now`` says how old one is."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        settings: CalendarSettings,
-        digester: Digester,
-        now: Callable[[], datetime],
-        telemetry: Telemetry,
-    ) -> None:
-        self._engine = engine
-        self._settings = settings
-        self._digester = digester
-        self._now = now
-        self._telemetry = telemetry
+    engine: Engine
+    settings: CalendarSettings
+    digester: Digester
+    condenser: PeriodCondenser
+    now: Callable[[], datetime]
+    telemetry: Telemetry
 
-    def shown(
-        self,
-        tenant: TenantId,
-        forest: ForestRef,
-        held: Sequence[HeldDay],
-        budget: Budget | None = None,
-        *,
-        force: bool = False,
-    ) -> list[Made]:
-        """The digests of days; those that are due are made now, as the ``budget`` allows (``calendar.at_once`` unless
-        given), in the order given."""
-        budget, shown = budget or self.budget(), []
-        for each in held:
-            if each.turns and (force or self._due(each)) and budget.take():
-                shown.append(self._renewed(tenant, forest, each, force=force))
-            else:
-                shown.append(Made(_digest(each, forest), each.stored if each.turns else None))
-        return shown
 
-    def budget(self) -> Budget:
-        """What one reading may make."""
-        return Budget(self._settings.at_once)
+class Diary:
+    """The digests of one owner, as one request reads them."""
 
-    def now(self) -> datetime:
-        """The current timestamp."""
-        return self._now()
+    def __init__(self, means: Means, tenant: TenantId, forest: ForestRef) -> None:
+        self._means = means
+        self._tenant = tenant
+        self._forest = forest
+        self._zone = ZoneInfo(forest.time_zone)
 
-    def is_stale(self, stored: StoredDigest, digest: bytes, end: datetime) -> bool:
-        """Whether a digest's turns have changed since, or rules replaced a model, and it may be made
-        again; ``end`` is when its time is over."""
-        now, without_model = self._now(), stored.source is SummarySource.DEGRADED
-        if self._digester.chat is not None:
+    def day(self, day: date, *, force: bool = False) -> DayDigest:
+        """A day's digest; one that is due, or that ``force`` wants, is made now."""
+        return self._shown(self._held([one_day(day)]), self._work(), force=force)[0][0]
+
+    def page(self, before: date | None, limit: int) -> tuple[tuple[DayDigest, ...], date | None]:
+        """The newest days before a day that have turns, and where to go on; ``calendar.at_once`` are made at most."""
+        held, more = self._with_turns(before, limit)
+        return tuple(digest for digest, _ in self._shown(held, self._work())), more
+
+    def period(self, days: Days, name: str) -> PeriodDigest:
+        """The text of days in a row, of a month, a year or the life, if nothing changed while it was made.
+
+        Of a week one statement when it and its days are up to date.
+        """
+        calls = 0
+        for _ in range(TRIES):
+            work = self._work()
+            work.calls = calls
+            shown = self._period(days, name, work)
+            if not work.stale:
+                return shown
+            calls = work.calls
+        note = "There is no text: its days changed again and again while it was made."
+        return replace(shown, text="", source="", model="", made_at=None, degraded=(*shown.degraded, note))
+
+    def _work(self) -> _Work:
+        return _Work(self._means.settings.at_once)
+
+    def _shown(
+        self, held: Sequence[HeldDay], work: _Work, *, force: bool = False
+    ) -> list[tuple[DayDigest, UUID | None]]:
+        """The digests of days with their stored versions, in the order given; of those that are due so many are made
+        as the ``work`` may."""
+        return [
+            self._renewed(each, force=force)
+            if each.turns and (force or self._due(each)) and work.take()
+            else self._as_stored(each, _Work())
+            for each in held
+        ]
+
+    def _due(self, held: HeldDay) -> bool:
+        return held.stored is None or self._is_stale(held.stored, held.digest, held.end)
+
+    def _is_stale(self, stored: StoredDigest, digest: bytes, end: datetime) -> bool:
+        """Whether a digest's turns have changed since, or rules replaced a model, and it may be made again; ``end`` is
+        when its time is over."""
+        now, without_model = self._means.now(), stored.source is SummarySource.DEGRADED
+        if self._means.digester.chat is not None:
             without_model = without_model or stored.source is SummarySource.EXTRACTIVE
         if stored.input_hash == digest and not without_model:
             return False
         over_since = stored.made_at < end <= now
-        return over_since or now - stored.made_at >= timedelta(seconds=self._settings.today_s)
+        return over_since or now - stored.made_at >= timedelta(seconds=self._means.settings.today_s)
 
-    def recorded(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> list[str]:
-        """Keep what calls cost; a sentence when that could not be stored."""
-        if not calls:
-            return []
-        self._telemetry.called(tenant, calls)
-        try:
-            self._record(tenant, forest, calls)
-        except StoreUnavailable:
-            # The text is there and paid for; losing it as well would help nobody.
-            return ["What the digest cost could not be recorded: Postgres was unavailable."]
-        return []
-
-    def _due(self, held: HeldDay) -> bool:
-        return held.stored is None or self.is_stale(held.stored, held.digest, held.end)
-
-    def _renewed(self, tenant: TenantId, forest: ForestRef, held: HeldDay, *, force: bool) -> Made:
+    def _renewed(self, held: HeldDay, *, force: bool) -> tuple[DayDigest, UUID | None]:
         work = _Work()
         for tries in range(TRIES):
-            loaded = self._load(tenant, forest, held)
-            held = loaded.held
+            held, words, sources, turns = self._load(held.days)
             if not held.turns or not (self._due(held) or (force and not tries)):
-                return Made(_digest(held, forest, work), held.stored if held.turns else None)
-            stored = _stored_digest(loaded, self._made(tenant, forest, loaded, work), self._now())
-            if forest.frozen:
-                return Made(_shown(held, stored, forest, work), None)
-            saved = self._saved(tenant, forest, loaded, stored, work)
+                return self._as_stored(held, work)
+            made = self._digested(held, turns, work)
+            stored = self._made(made, made.text, held.turns, held.digest, sources=sources)
+            if self._forest.frozen:
+                return self._digest(held, stored, work), None
+            # Turns that came since are no reason to make it again: it covers less, and nothing wrong.
+            still = partial(_has_words, self._forest.id, held, words)
+            saved = self._saved(held, stored, still, "digest", work)
             if saved is not False:
-                return Made(_shown(held, stored, forest, work), stored if saved else None)
+                return self._digest(held, stored, work), stored.version if saved else None
         work.notes.append(f"The digest of {held.days.first} is missing: its turns were deleted again and again.")
-        return Made(_digest(replace(held, stored=None), forest, work), None)
+        return self._digest(held, None, work), None
 
     @repeated
-    def _load(self, tenant: TenantId, forest: ForestRef, held: HeldDay) -> LoadedDay:
-        with CalendarRows.opened(self._engine, tenant) as rows:
-            (now,) = rows.held(forest.id, [held.days], ZoneInfo(forest.time_zone))
-            words, sources = rows.words(forest.id, now.start, now.end)
-            turns = rows.turns(forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
-        return LoadedDay(now, words, sources, turns)
+    def _load(self, days: Days) -> tuple[HeldDay, frozenset[bytes], tuple[DaySource, ...], Sequence[DayTurn]]:
+        """A day, the hashes of its words, their sessions, and the turns in order.
 
-    def _made(
-        self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, work: _Work
-    ) -> Condensed[tuple[SpeakerDigest, ...]]:
-        if forest.frozen:
+        Hashes are read before words, so that words that are deleted meanwhile are not taken for those that are there.
+        """
+        with CalendarRows.opened(self._means.engine, self._tenant) as rows:
+            (now,) = rows.held(self._forest.id, [days], self._zone)
+            words, sources = rows.words(self._forest.id, now.start, now.end)
+            return now, words, sources, rows.turns(self._forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
+
+    def _digested(self, held: HeldDay, turns: Sequence[DayTurn], work: _Work) -> Condensed[tuple[SpeakerDigest, ...]]:
+        if self._forest.frozen:
             work.notes.append("The memory is being merged into another: rules picked, and nothing is stored.")
-            return self._digester.by_rules(loaded.turns, loaded.held.turns)
-        own: list[CallRecord] = []
-        zone = ZoneInfo(forest.time_zone)
-        made = self._digester.digest(loaded.held.days, zone, loaded.turns, loaded.held.turns, own)
-        work.notes += [*self.recorded(tenant, forest.id, own), *made.notes]
-        work.calls += own
+            return self._means.digester.by_rules(turns, held.turns)
+        calls: list[CallRecord] = []
+        made = self._means.digester.digest(held.days, self._zone, turns, held.turns, calls)
+        self._record_costs(calls, made.notes, work)
         return made
 
-    @repeated
-    def _record(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> None:
-        with CalendarRows.opened(self._engine, tenant) as rows:
-            rows.record(calls, forest)
+    def _record_costs(self, calls: Sequence[CallRecord], notes: Sequence[str], work: _Work) -> None:
+        means = self._means
+        work.notes += record_costs(means.engine, means.telemetry, self._tenant, calls, self._forest.id, what="digest")
+        work.notes += notes
+        work.calls += len(calls)
+
+    def _made(
+        self,
+        made: Condensed[tuple[SpeakerDigest, ...]] | Condensed[str],
+        texts: tuple[SpeakerDigest, ...],
+        turns: int,
+        digest: bytes,
+        *,
+        sources: tuple[DaySource, ...] = (),
+        days: tuple[date, ...] = (),
+    ) -> StoredDigest:
+        return StoredDigest(
+            texts=texts,
+            sources=sources,
+            days=days,
+            turns=turns,
+            left_out=made.left_out,
+            source=made.source,
+            model=made.model,
+            input_hash=digest,
+            version=uuid4(),
+            made_at=self._means.now(),
+        )
 
     def _saved(
-        self, tenant: TenantId, forest: ForestRef, loaded: LoadedDay, stored: StoredDigest, work: _Work
+        self, held: HeldDay, stored: StoredDigest, still: Callable[[CalendarRows], bool], what: str, work: _Work
     ) -> bool | None:
-        """Whether a digest was stored; None when the database was unavailable."""
+        """Keep a digest if it is ``still`` true and nobody stored another one meanwhile; None: Postgres was busy."""
         try:
-            return self._save(tenant, forest.id, loaded, stored)
+            with CalendarRows.opened(self._means.engine, self._tenant) as rows:
+                rows.hurried()
+                if rows.lock_forest(self._forest.id) not in VISIBLE or not still(rows):
+                    return False
+                return rows.store(self._forest.id, held, stored)
         except StoreUnavailable:
-            work.notes.append("The digest could not be stored: Postgres was busy or unavailable.")
+            work.notes.append(f"The {what} could not be stored: Postgres was busy or unavailable.")
             return None
 
-    def _save(self, tenant: TenantId, forest: ForestId, loaded: LoadedDay, stored: StoredDigest) -> bool:
-        """Keep a digest if the words that were read are all there, and nobody stored another one meanwhile.
+    def _as_stored(self, held: HeldDay, work: _Work) -> tuple[DayDigest, UUID | None]:
+        stored = held.stored if held.turns else None
+        return self._digest(held, stored, work), None if stored is None else stored.version
 
-        Turns that came since then are no reason to make it again: it covers less, and nothing wrong.
-        """
-        with CalendarRows.opened(self._engine, tenant) as rows:
-            rows.hurried()
-            if rows.lock_forest(forest) not in VISIBLE:
-                return False
-            if not loaded.words <= rows.words(forest, loaded.held.start, loaded.held.end)[0]:
-                return False
-            return rows.store(forest, loaded.held, stored)
-
-
-def _stored_digest(loaded: LoadedDay, made: Condensed[tuple[SpeakerDigest, ...]], now: datetime) -> StoredDigest:
-    return StoredDigest(
-        texts=made.text,
-        sources=loaded.sources,
-        days=(),
-        turns=loaded.held.turns,
-        left_out=made.left_out,
-        source=made.source,
-        model=made.model,
-        input_hash=loaded.held.digest,
-        version=uuid4(),
-        made_at=now,
-    )
-
-
-def _digest(held: HeldDay, forest: ForestRef, work: _Work | None = None) -> DayDigest:
-    """A day as it is stored, or without a digest."""
-    work = work or _Work()
-    if held.stored is None or not held.turns:
-        return DayDigest(
-            held.days.first,
-            forest.time_zone,
-            held.turns,
-            degraded=tuple(dict.fromkeys(work.notes)),
-            calls=len(work.calls),
+    def _digest(self, held: HeldDay, stored: StoredDigest | None, work: _Work) -> DayDigest:
+        """A day with its digest, if it has one."""
+        day = DayDigest(held.days.first, self._forest.time_zone, held.turns, degraded=work.degraded, calls=work.calls)
+        if stored is None:
+            return day
+        if stored.source is SummarySource.DEGRADED and not work.notes:
+            work.notes.append(f"The digest of {day.day} was picked by rules: the model failed when it was made.")
+        if stored.left_out:
+            work.notes.append(f"The oldest {stored.left_out} turns of {day.day} were not read: there are too many.")
+        return replace(
+            day,
+            speakers=stored.texts,
+            source=stored.source.value,
+            model=stored.model,
+            made_at=stored.made_at,
+            sources=stored.sources,
+            new_turns=max(0, held.turns - stored.turns),
+            left_out=stored.left_out,
+            degraded=work.degraded,
         )
-    return _shown(held, held.stored, forest, work)
+
+    def _period(self, days: Days, name: str, work: _Work) -> PeriodDigest:
+        if days.span is Span.WEEK:
+            singles = [one_day(date.fromordinal(each)) for each in range(days.first.toordinal(), days.end.toordinal())]
+            found = self._held([days, *singles])
+            own = next(each for each in found if each.days == days)
+            parts = self._days([each for each in found if each.days.span is Span.DAY and each.turns], work)
+        else:
+            (own,) = self._held([days])
+            parts = self._parts(days, work)
+        made, _ = self._text(own, parts, work)
+        if days.span is Span.LIFE and parts:
+            days = Days(Span.LIFE, parts[-1].days.first, parts[0].days.end)
+        shown = PeriodDigest(
+            period=name,
+            first=None if name == LIFE and not parts else days.first,
+            last=None if name == LIFE and not parts else days.last,
+            time_zone=self._forest.time_zone,
+            missing=tuple(work.missing),
+            degraded=work.degraded,
+            calls=work.calls,
+        )
+        if made is None:
+            return shown
+        return replace(
+            shown,
+            text=made.texts[0].text,
+            days=made.days,
+            turns=made.turns,
+            source=made.source.value,
+            model=made.model,
+            made_at=made.made_at,
+        )
+
+    def _parts(self, days: Days, work: _Work) -> list[_Child]:
+        """What a longer time consists of, the newest first."""
+        if days.span is Span.MONTH:
+            return self._days(self._with_turns(None, MAX_DAYS, days)[0], work)
+        return [
+            part
+            for each in self._longer(days, year_of if days.span is Span.LIFE else month_of)
+            if (part := self._part(each, work)).text or part.turns
+        ]
+
+    def _part(self, days: Days, work: _Work) -> _Child:
+        """A month or a year."""
+        (own,) = self._held([days])
+        parts = self._parts(days, work)
+        made, stored = self._text(own, parts, work)
+        text = "" if made is None else made.texts[0].text
+        turns = sum(part.turns for part in parts)
+        return _Child(days, text, turns, made.version if made is not None and stored else None)
+
+    def _days(self, held: Sequence[HeldDay], work: _Work) -> list[_Child]:
+        """Days with their digests, made where they are due."""
+        made = self._shown(held, work)
+        for digest, _ in made:
+            work.calls += digest.calls
+            work.notes += digest.degraded
+            if not digest.made:
+                work.missing.append(digest.day)
+        return [
+            _Child(one_day(digest.day), digest.text, digest.turns, version) for digest, version in made if digest.made
+        ]
+
+    def _text(self, own: HeldDay, parts: Sequence[_Child], work: _Work) -> tuple[StoredDigest | None, bool]:
+        """The text of its parts, None without any, and whether it is stored."""
+        if not parts:
+            return None, False
+        versions = [part.version for part in parts if part.version]
+        digest = hashlib.sha256(b"".join(version.bytes for version in versions)).digest()
+        whole = not work.missing and len(versions) == len(parts)
+        # A stored text covers nothing that was deleted: it would have been deleted too.
+        if own.stored is not None and not (whole and self._is_stale(own.stored, digest, own.end)):
+            return own.stored, True
+        calls: list[CallRecord] = []
+        texts = [DatedText(part.days.label, part.text) for part in parts]
+        free = whole and not self._forest.frozen and work.take()
+        condenser = self._means.condenser
+        made = condenser.condense(own.days.label, texts, calls, model=free)
+        self._record_costs(calls, made.notes, work)
+        turns = sum(part.turns for part in parts)
+        speakers = (SpeakerDigest("", "", made.text, turns),)
+        stored = self._made(made, speakers, turns, digest, days=tuple(part.days.first for part in parts))
+        by_rules = made.source is SummarySource.EXTRACTIVE and condenser.chat is not None
+        if by_rules:
+            work.notes.append(f"The text of {own.days.label} was picked by rules: the next readings make it whole.")
+        if not whole or self._forest.frozen or by_rules:
+            return stored, False
+        saved = self._saved(own, stored, lambda rows: rows.all_there(self._forest.id, versions), "text", work)
+        work.stale = work.stale or saved is False
+        return stored, bool(saved)
+
+    @repeated
+    def _held(self, wanted: Sequence[Days]) -> list[HeldDay]:
+        with CalendarRows.opened(self._means.engine, self._tenant) as rows:
+            return rows.held(self._forest.id, wanted, self._zone)
+
+    @repeated
+    def _longer(self, days: Days, whole: Callable[[date], Days]) -> list[Days]:
+        """The months or years that have turns, the newest first; one at an edge may have none."""
+        start, end = days.moments(self._zone)
+        with CalendarRows.opened(self._means.engine, self._tenant) as rows:
+            utc = rows.utc_days(self._forest.id, start, end, MAX_LIFE_DAYS)
+        local = {day for each in utc for day in local_days(each, self._zone) if days.first <= day < days.end}
+        found = {(each := whole(day)).first: each for day in local}
+        return [found[first] for first in sorted(found, reverse=True)]
+
+    @repeated
+    def _with_turns(
+        self, before: date | None, limit: int, within: Days | None = None
+    ) -> tuple[list[HeldDay], date | None]:
+        """The newest days before a day that have turns, at most ``limit``, and where to go on (None: nowhere)."""
+        zone, bounds = self._zone, within or whole_life()
+        start, end = bounds.moments(zone)
+        found: list[HeldDay] = []
+        before = bounds.end if before is None else min(before, bounds.end)
+        with CalendarRows.opened(self._means.engine, self._tenant) as rows:
+            for _ in range(MAX_ROUNDS):
+                # Two days of UTC may lie in one local day.
+                most = 2 * (limit - len(found)) + 3
+                utc = rows.utc_days(self._forest.id, start, min(end, midnight(before, zone)), most)
+                local = {day for each in utc for day in local_days(each, zone) if bounds.first <= day < before}
+                newest = [one_day(day) for day in sorted(local, reverse=True)]
+                found += [each for each in rows.held(self._forest.id, newest, zone) if each.turns]
+                if len(found) > limit:
+                    return found[:limit], found[limit - 1].days.first
+                if len(utc) < most or not local:
+                    return found, None
+                before = min(local)
+        return found, before
 
 
-def _shown(held: HeldDay, stored: StoredDigest, forest: ForestRef, work: _Work) -> DayDigest:
-    notes = list(work.notes)
-    if stored.source is SummarySource.DEGRADED and not notes:
-        notes.append(f"The digest of {held.days.first} was picked by rules: the model failed when it was made.")
-    if stored.left_out:
-        notes.append(f"The oldest {stored.left_out} turns of {held.days.first} were not read: there are too many.")
-    return DayDigest(
-        day=held.days.first,
-        time_zone=forest.time_zone,
-        turns=held.turns,
-        speakers=stored.texts,
-        source=stored.source.value,
-        model=stored.model,
-        made_at=stored.made_at,
-        sources=stored.sources,
-        new_turns=max(0, held.turns - stored.turns),
-        left_out=stored.left_out,
-        degraded=tuple(dict.fromkeys(notes)),
-        calls=len(work.calls),
-    )
+def _has_words(forest: ForestId, held: HeldDay, words: frozenset[bytes], rows: CalendarRows) -> bool:
+    """Whether the words that a digest was made of are all there."""
+    return words <= rows.words(forest, held.start, held.end)[0]
+
+
+def local_days(utc: date, zone: ZoneInfo) -> tuple[date, date]:
+    """The days of a zone that a day of UTC lies in: that of its first, and that of its last moment."""
+    first = datetime.combine(utc, time.min, UTC)
+    last = datetime.combine(utc, time.max, UTC)
+    return first.astimezone(zone).date(), last.astimezone(zone).date()

@@ -16,15 +16,20 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.assistant.calendar.days import Days, Span
-from memforest_core.assistant.calendar.records import DaySource, DayTurn, HeldDay, SpeakerDigest, StoredDigest
+from memforest_core.assistant.calendar.records import (
+    Days,
+    DaySource,
+    DayTurn,
+    HeldDay,
+    Span,
+    SpeakerDigest,
+    StoredDigest,
+)
 from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.refresh.records import SummarySource
-from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import ForestRows
 
 
@@ -138,10 +143,6 @@ class CalendarRows(ForestRows):
     def utc_days(self, forest: ForestId, start: datetime, end: datetime, most: int) -> list[date]:
         """The newest days of UTC in a time on which a cell begins or ends."""
         return list(self._run(_UTC_DAYS, f=forest, start=start, end=end, most=most).scalars())
-
-    def record(self, calls: Sequence[CallRecord], forest: ForestId) -> None:
-        """Keep what model calls cost."""
-        record_calls(self._db, self._tenant, calls, forest, None)
 
     def all_there(self, forest: ForestId, versions: Collection[UUID]) -> bool:
         """Whether all these digests are stored still. The caller holds the forest's lock."""

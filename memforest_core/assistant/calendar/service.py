@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
-from memforest_core.assistant.calendar.days import Days, checked_day, checked_period, one_day, week_before
-from memforest_core.assistant.calendar.digesting import Digester
-from memforest_core.assistant.calendar.making import Making
-from memforest_core.assistant.calendar.period_texts import PeriodCondenser
-from memforest_core.assistant.calendar.periods import Periods, days_with_turns
-from memforest_core.assistant.calendar.records import DayDigest, HeldDay, PeriodDigest
+from memforest_core.assistant.calendar.making import Diary, Means
+from memforest_core.assistant.calendar.records import (
+    DayDigest,
+    PeriodDigest,
+    Span,
+    checked_day,
+    checked_period,
+    week_before,
+)
 from memforest_core.assistant.calendar.rows import CalendarRows
+from memforest_core.assistant.condensing import Digester, PeriodCondenser
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
 from memforest_core.domain.turns import checked_name
@@ -43,10 +47,8 @@ class CalendarService:
         telemetry: Telemetry = SILENT,
     ) -> None:
         """``now`` says what today is, and how old a digest."""
-        self._engine = engine
         self._now = now
-        self._making = Making(engine, settings, digester, now, telemetry)
-        self._periods = Periods(engine, condenser, self._making)
+        self._means = Means(engine, settings, digester, condenser, now, telemetry)
 
     def today(self, tenant: TenantId, owner: str) -> DayDigest:
         """What happened today, in the owner's time zone, speaker by speaker; see ``day``.
@@ -71,7 +73,7 @@ class CalendarService:
         forest = self._forest(tenant, owner)
         if forest is None:
             return self._unknown(wanted)
-        return self._making.shown(tenant, forest, self._held(tenant, forest, [one_day(wanted)]))[0].digest
+        return Diary(self._means, tenant, forest).day(wanted)
 
     def week(self, tenant: TenantId, owner: str) -> PeriodDigest:
         """One text of the six days before today (days 2 to 7), the most recent first.
@@ -97,7 +99,7 @@ class CalendarService:
         forest = self._forest(tenant, owner)
         if forest is None:
             return PeriodDigest(period, None, None, "UTC", owner_known=False)
-        return self._periods.period(tenant, forest, days, period)
+        return Diary(self._means, tenant, forest).period(days, period)
 
     def days(self, tenant: TenantId, owner: str, *, limit: int = DAYS, cursor: str | None = None) -> Page[DayDigest]:
         """An owner's days on which something was said, the newest first, with their digests.
@@ -112,25 +114,22 @@ class CalendarService:
         forest = self._forest(tenant, owner)
         if forest is None:
             return Page((), owner_known=False)
-        held, more = self._days(tenant, forest, before, limit)
-        made = self._making.shown(tenant, forest, held)
-        return Page(tuple(each.digest for each in made), to_cursor([more]) if more else None)
+        digests, more = Diary(self._means, tenant, forest).page(before, limit)
+        return Page(digests, to_cursor([more]) if more else None)
 
     def summarize(self, tenant: TenantId, owner: str, day: date | str) -> DayDigest:
         """Make a day's digest now, whether it is due or not; see ``day``. Raises NotFound for an unknown owner."""
         owner, wanted = checked_name(owner, "owner"), checked_day(day, "day")
         forest = known(self._forest(tenant, owner), owner, NO_OWNER)
-        held = self._held(tenant, forest, [one_day(wanted)])
-        return self._making.shown(tenant, forest, held, force=True)[0].digest
+        return Diary(self._means, tenant, forest).day(wanted, force=True)
 
     def today_of(self, tenant: TenantId, forest: ForestRef) -> DayDigest:
         """``today`` for those who know the forest: one statement when it is up to date."""
-        held = self._held(tenant, forest, [one_day(self._today(forest.time_zone))])
-        return self._making.shown(tenant, forest, held)[0].digest
+        return Diary(self._means, tenant, forest).day(self._today(forest.time_zone))
 
     def week_of(self, tenant: TenantId, forest: ForestRef) -> PeriodDigest:
         """``week`` for those who know the forest: one statement when it is up to date."""
-        return self._periods.week(tenant, forest, week_before(self._today(forest.time_zone)))
+        return Diary(self._means, tenant, forest).period(week_before(self._today(forest.time_zone)), Span.WEEK.value)
 
     def _today(self, zone: str) -> date:
         return self._now().astimezone(ZoneInfo(zone)).date()
@@ -140,20 +139,8 @@ class CalendarService:
 
     @repeated
     def _forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
-        with CalendarRows.opened(self._engine, tenant) as rows:
+        with CalendarRows.opened(self._means.engine, tenant) as rows:
             return rows.find_forest(owner)
-
-    @repeated
-    def _held(self, tenant: TenantId, forest: ForestRef, wanted: Sequence[Days]) -> list[HeldDay]:
-        with CalendarRows.opened(self._engine, tenant) as rows:
-            return rows.held(forest.id, wanted, ZoneInfo(forest.time_zone))
-
-    @repeated
-    def _days(
-        self, tenant: TenantId, forest: ForestRef, before: date | None, limit: int
-    ) -> tuple[list[HeldDay], date | None]:
-        with CalendarRows.opened(self._engine, tenant) as rows:
-            return days_with_turns(rows, forest, before, limit)
 
 
 @dataclass(frozen=True, slots=True)

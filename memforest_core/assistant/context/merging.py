@@ -15,10 +15,10 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ValidationError
 
+from memforest_core.assistant.checked_calls import CheckedCalls
 from memforest_core.assistant.context.portraits import Line, Portrait
 from memforest_core.assistant.context.records import DayText, Section
 from memforest_core.assistant.context.rows import ContextRows, Fence
-from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.text import clean, clipped
 from memforest_core.errors import ContentFault, StoreUnavailable

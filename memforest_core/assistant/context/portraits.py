@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from memforest_core.assistant.context.records import ContextPart, Omission, PartKind, Section, Why
-from memforest_core.assistant.context.rendering import line_tokens
+from memforest_core.assistant.context.result import line_tokens
 from memforest_core.assistant.context.rows import AtHand, ContextRows, Stamp, Subject, Wanted
 from memforest_core.assistant.profile.describing import VERSION as PROFILE_VERSION
 from memforest_core.assistant.profile.describing import Describer

@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from memforest_core.assistant.context.budget import Budget, is_on, section_tokens
-from memforest_core.assistant.context.draft import ContextRequest, Draft
-from memforest_core.assistant.context.evidence import Shown, chosen, most_tokens, with_context
+from memforest_core.assistant.condensing import COMPACT_TURNS
+from memforest_core.assistant.context.draft import Budget, ContextRequest, Draft, is_on, section_tokens
+from memforest_core.assistant.context.evidence import (
+    Shown,
+    chosen,
+    most_tokens,
+    short_parts,
+    shown_turns,
+    window_parts,
+    with_context,
+)
 from memforest_core.assistant.context.merging import Merger
 from memforest_core.assistant.context.portraits import Line, Portrait, Portraits, Read, profile_parts
 from memforest_core.assistant.context.records import ContextPart, Days, DayText, Omission, PartKind, Section, Why
-from memforest_core.assistant.context.rendering import body_tokens, cut_to, line_tokens
-from memforest_core.assistant.context.result import Context
+from memforest_core.assistant.context.result import Context, body_tokens, cut_to, line_tokens
 from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence, SessionAtHand
-from memforest_core.assistant.context.window_parts import short_parts, shown_turns, window_parts
-from memforest_core.assistant.conversation_window.compacting import COMPACT_TURNS
 from memforest_core.assistant.conversation_window.records import SessionWindow
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.people import Person, person_named

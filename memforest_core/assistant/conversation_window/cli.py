@@ -14,8 +14,7 @@ from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from memforest_core.assistant.conversation_window.naming import ItemInput
-    from memforest_core.assistant.conversation_window.records import SessionWindow
+    from memforest_core.assistant.conversation_window.records import ItemInput, SessionWindow
     from memforest_core.ingest.accept.records import RunningSession
 
 NO_SESSION = "No session runs."

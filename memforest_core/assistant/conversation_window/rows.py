@@ -17,9 +17,7 @@ from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeI
 from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.refresh.records import SummarySource
-from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import ForestRows
 from memforest_core.store.rows import among
 from memforest_core.store.turns import turn_of
@@ -221,10 +219,6 @@ class WindowRows(ForestRows):
             )
             for row in self._run(_ITEMS, s=session)
         ]
-
-    def record(self, calls: Sequence[CallRecord], forest: ForestId, session: SessionId) -> None:
-        """Keep what model calls cost."""
-        record_calls(self._db, self._tenant, calls, forest, session)
 
     def store(self, forest: ForestId, session: SessionId, summary: StoredSummary, replaced: UUID | None) -> bool:
         """Keep a summary in place of the one of the version ``replaced`` (None: of none); False when that is not the

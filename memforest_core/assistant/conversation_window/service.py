@@ -7,25 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from memforest_core.assistant.condensing import Condensed
+from memforest_core.assistant.checked_calls import record_costs
+from memforest_core.assistant.condensing import COMPACT_TURNS, Compactor, Condensed
 from memforest_core.assistant.conversation_window.arranging import (
     Cover,
     chosen,
     cover,
+    fitted,
     last_parts,
     older_parts,
     overflow,
 )
-from memforest_core.assistant.conversation_window.compacting import COMPACT_TURNS, Compactor
-from memforest_core.assistant.conversation_window.fitting import fitted
 from memforest_core.assistant.conversation_window.loading import load, references, window_head
-from memforest_core.assistant.conversation_window.naming import ItemInput, named_items
 from memforest_core.assistant.conversation_window.records import (
     HeldItems,
+    ItemInput,
     Loaded,
     PartKind,
     SessionWindow,
     StoredSummary,
+    named_items,
 )
 from memforest_core.assistant.conversation_window.rows import WindowRows, new_version
 from memforest_core.domain.ids import TenantId
@@ -165,21 +166,10 @@ class WindowService:
             return None
         own: list[CallRecord] = []
         made = self._compactor.compact("" if base is None else base.text, texts, own)
-        if own:
-            calls += own
-            self._telemetry.called(tenant, own)
-            try:
-                self._recorded(tenant, loaded, own)
-            except StoreUnavailable:
-                # The text is there and paid for; losing it as well would help nobody.
-                notes.append("What the summary cost could not be recorded: Postgres was unavailable.")
+        calls += own
+        notes += record_costs(self._engine, self._telemetry, tenant, own, loaded.forest, loaded.head.id, what="summary")
         notes += made.notes
         return made
-
-    @repeated
-    def _recorded(self, tenant: TenantId, loaded: Loaded, calls: Sequence[CallRecord]) -> None:
-        with WindowRows.opened(self._engine, tenant) as rows:
-            rows.record(calls, loaded.forest, loaded.head.id)
 
     def _stored(self, tenant: TenantId, loaded: Loaded, made: Condensed[str], notes: list[str]) -> StoredSummary | None:
         """Keep a summary, or find that the session is to be read once more: None. What can't be stored is returned."""

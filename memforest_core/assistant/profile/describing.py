@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.profile.checked_calls import CheckedCalls
+from memforest_core.assistant.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.people import Person, person_named
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows

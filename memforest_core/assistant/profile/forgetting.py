@@ -8,7 +8,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.profile.checked_calls import CheckedCalls
+from memforest_core.assistant.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.finding import Finder, Found
 from memforest_core.assistant.profile.records import Forgetting, FoundFact, Made, SaidIn, Turns
 from memforest_core.assistant.profile.rows import ProfileRows, Saying

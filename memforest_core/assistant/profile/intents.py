@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.profile.checked_calls import CheckedCalls
+from memforest_core.assistant.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.records import Intent, IntentKind, Made
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.text import clean, sentences

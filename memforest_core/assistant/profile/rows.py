@@ -11,10 +11,9 @@ import sqlalchemy as sa
 from memforest_core.assistant.made_text_rows import MadeTextRows
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
-from memforest_core.models.calls import CallRecord, Vectors
+from memforest_core.models.calls import Vectors
 from memforest_core.recall.rows.timeline import TimelineRows
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.people import speakers_of
 from memforest_core.store.rows import TenantRows, among
@@ -152,7 +151,3 @@ class ProfileRows(PeopleRows, MadeTextRows):
         self.put_text(forest, key, text, replace=False)
         self._run(_DROP_OLD, f=forest, stored=most)
         return True
-
-    def record(self, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
-        """Keep what model calls cost."""
-        record_calls(self._db, self._tenant, calls, forest, None)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import TypeAdapter
 
 from memforest_core import errors
-from memforest_core.assistant.conversation_window.naming import named_items
+from memforest_core.assistant.conversation_window.records import named_items
 from memforest_core.client.remote.records import Stored
 from memforest_core.client.remote.route_table import BUNDLE, COUNTS, MAX_WAIT_S, PREFIX, ROUTES
 from memforest_core.domain.documents import plain

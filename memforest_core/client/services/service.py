@@ -9,16 +9,14 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 
-from memforest_core.assistant.calendar.digesting import Digester
-from memforest_core.assistant.calendar.period_texts import PeriodCondenser
 from memforest_core.assistant.calendar.service import CalendarService, Summarizing
+from memforest_core.assistant.checked_calls import CheckedCalls
+from memforest_core.assistant.condensing import Compactor, Digester, PeriodCondenser
 from memforest_core.assistant.context.answering import ContextualAnswers
 from memforest_core.assistant.context.merging import Merger
 from memforest_core.assistant.context.portraits import Portraits
 from memforest_core.assistant.context.service import ContextService
-from memforest_core.assistant.conversation_window.compacting import Compactor
 from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.assistant.profile.checked_calls import CheckedCalls
 from memforest_core.assistant.profile.describing import Describer
 from memforest_core.assistant.profile.finding import Finder
 from memforest_core.assistant.profile.forgetting import Forgetter
@@ -52,8 +50,7 @@ from memforest_core.models.limits.limited_models import (
 from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
-from memforest_core.observe.webhooks.posting import Poster
-from memforest_core.observe.webhooks.posting_worker import PostingWorker
+from memforest_core.observe.webhooks.posting import Poster, PostingWorker
 from memforest_core.recall.answering.service import AnswerService, open_answering
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
 from memforest_core.recall.rows.timeline import TimelineStore

@@ -11,7 +11,7 @@ from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption
 from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, print_page, printable
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.cli.top import AMOUNTS, amounts
+from memforest_core.observe.cli.status import AMOUNTS, amounts
 from memforest_core.observe.records import CallFilter, CostBy
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from uuid import UUID
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.errors import InvalidInput, NotFound
-from memforest_core.observe.webhooks.addresses import checked_url
+from memforest_core.observe.webhooks.messages import checked_url, new_secret
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, Event, NewEndpoint
 from memforest_core.observe.webhooks.rows import WebhookRows
-from memforest_core.observe.webhooks.signing import new_secret
 from memforest_core.settings import WebhookSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated

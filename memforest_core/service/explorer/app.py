@@ -19,18 +19,8 @@ from starlette.routing import BaseRoute, Route
 from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
-from memforest_core.service.explorer import (
-    costs,
-    dead,
-    facts,
-    operations,
-    overview,
-    owner,
-    policies,
-    questions,
-    session,
-    trees,
-)
+from memforest_core.service.explorer import memory as pages
+from memforest_core.service.explorer import questions, trees, work
 from memforest_core.service.explorer.login import (
     HEADERS,
     Logins,
@@ -41,10 +31,9 @@ from memforest_core.service.explorer.login import (
     own_form,
     remember,
 )
-from memforest_core.service.explorer.rendering import rendered
-from memforest_core.service.explorer.visits import Moved, Outcome, Page, Shown, Visit, href
+from memforest_core.service.explorer.visits import Moved, Outcome, Page, Shown, Visit, href, rendered
+from memforest_core.service.http.gate import Rates
 from memforest_core.service.http.problems import Problem, Refused, problem_of
-from memforest_core.service.http.rates import Rates
 from memforest_core.service.keys.records import Caller
 from memforest_core.service.keys.service import Callers, hashed
 
@@ -62,38 +51,38 @@ STATIC = {
 }
 
 PAGES: dict[str, Page] = {
-    "/": overview.overview,
-    "/owners": overview.owners,
-    "/owner": owner.sessions,
-    "/states": owner.states,
-    "/facts": facts.facts,
-    "/topics": owner.topics,
-    "/days": owner.days,
+    "/": work.overview,
+    "/owners": work.owners,
+    "/owner": pages.sessions,
+    "/states": pages.states,
+    "/facts": pages.facts,
+    "/topics": pages.topics,
+    "/days": pages.days,
     "/trees": trees.trees,
     "/tree": trees.tree,
     "/node": trees.node,
-    "/session": session.session,
-    "/fact": facts.fact,
-    "/forget": facts.forget_page,
+    "/session": pages.session,
+    "/fact": pages.fact,
+    "/forget": pages.forget_page,
     "/ask": questions.ask,
     "/context": questions.context,
-    "/operations": operations.operations,
-    "/operation": operations.operation,
-    "/audit": operations.audit,
-    "/policies": policies.policies,
-    "/dead": dead.letters,
-    "/costs": costs.costs,
+    "/operations": work.operations,
+    "/operation": work.operation,
+    "/audit": work.audit,
+    "/policies": work.policies,
+    "/dead": work.letters,
+    "/costs": work.costs,
 }
 """What is looked at."""
 FORMS: dict[str, Page] = {
-    "/forget": facts.forget,
-    "/correct": facts.correct,
-    "/pin": facts.pin,
-    "/dead/retry": dead.retry,
-    "/dead/discard": dead.discard,
-    "/operation/cancel": operations.cancel,
-    "/policies": policies.set_policy,
-    "/policies/clear": policies.clear,
+    "/forget": pages.forget,
+    "/correct": pages.correct,
+    "/pin": pages.pin,
+    "/dead/retry": work.retry,
+    "/dead/discard": work.discard,
+    "/operation/cancel": work.cancel,
+    "/policies": work.set_policy,
+    "/policies/clear": work.clear,
 }
 """What is done."""
 

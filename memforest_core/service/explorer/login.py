@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memforest_core.errors import BrokerUnavailable
-from memforest_core.service.http.rates import open_redis
+from memforest_core.service.http.gate import open_redis
 
 LASTS_S = 12 * 3_600
 """A login ends after so many seconds."""

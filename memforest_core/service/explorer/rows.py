@@ -23,7 +23,7 @@ SHOWN_CHARS = 240
 _CELLS = sa.text("""
     SELECT c.ordinal, c.first_turn, c.last_turn, c.state, c.placed, coalesce(c.outcome, '') AS outcome,
            coalesce(c.summary, '') AS summary, c.attempts, coalesce(c.error_code, '') AS error_code,
-           coalesce(c.error_text, '') AS error_text, c.extracted_at, c.cell_id
+           coalesce(c.error_text, '') AS error_text, c.extracted_at, c.cell_id AS id
       FROM memforest.cell c JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
      WHERE c.tenant_id = :t AND s.forest_id = :f AND s.external_id = :session
        AND c.last_turn >= :first AND c.first_turn <= :last
@@ -157,23 +157,7 @@ class ExplorerRows(ForestRows):
     def cells(self, forest: ForestId, session: str, first: int, last: int) -> Sequence[SessionCell]:
         """The cells of a session that hold turns from one ordinal to another, in order."""
         found = self._run(_CELLS, f=forest, session=session, first=first, last=last)
-        return [
-            SessionCell(
-                id=row.cell_id,
-                ordinal=row.ordinal,
-                first_turn=row.first_turn,
-                last_turn=row.last_turn,
-                state=row.state,
-                placed=row.placed,
-                outcome=row.outcome,
-                summary=row.summary,
-                attempts=row.attempts,
-                error_code=row.error_code,
-                error_text=row.error_text,
-                extracted_at=row.extracted_at,
-            )
-            for row in found
-        ]
+        return [SessionCell(**row._mapping) for row in found]
 
     def session_tree(self, forest: ForestId, session: str) -> TreeId | None:
         """The tree of a session by the caller's id; None before it is made."""
@@ -236,14 +220,7 @@ def _said(row: sa.Row[*tuple[Any, ...]]) -> SaidTurn:
 
 
 def _drawn(row: sa.Row[*tuple[Any, ...]]) -> DrawnNode:
-    return DrawnNode(
-        id=NodeId(row.node_id),
-        parent_id=None if row.parent_id is None else NodeId(row.parent_id),
-        level=row.level,
-        start=None if row.time_start is None else from_micros(row.time_start),
-        end=None if row.time_end is None else from_micros(row.time_end),
-        leaves=row.leaf_count,
-        dirty=row.dirty,
-        running=row.state == "running",
-        text=row.text,
-    )
+    start, end = (None if at is None else from_micros(at) for at in (row.time_start, row.time_end))
+    parent = None if row.parent_id is None else NodeId(row.parent_id)
+    running = row.state == "running"
+    return DrawnNode(NodeId(row.node_id), parent, row.level, start, end, row.leaf_count, row.dirty, running, row.text)

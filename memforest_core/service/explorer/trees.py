@@ -1,7 +1,8 @@
-"""Trees: listed, and one drawn over time, a row for each level, with what a node says and where that comes from."""
+"""Trees: listed, and one drawn over time, with what a node says and where each sentence of it comes from."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +13,58 @@ from memforest_core.errors import NotFound
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.observe.records import TreeOverview
 from memforest_core.service.explorer.drawing import Axis, Bar
-from memforest_core.service.explorer.provenance import sentences
-from memforest_core.service.explorer.rows import DrawnNode, ExplorerRows
+from memforest_core.service.explorer.rows import DrawnNode, ExplorerRows, Leaf, SaidTurn
 from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known
+
+ENOUGH = 0.5
+"""The share of a sentence's words that a leaf must have to be named as where it comes from."""
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|\n+")
+_WORD = re.compile(r"\w{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a summary and the leaf it comes from, None when none says enough of it."""
+
+    text: str
+    leaf: Leaf | None
+    turns: tuple[SaidTurn, ...]
+    """The turns of the leaf that say it: of several in one cell the one that has most of its words."""
+    verbatim: bool
+    """The leaf, or a turn that it rests on, has it word for word; else it has most of its words."""
+
+
+def sentences(summary: str, leaves: Sequence[Leaf]) -> list[Sentence]:
+    """Each sentence of a summary with the leaf that has it, or else the leaf that has most of its words."""
+    texts = [(leaf, _plain("\n".join((leaf.text, *(turn.text for turn in leaf.turns))))) for leaf in leaves]
+    words = [(leaf, frozenset(_WORD.findall(text))) for leaf, text in texts]
+    return [_found(part.strip(), texts, words) for part in _SENTENCE.split(summary) if part.strip()]
+
+
+def _found(text: str, texts: Sequence[tuple[Leaf, str]], words: Sequence[tuple[Leaf, frozenset[str]]]) -> Sentence:
+    plain = _plain(text)
+    wanted = frozenset(_WORD.findall(plain))
+    for leaf, said in texts:
+        if plain in said:
+            return Sentence(text, leaf, _telling(leaf, wanted), True)
+    if not wanted or not words:
+        return Sentence(text, None, (), False)
+    best, shared = max(((leaf, len(wanted & own) / len(wanted)) for leaf, own in words), key=lambda each: each[1])
+    if shared < ENOUGH:
+        return Sentence(text, None, (), False)
+    return Sentence(text, best, _telling(best, wanted), False)
+
+
+def _telling(leaf: Leaf, wanted: frozenset[str]) -> tuple[SaidTurn, ...]:
+    """All turns of a fact; of a cell's the one that has most of these words."""
+    if leaf.fact_id is not None or len(leaf.turns) < 2:
+        return leaf.turns
+    return (max(leaf.turns, key=lambda turn: len(wanted & frozenset(_WORD.findall(_plain(turn.text))))),)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
 
 MOST = 400
 """Nodes of one level that are drawn; of more, the level is there once one zooms in."""

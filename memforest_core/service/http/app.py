@@ -1,15 +1,21 @@
-"""The app that answers requests: routes, health, and the middleware before them."""
+"""The app that answers requests: routes, health, tools of agents, and the middleware before them."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
-from prometheus_client import CollectorRegistry
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context as Call
+from mcp.server.transport_security import TransportSecuritySettings
+from prometheus_client import CollectorRegistry, Histogram
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest_core import __version__
 from memforest_core.client.api import MemForest
@@ -17,14 +23,90 @@ from memforest_core.client.async_calls import Threads
 from memforest_core.client.remote.records import KeyAnswer
 from memforest_core.client.remote.route_table import BUNDLE, FOLDERS, PREFIX
 from memforest_core.models.limits.call_limits import client_address
+from memforest_core.observe.prometheus import OTHER, STEP_BUCKETS_S
 from memforest_core.service.explorer.app import Explorer
 from memforest_core.service.explorer.login import Logins
-from memforest_core.service.http import agents, bundles, endpoints, mem0, problems, streams
-from memforest_core.service.http.counting import Counted
-from memforest_core.service.http.gate import Gate, Limits
-from memforest_core.service.http.rates import Rates
+from memforest_core.service.http import bundles, endpoints, mem0, problems, streams
+from memforest_core.service.http.endpoints import Memories
+from memforest_core.service.http.gate import CALLER, Gate, Limits, Rates
+from memforest_core.service.keys.records import Caller
 from memforest_core.service.keys.service import Callers
+from memforest_core.service.mcp.tools import Asker, make_server
 from memforest_core.store.schema import check_ready
+
+
+class Counted:
+    """ASGI middleware around everything, also around what the gate refuses."""
+
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
+        self._app = app
+        self._seconds = Histogram(
+            "memforest_http_request_duration_seconds",
+            "Time from a request's head to the end of its answer, waiting included.",
+            ("operation", "status"),
+            buckets=STEP_BUCKETS_S,
+            registry=registry,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and note how it ended; 499 when the client closed before an answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 499
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            operation = getattr(scope.get("route"), "operation_id", None) or OTHER
+            self._seconds.labels(operation, str(int(status))).observe(time.perf_counter() - started)
+
+
+MCP_PATH = "/mcp"
+
+
+def make_endpoint(memories: Memories) -> tuple[MCPServer[Any], list[BaseRoute]]:
+    """The server, whose ``session_manager`` runs as long as the app, and its routes."""
+
+    def asker_of(call: Call[Any, Any]) -> Asker:
+        caller: Caller = call.request_context.request.scope[CALLER]  # type: ignore[union-attr]
+        return Asker(memories.of(caller.tenant), caller, caller.only_owner or "")
+
+    server = make_server(asker_of)
+    app = server.streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        # No state between requests: any process answers any of them.
+        stateless_http=True,
+        json_response=True,
+        # A request without a key never comes here, and browsers send none to foreign hosts.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    for route in app.routes:
+        if isinstance(route, Route):
+            route.app = _once_received(route.app)
+    return server, list(app.routes)
+
+
+def _once_received(app: ASGIApp) -> ASGIApp:
+    """``app`` for requests whose body is complete: the library logs an error when a client closes before that."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        body: Message = {"type": "http.request", "body": await Request(scope, receive).body()}
+        messages = iter([body])
+
+        async def received() -> Message:
+            return next(messages, None) or await receive()
+
+        await app(scope, received, send)
+
+    return answered
+
 
 MEBIBYTE = 1 << 20
 ABOUT = (
@@ -49,7 +131,7 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
     settings = memory.settings
     threads = Threads(settings.server.threads)
     memories = endpoints.Memories(memory, threads)
-    tools, tool_routes = agents.make_endpoint(memories)
+    tools, tool_routes = make_endpoint(memories)
     redis = client_address(settings.broker.url.get_secret_value())
     rates, logins = Rates(redis), Logins(redis)
 
@@ -73,7 +155,7 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
         rates=rates,
         limits=limits,
         threads=threads,
-        guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == agents.PATH,
+        guarded=lambda path: path.startswith((PREFIX + "/", *mem0.PREFIXES)) or path == MCP_PATH,
     )
     if registry is not None:
         app.add_middleware(Counted, registry=registry)

@@ -16,9 +16,9 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from memforest_core.client.remote.route_table import BUNDLE, COUNTS
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.lifecycle.bundle.bundle_file import HEAD_BYTES, check_beginning
-from memforest_core.service.http.constraints import of_value
 from memforest_core.service.http.endpoints import JSON, Memories, caller_of, check_owners, check_scope
 from memforest_core.service.http.problems import RESPONSES
+from memforest_core.service.http.wire import of_value
 from memforest_core.work.records import Numbers
 
 MEDIA_TYPE = "application/octet-stream"

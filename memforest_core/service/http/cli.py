@@ -77,8 +77,7 @@ def serve(
 def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place: int = 0) -> None:
     """Answer in this process until a signal stops it; its metrics are ``place`` ports after the setting's."""
     from memforest_core.cli.toolkit.opening import opened_memory
-    from memforest_core.observe.exposition import BacklogCollector, serve_metrics
-    from memforest_core.observe.prometheus import PrometheusTelemetry
+    from memforest_core.observe.prometheus import BacklogCollector, PrometheusTelemetry, serve_metrics
     from memforest_core.observe.rows import ObserveStore
     from memforest_core.service.http.serving import HttpServer
     from memforest_workers.signals import stop_requested

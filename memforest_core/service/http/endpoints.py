@@ -21,10 +21,9 @@ from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Route, Verb
 from memforest_core.observe.webhooks.service import Webhooks
-from memforest_core.service.http.constraints import of_value
 from memforest_core.service.http.gate import ADMISSION, CALLER, Admission
 from memforest_core.service.http.problems import RESPONSES, OwnerUnknown, Refused
-from memforest_core.service.http.wire import ACTOR, body_model, parameters, returned, wire_value
+from memforest_core.service.http.wire import ACTOR, body_model, of_value, parameters, returned, wire_value
 from memforest_core.service.keys.records import Caller
 from memforest_core.work.dead import DeadLetters
 

@@ -20,9 +20,19 @@ from memforest_core.errors import NotFound
 from memforest_core.service.http import endpoints
 from memforest_core.service.http.endpoints import caller_of, check_owners, check_scope
 from memforest_core.service.http.problems import Refused
-from memforest_core.service.integrations.mem0.memories import OWN_SESSION, Memories, history, shown
-from memforest_core.service.integrations.mem0.requests import ENTITIES, Place, place_of, taken, turns_of, whole
-from memforest_core.service.integrations.mem0.rows import Memory
+from memforest_core.service.integrations.mem0_memories import (
+    ENTITIES,
+    OWN_SESSION,
+    Memories,
+    Memory,
+    Place,
+    history,
+    place_of,
+    shown,
+    taken,
+    turns_of,
+    whole,
+)
 from memforest_core.service.keys.records import Caller
 from memforest_core.work.waiting import WaitTimeout
 

@@ -20,11 +20,10 @@ import pytest
 from memforest_core.client.api import MemForest
 from memforest_core.client.embedded.node import addresses
 from memforest_core.lifecycle.bundle.records import APPLICATION_ID
-from memforest_core.service.http import connections, gate
-from memforest_core.service.http.connections import MAX_HEAD_BYTES
-from memforest_core.service.http.polling import SharedPoll
-from memforest_core.service.http.serving import HttpServer, listen
-from memforest_core.service.http.streams import LINE_BYTES, _lines
+from memforest_core.service.http import gate
+from memforest_core.service.http import serving as http_serving
+from memforest_core.service.http.serving import MAX_HEAD_BYTES, HttpServer, listen
+from memforest_core.service.http.streams import LINE_BYTES, SharedPoll, _lines
 from memforest_core.settings import load_settings
 from tests.contract.memory.conftest import Node
 
@@ -94,7 +93,7 @@ def test_a_head_just_too_long_is_told_so(node: Node) -> None:
 
 def test_a_head_that_is_not_complete_in_time_closes_its_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given connections that send nothing, or half a head, when the time of a head is over, then all are closed."""
-    monkeypatch.setattr(connections, "HEAD_S", 0.2)
+    monkeypatch.setattr(http_serving, "HEAD_S", 0.2)
     with ExitStack() as opened:
         clients = [opened.enter_context(closing(connected(node.address))) for _ in range(20)]
         for client in clients[10:]:
@@ -103,7 +102,7 @@ def test_a_head_that_is_not_complete_in_time_closes_its_connection(node: Node, m
 
 
 def test_the_rest_of_a_body_that_was_answered_is_not_read_for_ever(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "LINGER_S", 0.2)
+    monkeypatch.setattr(http_serving, "LINGER_S", 0.2)
     with closing(connected(node.address)) as client:
         client.sendall(b"POST /v1/recall HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
         assert answered(client).startswith(b"HTTP/1.1 401 ")
@@ -113,7 +112,7 @@ def test_the_rest_of_a_body_that_was_answered_is_not_read_for_ever(node: Node, m
 def test_a_body_that_stops_coming_ends_the_request(node: Node, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.setattr(gate, "SLACK_S", 0.2)
     monkeypatch.setattr(gate, "STREAM_SLACK_S", 0.2)
-    monkeypatch.setattr(connections, "LINGER_S", 0.2)
+    monkeypatch.setattr(http_serving, "LINGER_S", 0.2)
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {node.key()}\r\nSec-Fetch-Site: same-origin\r\n"
         "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\nS"

@@ -17,7 +17,7 @@ from mcp.client.client import Client
 from typer.testing import CliRunner
 
 from memforest_core.assistant.context.records import Section
-from memforest_core.assistant.context.rendering import headed
+from memforest_core.assistant.context.result import headed
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput
 from memforest_core.service.keys.service import Callers

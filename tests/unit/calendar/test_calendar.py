@@ -7,8 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memforest_core.assistant.calendar.days import (
+from memforest_core.assistant.calendar.making import local_days
+from memforest_core.assistant.calendar.records import (
     Days,
+    DayTurn,
     Span,
     checked_day,
     checked_period,
@@ -18,10 +20,14 @@ from memforest_core.assistant.calendar.days import (
     week_before,
     year_of,
 )
-from memforest_core.assistant.calendar.digesting import Digester, parts_of, speakers_of
-from memforest_core.assistant.calendar.period_texts import DatedText, PeriodCondenser, groups_of
-from memforest_core.assistant.calendar.periods import local_days
-from memforest_core.assistant.calendar.records import DayTurn
+from memforest_core.assistant.condensing import (
+    DatedText,
+    Digester,
+    PeriodCondenser,
+    groups_of,
+    parts_of,
+    speakers_of,
+)
 from memforest_core.domain.turns import Role
 from memforest_core.errors import InvalidInput
 

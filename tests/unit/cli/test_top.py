@@ -13,7 +13,7 @@ from rich.console import Console
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.observe.cli.top import age, dollars, frame, json_of, rates, watch
+from memforest_core.observe.cli.status import age, dollars, frame, json_of, rates, watch
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.observe.records import CallFilter, CostBy, Overview, QueueDepth, Spent, SpentOn, WorkerBeat
 
@@ -153,7 +153,7 @@ def frames_of(
         if len(pauses) == count:
             raise Stopped
 
-    monkeypatch.setattr("memforest_core.observe.cli.top.time.sleep", sleep)
+    monkeypatch.setattr("memforest_core.observe.cli.status.time.sleep", sleep)
     with pytest.raises(Stopped):
         watch(InspectionService(store, 30.0), TenantId("acme"), 2.0)
     assert pauses == [2.0] * count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.assistant.context.budget import ORDER, Budget, section_tokens
+from memforest_core.assistant.context.draft import ORDER, Budget, section_tokens
 from memforest_core.assistant.context.records import Section
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import ContextSettings, load_settings

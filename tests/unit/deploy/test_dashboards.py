@@ -13,8 +13,7 @@ import yaml
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.calls import CallRecord, Step
-from memforest_core.observe.exposition import BacklogCollector
-from memforest_core.observe.prometheus import PrometheusTelemetry
+from memforest_core.observe.prometheus import BacklogCollector, PrometheusTelemetry
 from memforest_core.observe.records import QueueDepth, WorkerBeat
 from memforest_core.observe.rows import ObserveRows
 from memforest_core.settings import Settings

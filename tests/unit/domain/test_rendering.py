@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import memforest_core
-from memforest_core.assistant.calendar.period_texts import DatedText, PeriodCondenser
 from memforest_core.assistant.calendar.records import SpeakerDigest, speaker_lines
+from memforest_core.assistant.condensing import DatedText, PeriodCondenser
 from memforest_core.assistant.context.records import ContextPart, PartKind, Section
-from memforest_core.assistant.context.rendering import messages, sections
+from memforest_core.assistant.context.result import messages, sections
 from memforest_core.assistant.conversation_window.records import PartKind as WindowKind
 from memforest_core.assistant.conversation_window.records import SessionWindow, WindowPart
 from memforest_core.domain.cells import Cutting, cut_cells
@@ -27,7 +27,7 @@ from tests.unit.domain.test_delivery import piece
 JOINING = {
     # rendered: every item goes through domain/rendering.py
     "assistant/calendar/records.py": "rendered",
-    "assistant/context/rendering.py": "rendered",
+    "assistant/context/result.py": "rendered",
     "domain/delivery.py": "rendered",
     "domain/rendering.py": "rendered",
     "service/mcp/tools.py": "rendered",
@@ -39,11 +39,11 @@ JOINING = {
 }
 """Modules that join stored texts with line ends for a reader."""
 STORED = {
-    "assistant/calendar/period_texts.py", "assistant/calendar/digesting.py", "domain/cells.py", "domain/chat_messages.py",
+    "assistant/condensing.py", "domain/cells.py", "domain/chat_messages.py",
     "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
-    "service/explorer/provenance.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
+    "service/explorer/trees.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
     "recall/calibration/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",
-    "lifecycle/merge/rows/content.py", "lifecycle/rebuild/estimating.py", "lifecycle/verify/summaries.py", "assistant/conversation_window/compacting.py",
+    "lifecycle/merge/rows/content.py", "lifecycle/rebuild/estimating.py", "lifecycle/verify/summaries.py",
 }  # fmt: skip
 """Modules that join texts which are stored, counted or compared, not read as items."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from memforest_core.domain.ids import FactId, NodeId
-from memforest_core.service.explorer.provenance import sentences
 from memforest_core.service.explorer.rows import Leaf, SaidTurn
+from memforest_core.service.explorer.trees import sentences
 from tests.harness.builders import NOON
 
 

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from memforest_core.client.remote.route_table import ROUTES
-from memforest_core.service.http import constraints
+from memforest_core.service.http import wire
 from memforest_core.service.http.app import openapi
 from memforest_core.service.http.endpoints import method_of
 from memforest_core.service.http.wire import parameters
@@ -22,8 +22,8 @@ def arguments() -> set[str]:
 
 
 def test_each_constraint_is_of_a_parameter() -> None:
-    assert set(constraints._VALUES) <= arguments()
-    assert set(constraints._BODIES) <= set(ROUTES)
+    assert set(wire._VALUES) <= arguments()
+    assert set(wire._BODIES) <= set(ROUTES)
 
 
 document = cache(openapi)

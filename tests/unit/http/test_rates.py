@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.service.http.rates import WINDOW_S, Rates
+from memforest_core.service.http.gate import WINDOW_S, Rates
 
 
 class Clock:

@@ -7,8 +7,7 @@ from typing import get_args
 
 import pytest
 
-from memforest_core.assistant.calendar import digesting, period_texts
-from memforest_core.assistant.conversation_window import compacting
+from memforest_core.assistant import condensing
 from memforest_core.assistant.profile import describing
 from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.extract import extraction_prompt as extraction
@@ -27,9 +26,9 @@ FRAMES = {
     "rewrite": (plan._REWRITE, plan._REWRITE_FRAME),
     "answer": (answering.SYSTEM, answering.FRAME),
     "profile": (describing.SYSTEM + DATA_ONLY, describing.FRAME + DATA_ONLY),
-    "window": (compacting._SYSTEM + DATA_ONLY, compacting._FRAME + DATA_ONLY),
-    "calendar": (digesting._SYSTEM + DATA_ONLY, digesting._FRAME + DATA_ONLY),
-    "calendar, of longer times": (period_texts._SYSTEM + DATA_ONLY, period_texts._FRAME + DATA_ONLY),
+    "window": (condensing.WINDOW_SYSTEM + DATA_ONLY, condensing.WINDOW_FRAME + DATA_ONLY),
+    "calendar": (condensing.DAY_SYSTEM + DATA_ONLY, condensing.DAY_FRAME + DATA_ONLY),
+    "calendar, of longer times": (condensing.PERIOD_SYSTEM + DATA_ONLY, condensing.PERIOD_FRAME + DATA_ONLY),
 }
 OWN = "Mind the {harbour}."
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memforest_core.assistant.calendar.digesting import _Reply as DigestReply
+from memforest_core.assistant.condensing import DigestReply
+from memforest_core.assistant.condensing import WindowReply as SummaryReply
 from memforest_core.assistant.context.merging import MergedAnswer
-from memforest_core.assistant.conversation_window.compacting import _Reply as SummaryReply
 from memforest_core.assistant.profile.describing import ProfileAnswer
 from memforest_core.assistant.profile.forgetting import ChoiceAnswer
 from memforest_core.assistant.profile.intents import IntentAnswer

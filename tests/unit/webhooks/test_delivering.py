@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import pytest
 
-from memforest_core.observe.webhooks.posting_worker import RETRY_S, next_wait
+from memforest_core.observe.webhooks.posting import RETRY_S, next_wait
 
 
 def test_tries_follow_the_schedule_of_the_specification() -> None:

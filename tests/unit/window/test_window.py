@@ -9,9 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.assistant.conversation_window.arranging import chosen, last_parts, older_parts, untold
-from memforest_core.assistant.conversation_window.compacting import MAX_INPUT_CHARS, Compactor
-from memforest_core.assistant.conversation_window.fitting import fitted
+from memforest_core.assistant.condensing import MAX_INPUT_CHARS, Compactor
+from memforest_core.assistant.conversation_window.arranging import chosen, fitted, last_parts, older_parts, untold
 from memforest_core.assistant.conversation_window.records import (
     HeldItem,
     Loaded,
