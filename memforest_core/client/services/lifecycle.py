@@ -23,11 +23,10 @@ from memforest_core.lifecycle.erase.steps import Clearing, Erasing, ForestEraser
 from memforest_core.lifecycle.erase.vacuuming import Vacuuming
 from memforest_core.lifecycle.merge.service import Merging
 from memforest_core.lifecycle.rebuild.embedding import Reembedding
-from memforest_core.lifecycle.rebuild.planner import Models, Planner
+from memforest_core.lifecycle.rebuild.planner import Planner
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.lifecycle.rebuild.service import Rematerializing
 from memforest_core.lifecycle.retain.service import Retention
-from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.limited_models import limit_embedder, open_limits
@@ -97,14 +96,7 @@ class LifecycleParts:
     def bundles(self) -> Bundles:
         """Export and import, by the process that has the file: no worker takes part."""
         process = self._process
-        parts = BundleParts(
-            engine=self._engine,
-            verify=VerifyStore(self._engine),
-            embedder=process.embedder,
-            wakeups=process.producer.wakeups,
-            settings=self._settings,
-        )
-        return Bundles(parts)
+        return Bundles(BundleParts(self._engine, process.embedder, process.producer.wakeups, self._settings))
 
     @cached_property
     def rematerializing(self) -> Rematerializing:
@@ -152,12 +144,11 @@ class LifecycleParts:
         return nothing | {kind: self.vacuuming.following(handler) for kind, handler in clearing.items()}
 
 
-def _models(process: Process) -> Models:
-    extract, summarize = (
-        None if (model := step_settings(process.settings.llm, step).model) == OFFLINE else model
-        for step in (Step.EXTRACT, Step.SUMMARIZE)
-    )
-    return Models(extract, summarize, process.embedder.model)
+def _models(process: Process) -> dict[Step, str | None]:
+    """What a plan counts the costs of: rules cost nothing."""
+    named = {step: step_settings(process.settings.llm, step).model for step in (Step.EXTRACT, Step.SUMMARIZE)}
+    chat = {step: None if model == OFFLINE else model for step, model in named.items()}
+    return chat | {Step.EMBED: process.embedder.model}
 
 
 def _prices(settings: Settings) -> ListPrices:

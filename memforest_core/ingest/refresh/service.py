@@ -356,7 +356,7 @@ class RefreshService:
         artifacts = []
         for node, text in zip(nodes, written, strict=True):
             from_model = text.source is SummarySource.MODEL
-            mean = self._mean(node, leaves)
+            mean = mean_vector(node.children, leaves, self._embedder.dimension)
             artifacts.append(
                 NodeArtifact(
                     node=node,
@@ -382,12 +382,16 @@ class RefreshService:
         calls.append(embedded.record)
         return dict(zip(known, embedded.vectors, strict=True))
 
-    def _mean(self, node: ReadyNode, leaves: Mapping[str, Vectors]) -> Vectors:
-        """The mean of the children's pooled vectors weighted by their leaves, unit length."""
-        total = np.zeros(self._embedder.dimension, np.float32)
-        for child in node.children:
-            pooled = child.pooled if child.pooled is not None else leaves.get(child.embedded)
-            if pooled is not None:
-                total += pooled * np.float32(child.leaves)
-        length = float(np.linalg.norm(total))
-        return total / np.float32(length) if length else total
+
+def mean_vector(children: Iterable[ChildText], leaves: Mapping[str, Vectors], dimension: int) -> Vectors:
+    """The mean of the children's pooled vectors weighted by their leaves, unit length.
+
+    ``leaves`` has vectors of leaves that have none stored yet, by the text that is embedded.
+    """
+    total = np.zeros(dimension, np.float32)
+    for child in children:
+        pooled = child.pooled if child.pooled is not None else leaves.get(child.embedded)
+        if pooled is not None:
+            total += pooled * np.float32(child.leaves)
+    length = float(np.linalg.norm(total))
+    return total / np.float32(length) if length else total

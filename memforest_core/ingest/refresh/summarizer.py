@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from memforest_core.domain.extractive import summarize
+from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.rendering import block
 from memforest_core.domain.text import clean, is_loop
 from memforest_core.errors import ContentFault
@@ -81,16 +82,22 @@ class ModelSummarizer:
         return keyed_model(self._chat.model_name(Step.SUMMARIZE), self._own)
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-        texts = [summarize([child.text], budget // READ_SHARE) for child in node.children]
-        document = {"kind": node.kind.value, "subject": node.label, "children": texts}
-        system = Message("system", instructions_with(_SYSTEM, self._own, _FRAME).replace("{budget}", str(budget)))
-        user = Message("user", json.dumps(document, ensure_ascii=False, separators=(",", ":")))
-        reply = self._chat.complete(ChatRequest(Step.SUMMARIZE, (system, user)))
+        texts = [child.text for child in node.children]
+        reply = self._chat.complete(summary_request(node.kind, node.label, texts, budget, self._own))
         calls.append(reply.record)
         text = block(clean(unwrapped(reply.text)))
         if not text or is_loop(text):
             raise ContentFault("the summary is empty or repeats itself")
         return text[: 2 * budget]
+
+
+def summary_request(kind: TreeKind, subject: str, children: Sequence[str], budget: int, own: str | None) -> ChatRequest:
+    """The call that writes a summary from its children's texts; ``own`` as in ``ModelSummarizer``."""
+    texts = [summarize([child], budget // READ_SHARE) for child in children]
+    document = {"kind": kind.value, "subject": subject, "children": texts}
+    system = Message("system", instructions_with(_SYSTEM, own, _FRAME).replace("{budget}", str(budget)))
+    user = Message("user", json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+    return ChatRequest(Step.SUMMARIZE, (system, user))
 
 
 def keyed_model(model: str, own: str | None) -> str:

@@ -152,18 +152,18 @@ _OF_WORK = (
 CHECKS = tuple(check for check in Check if check not in _OF_WORK)
 
 
+@dataclass(frozen=True, slots=True)
 class Soundness:
     """Checks one hidden forest with the queries of ``memforest verify``."""
 
-    def __init__(self, engine: Engine, verify: VerifyStore, tenant: TenantId, forest: ForestId) -> None:
-        self._engine = engine
-        self._verify = verify
-        self._tenant = tenant
-        self._forest = forest
+    engine: Engine
+    verify: VerifyStore
+    tenant: TenantId
+    forest: ForestId
 
     def broken(self) -> str | None:
         """Which check found a broken promise first, and what it found."""
-        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+        with self.verify.snapshot(self.tenant, [self.forest]) as rows:
             for check in CHECKS:
                 for found in rows.violations(check):
                     return f"its {check} are not sound: {found.what}"
@@ -175,13 +175,13 @@ class Soundness:
         Leaves of one time, cell ordinal and item are ordered by id alone. What else is wrong stays wrong.
         """
         trees: set[TreeId] = set()
-        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+        with self.verify.snapshot(self.tenant, [self.forest]) as rows:
             found = rows.violations(Check.TREE_NODES)
             while some := [each.id for each in islice(found, AT_ONCE)]:
-                with ImportRows.opened(self._engine, self._tenant) as writer:
+                with ImportRows.opened(self.engine, self.tenant) as writer:
                     trees.update(writer.trees_of(some))
         for tree in sorted(trees, key=str):
-            with ImportRows.opened(self._engine, self._tenant) as writer:
+            with ImportRows.opened(self.engine, self.tenant) as writer:
                 whole = writer.leaves(tree)
                 if whole is None:
                     continue
@@ -196,10 +196,10 @@ class Soundness:
 
     def repair_summaries(self, budget_chars: int) -> None:
         """Mark every summary that does not follow from the nodes beneath it, so that refresh writes it again."""
-        with self._verify.snapshot(self._tenant, [self._forest]) as rows:
+        with self.verify.snapshot(self.tenant, [self.forest]) as rows:
             wrong = list(rows.stale_summaries(budget_chars))
         for at in range(0, len(wrong), AT_ONCE):
-            with self._verify.repairing(self._tenant) as repairs:
+            with self.verify.repairing(self.tenant) as repairs:
                 repairs.repair(Check.SUMMARIES, wrong[at : at + AT_ONCE])
 
 
@@ -218,7 +218,6 @@ class BundleParts:
     """What exports and imports work with."""
 
     engine: Engine
-    verify: VerifyStore
     embedder: Embedder
     wakeups: WakeUps
     settings: Settings
@@ -324,7 +323,7 @@ class Import:
         return "prove"
 
     def _prove(self, renamed: bool) -> str:
-        soundness = Soundness(self._parts.engine, self._parts.verify, self._tenant, self._forest)
+        soundness = Soundness(self._parts.engine, VerifyStore(self._parts.engine), self._tenant, self._forest)
         if renamed:
             soundness.reorder()
         broken = soundness.broken()

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Source, Statement
-from memforest_core.domain.ids import CellId, FactId, SessionId
+from memforest_core.domain.ids import CellId, FactId
 from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, normalize_name
 from memforest_core.domain.times import Precision, TimeSpan
@@ -40,14 +40,6 @@ class StoredFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Successor:
-    """What a fact says from now on, under the id it will have once it is placed."""
-
-    id: FactId
-    statement: Statement
-
-
-@dataclass(frozen=True, slots=True)
 class PinnedTurn:
     """A turn that no policy takes, by the caller's ids."""
 
@@ -67,14 +59,6 @@ class Pins:
         """The pins as JSON values, by the names of the fields."""
         made: dict[str, Any] = plain(self)
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A session, or (``ordinal``) one turn of it."""
-
-    session: SessionId
-    ordinal: int | None
 
 
 MAX_TEXT = 2_000

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.domain.facts import CORRECTED_ITEM
+from memforest_core.domain.facts import CORRECTED_ITEM, Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TenantId
-from memforest_core.lifecycle.correct.records import Occurrence, PinnedTurn, Pins, StoredFact, Successor, Words
+from memforest_core.lifecycle.correct.records import Occurrence, PinnedTurn, Pins, StoredFact
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
 from memforest_core.store.calls import record_calls
@@ -122,8 +122,9 @@ class CorrectionRows(ForestRows):
     def record_call(self, call: CallRecord, forest: ForestId) -> None:
         record_calls(self._db, self._tenant, [call], forest, None)
 
-    def supersede(self, fact: FactId, by: Successor, sources: Sequence[Occurrence]) -> None:
-        """Add the successor to the cell of each source for the reducer to place, and supersede the fact from now on.
+    def supersede(self, fact: FactId, by: FactId, says: Statement, sources: Sequence[Occurrence]) -> None:
+        """Add the successor's statement to the cell of each source for the reducer to place, and supersede the fact
+        from now on; ``by`` is the id that the successor will have.
 
         Summaries above it are written again, and what is stored word by word of these cells is not extracted again. A
         successor that was itself superseded before is so no longer. The caller has locked the forest.
@@ -131,25 +132,25 @@ class CorrectionRows(ForestRows):
         cells = list(dict.fromkeys(source.cell_id for source in sources))
         free: dict[UUID, int] = dict.fromkeys(cells, CORRECTED_ITEM)
         free |= {row.cell_id: row.item for row in self._run(_FREE_ITEMS, cells=cells, first=CORRECTED_ITEM)}
-        says = {
+        same = {
             "tenant_id": self._tenant,
-            "statement": to_document(by.statement),
-            "text_hash": text_hash(by.statement.text),
-            "routing_hash": text_hash(by.statement.routing_text),
+            "statement": to_document(says),
+            "text_hash": text_hash(says.text),
+            "routing_hash": text_hash(says.routing_text),
         }
         added: list[dict[str, Any]] = []
         for source in sources:
             item, turns = free[source.cell_id], list(source.turn_ordinals)
             added.append(
-                says | {"cell_id": source.cell_id, "item": item, "turn_ordinals": turns, "quote": source.quote}
+                same | {"cell_id": source.cell_id, "item": item, "turn_ordinals": turns, "quote": source.quote}
             )
             free[source.cell_id] += 1
         self._db.execute(sa.insert(m.CandidateRow), added)
         own = sa.update(m.Cell).where(m.Cell.tenant_id == self._tenant, m.Cell.cell_id.in_(cells))
         self._db.execute(own.values(placed=False))
         self._run(_STOP_RETRIES, cells=cells)
-        self._run(_SUPERSEDE, old=fact, new=by.id)
-        RemovalRows(self._db, self._tenant).mark_payloads([fact, by.id])
+        self._run(_SUPERSEDE, old=fact, new=by)
+        RemovalRows(self._db, self._tenant).mark_payloads([fact, by])
 
     def set_pinned(self, fact: FactId, pinned: bool) -> None:
         self._db.execute(
@@ -158,23 +159,24 @@ class CorrectionRows(ForestRows):
             .values(pinned=pinned)
         )
 
-    def words(self, forest: ForestId, session: str, turn: str | None) -> Words | None:
-        """A session by the caller's id, or a turn of it with words; None when the forest does not have it."""
+    def words(self, forest: ForestId, session: str, turn: str | None) -> tuple[SessionId, int | None] | None:
+        """A session by the caller's id, or a turn of it with words, by its ordinal; None when the forest does not have
+        it."""
         s, t = m.Session, m.TurnRow
         own = (s.tenant_id == self._tenant, s.forest_id == forest, s.external_id == session)
         if turn is None:
             found = self._db.scalar(sa.select(s.session_id).where(*own))
-            return None if found is None else Words(SessionId(found), None)
+            return None if found is None else (SessionId(found), None)
         same = sa.and_(t.tenant_id == s.tenant_id, t.session_id == s.session_id, t.external_id == turn, ~t.erased)
         row = self._db.execute(sa.select(t.session_id, t.ordinal).join(s, same).where(*own)).first()
-        return None if row is None else Words(SessionId(row.session_id), row.ordinal)
+        return None if row is None else (SessionId(row.session_id), row.ordinal)
 
-    def set_words_pinned(self, words: Words, pinned: bool) -> None:
+    def set_words_pinned(self, session: SessionId, ordinal: int | None, pinned: bool) -> None:
         """Pin or unpin a session or a turn. The caller has locked the forest."""
-        table: type[m.Session] | type[m.TurnRow] = m.Session if words.ordinal is None else m.TurnRow
-        own = [table.tenant_id == self._tenant, table.session_id == words.session]
-        if words.ordinal is not None:
-            own.append(m.TurnRow.ordinal == words.ordinal)
+        table: type[m.Session] | type[m.TurnRow] = m.Session if ordinal is None else m.TurnRow
+        own = [table.tenant_id == self._tenant, table.session_id == session]
+        if ordinal is not None:
+            own.append(m.TurnRow.ordinal == ordinal)
         self._db.execute(sa.update(table).where(*own).values(pinned=pinned))
 
     def pins(self, forest: ForestId, limit: int) -> Pins:

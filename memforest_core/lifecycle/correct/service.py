@@ -15,7 +15,7 @@ from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.canonical import identify
-from memforest_core.lifecycle.correct.records import Pins, StoredFact, Successor, Wanted, corrected
+from memforest_core.lifecycle.correct.records import Pins, StoredFact, Wanted, corrected
 from memforest_core.lifecycle.correct.rows import CorrectionRows
 from memforest_core.models.calls import Embedder, OwnText
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
@@ -101,10 +101,10 @@ class Correction:
             forest, stored = _found(rows, owner, fact)
         statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
         new = _successor(forest, stored, statement)
-        arguments: dict[str, str | int] = {FACT: str(stored.id), BY: str(new.id)}
+        arguments: dict[str, str | int] = {FACT: str(stored.id), BY: str(new)}
         arguments |= {ERASE: 1} if erase else {}
         if dry_run:
-            _check(stored, new.id)
+            _check(stored, new)
             with CorrectionRows.opened(self.engine, tenant) as rows:
                 return _ask(rows, forest, arguments | {DRY_RUN: 1}, actor)
         texts = list(dict.fromkeys((statement.text, statement.routing_text)))
@@ -113,11 +113,11 @@ class Correction:
             _lock(rows, forest)
             _, stored = _found(rows, owner, stored.id)
             # Sent again, it is the same correction.
-            if stored.superseded_by != new.id:
-                _check(stored, new.id)
+            if stored.superseded_by != new:
+                _check(stored, new)
                 own = (OwnText(forest.id, said) for said in texts)
                 rows.vectors.put_vectors(self.embedder.model, dict(zip(own, embedded.vectors, strict=True)))
-                rows.supersede(stored.id, new, stored.sources)
+                rows.supersede(stored.id, new, statement, stored.sources)
             rows.record_call(embedded.record, forest.id)
             task = _ask(rows, forest, arguments, actor)
         self.wakeups.send(Queue.REDUCE, tenant, str(forest.id))
@@ -159,9 +159,9 @@ class Correction:
             if words is None:
                 missing = "" if turn is None else f"turn {turn!r:.80} in "
                 raise NotFound(f"Owner {owner!r:.80} has no {missing}session {session!r:.80}.")
-            rows.set_words_pinned(words, pinned)
-            arguments: dict[str, str | int] = {SESSION: str(words.session), PIN: int(pinned)}
-            arguments |= {} if words.ordinal is None else {TURN: words.ordinal}
+            rows.set_words_pinned(*words, pinned)
+            arguments: dict[str, str | int] = {SESSION: str(words[0]), PIN: int(pinned)}
+            arguments |= {} if words[1] is None else {TURN: words[1]}
             task = _ask(rows, forest, arguments, actor)
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
         return task
@@ -230,14 +230,14 @@ class Correction:
         return dict(progress) | {"phase": "erasing", "erase_task": str(erasing)}
 
 
-def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> Successor:
-    """What the fact is corrected to. Raises InvalidInput when it says that already."""
+def _successor(forest: ForestRef, stored: StoredFact, statement: Statement) -> FactId:
+    """The id of the fact that says it. Raises InvalidInput when it says that already."""
     new, _ = identify(forest.id, statement)
     if new == stored.id:
         raise InvalidInput("The fact says that already: give another text or another time.", code="same_fact")
     if not stored.sources:
         raise _busy()
-    return Successor(new, statement)
+    return new
 
 
 def _found(rows: CorrectionRows, owner: str, fact: UUID | str) -> tuple[ForestRef, StoredFact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
@@ -155,16 +156,16 @@ INDEX_LEFT = LEFT + "index.point"
 _COPIES, _ROWS, _INDEX, _SCAN, _SCANNED, _PLANNED = "copies", "rows", "index", "scan", "scanned", "planned"
 
 
+@dataclass(frozen=True, slots=True)
 class Erasing:
     """The handler of ERASE tasks. Each step can be repeated from the same progress."""
 
-    def __init__(self, engine: Engine, index: VectorIndex, clearing: Clearing, model: str, settings: Settings) -> None:
-        """``model`` is the embedding model in use."""
-        self._engine = engine
-        self._index = index
-        self._clearing = clearing
-        self._model = model
-        self._settings = settings
+    engine: Engine
+    index: VectorIndex
+    clearing: Clearing
+    model: str
+    """The embedding model in use."""
+    settings: Settings
 
     def step(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """One batch. Raises StoreUnavailable, IndexUnavailable, RetryableError while the forest is being merged, and
@@ -188,7 +189,7 @@ class Erasing:
 
     def _copies(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Clear copies of the forest, which hold the same words; a rebuild starts again after this."""
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _COPIES) != _COPIES:
                 return progress
@@ -197,11 +198,11 @@ class Erasing:
         if copy is None:
             return self._rows(tenant, task, scope, dict(progress) | {PHASE: _ROWS})
         # What is counted is what goes from the forest that was meant.
-        self._clearing.batch(tenant, copy, None, {})
+        self.clearing.batch(tenant, copy, None, {})
         return dict(progress) | {PHASE: _COPIES}
 
     def _rows(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             state = rows.lock_forest(scope.forest)
             progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _ROWS) != _ROWS:
@@ -253,20 +254,20 @@ class Erasing:
         return _added(progress, counts), _INDEX
 
     def _removal(self, rows: ErasureRows, forest: ForestId) -> Removal:
-        return Removal(rows, forest, self._model, self._settings)
+        return Removal(rows, forest, self.model, self.settings)
 
     def _clear(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             rows.deletion.give_up_forests(task.id)
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             progress = rows.deletion.further(task.id, progress)
             forest = rows.deletion.next_to_clear(task.id)
         if progress.get(PHASE, _ROWS) != _ROWS:
             return progress
-        gone = self._clearing.batch(tenant, forest, task.id, progress) if forest is not None else None
+        gone = self.clearing.batch(tenant, forest, task.id, progress) if forest is not None else None
         if gone is not None:
             return gone
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             return rows.deletion.store_progress(task.id, _stepped(rows.deletion.further(task.id, progress), _INDEX))
 
     def _points(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
@@ -277,36 +278,36 @@ class Erasing:
         if scope.target is Target.OWNER:
             return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
         if MARK not in progress:
-            with erasing(self._engine, tenant) as rows:
+            with erasing(self.engine, tenant) as rows:
                 return dict(progress) | {MARK: rows.words.next_version()}
         mark = int(progress[MARK])
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             points = rows.words.erased_points(scope.forest, mark, after, BATCH_POINTS)
         if not points:
-            await_indexers(self._engine, tenant, scope.forest, mark)
-            with erasing(self._engine, tenant) as rows:
+            await_indexers(self.engine, tenant, scope.forest, mark)
+            with erasing(self.engine, tenant) as rows:
                 if rows.words.has_erased_points(scope.forest, mark):
                     return dict(progress) | {PHASE: _INDEX, "after": ""}
             found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
-        self._index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
-        with erasing(self._engine, tenant) as rows:
+        self.index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
+        with erasing(self.engine, tenant) as rows:
             rows.lock_forest(scope.forest)
             alive = rows.words.confirm(points, mark)
         gone = [PointKey(tenant, scope.forest, id_) for id_ in points if id_ not in alive]
-        found = int(progress.get(INDEX_LEFT, 0)) + len(self._index.versions(gone))
+        found = int(progress.get(INDEX_LEFT, 0)) + len(self.index.versions(gone))
         return dict(progress) | {"after": str(max(points)), INDEX_LEFT: found}
 
     def _swept(self, tenant: TenantId, task: OperationTask, but: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             went = [forest for forest in rows.deletion.touched(task.id) if forest != but]
-        return sum(self._clearing.sweep(tenant, forest) for forest in went)
+        return sum(self.clearing.sweep(tenant, forest) for forest in went)
 
     def _scan(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more for the target itself: every batch has searched for the ids that it removed."""
-        with erasing(self._engine, tenant) as rows:
+        with erasing(self.engine, tenant) as rows:
             orphans = rows.vectors.drop_orphans(scope.forest)
             words = rows.targets.next_turns(scope, None, 1)
             if words and scope.target is not Target.TURNS:
@@ -323,7 +324,7 @@ class Erasing:
 
     def _plan(self, tenant: TenantId, scope: Scope) -> Numbers:
         """What would be deleted: the same steps in a transaction that is rolled back."""
-        with erasing(self._engine, tenant, dry_run=True) as rows:
+        with erasing(self.engine, tenant, dry_run=True) as rows:
             rows.lock_forest(scope.forest)
             progress: Numbers = dict.fromkeys(COUNTED, 0)
             if scope.target is Target.OWNER:

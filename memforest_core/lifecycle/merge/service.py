@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
@@ -31,16 +31,13 @@ from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
-from memforest_core.work.operations import Operations, merge_moved, request, undone
+from memforest_core.work.operations import Clear, Operations, merge_moved, request, undone
 from memforest_core.work.records import CANCELLED, Numbers, OperationTask, TaskId
 
 LOOKED_AT = 1_000
 """Newest merges among which the same one is looked for."""
 MAX_SOURCES = 64
 _NOTHING = "Owner {!r:.80} has no memory yet: there is nothing to merge."
-
-Clear = Callable[[TenantId, ForestId], bool]
-"""Delete a bounded batch of what a forest that is gone has left; True when nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +49,18 @@ class _Merge:
     keep_sources: bool
 
 
+@dataclass
 class Merging:
     """Requests merges and runs their steps. Thread-safe."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        operations: Operations,
-        index: VectorIndex,
-        model: str,
-        settings: Settings,
-        clear: Clear,
-    ) -> None:
-        """``model`` is the embedding model; ``clear`` deletes what moved sources leave behind."""
-        self._engine = engine
-        self._operations = operations
-        self._settings = settings
-        self._comparison = Comparison(index, model)
-        self._clear = clear
+    engine: Engine
+    operations: Operations
+    index: VectorIndex
+    model: str
+    """The embedding model."""
+    settings: Settings
+    clear: Clear
+    """Deletes what moved sources leave behind."""
 
     @repeated
     def ask(
@@ -88,7 +79,7 @@ class Merging:
         nodes above what was joined.
         """
         actor = checked_actor(actor)
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             merge = self._resolved(rows, sources, into, keep_sources)
             arguments: dict[str, str | int] = {f"source_{at}": str(id_) for at, id_ in enumerate(merge.sources)}
             arguments["keep_sources"] = int(keep_sources)
@@ -112,13 +103,13 @@ class Merging:
             )
             if merge.target is not None and not deleted and rows.to_be_deleted(merge.target):
                 raise ForestChanged("The deletion of this owner was requested at this moment: try again.")
-        self._operations.wake(tenant, task)
+        self.operations.wake(tenant, task)
         return task
 
     @repeated
     def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
         """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             merge = self._resolved(rows, sources, into, True)
             self._check_live(rows, merge)
             return self._tried(rows, tenant, merge, into)
@@ -161,7 +152,7 @@ class Merging:
         merge = _merge_of(task)
         match progress.get("phase"):
             case None if task.dry_run:
-                with MergeRows.opened(self._engine, tenant) as rows:
+                with MergeRows.opened(self.engine, tenant) as rows:
                     counts = self._tried(rows, tenant, merge, "").counts
                 return {"phase": "planned", **counts}
             case None:
@@ -187,8 +178,8 @@ class Merging:
         if task.dry_run or target is None or progress.get("phase") == CANCELLED:
             return undone(progress)
         if progress.get("phase") == "undo":
-            return undone(progress) if self._clear(tenant, target) else progress
-        with MergeRows.opened(self._engine, tenant) as rows:
+            return undone(progress) if self.clear(tenant, target) else progress
+        with MergeRows.opened(self.engine, tenant) as rows:
             forests = rows.lock_forests([*merge.sources, target], changing=True)
             progress = rows.progress(task.id) or progress
             states = {id_: forest.state for id_, forest in forests.items()}
@@ -209,7 +200,7 @@ class Merging:
 
         Its state and the progress are one commit, so that no other merge can take the same forests.
         """
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             forests = self._present(rows, merge, changing=True)
             begun = rows.progress(task.id)
             if begun:
@@ -232,7 +223,7 @@ class Merging:
         at = int(progress["next"])
         source = merge.sources[int(str(progress["order"]).split(",")[at])]
         near = self._compared(tenant, source, _target(merge))
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             rows.unhurried()
             forests = rows.lock_forests([*merge.sources, _target(merge)])
             stored = rows.progress(task.id)
@@ -253,16 +244,16 @@ class Merging:
         return after
 
     def _compared(self, tenant: TenantId, source: ForestId, target: ForestId) -> Near:
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             rows.unhurried()
             found = rows.forests([target])
             if not found:
                 return Near()
             threshold = self._ruled(found[0]).reduce.near_duplicate
-            return self._comparison.near(rows, tenant, source, target, threshold, index=True)
+            return Comparison(self.index, self.model).near(rows, tenant, source, target, threshold, index=True)
 
     def _ruled(self, forest: StoredForest) -> Settings:
-        return ruled(self._settings, forest.rules)
+        return ruled(self.settings, forest.rules)
 
     def _switched(
         self, rows: MergeRows, source: StoredForest, target: StoredForest, near: Near, before: Tally
@@ -277,7 +268,7 @@ class Merging:
 
     def _end(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers | None:
         """Show a new target and release the sources, in one commit."""
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             forests = rows.lock_forests([*merge.sources, _target(merge)], changing=True)
             stored = rows.progress(task.id)
             if stored and stored.get("phase") != "end":
@@ -300,7 +291,7 @@ class Merging:
     def _fold(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers | None:
         existing, hidden = ForestId(UUID(str(progress["into"]))), _target(merge)
         near = self._compared(tenant, hidden, existing)
-        with MergeRows.opened(self._engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows:
             rows.unhurried()
             forests = rows.lock_forests([*merge.sources, hidden, existing], changing=True)
             stored = rows.progress(task.id)
@@ -355,7 +346,7 @@ class Merging:
         leaving = progress.get(f"gone_{at}")
         if leaving is None:
             return None
-        done = self._clear(tenant, ForestId(UUID(str(leaving))))
+        done = self.clear(tenant, ForestId(UUID(str(leaving))))
         return {**progress, "next": at + 1 if done else at}
 
     def _present(self, rows: MergeRows, merge: _Merge, *, changing: bool = False) -> dict[ForestId, StoredForest]:
@@ -381,7 +372,7 @@ class Merging:
         for source in sorted(merge.sources, key=lambda id_: (-sizes[id_], str(id_))):
             values += rows.value_conflicts(source, target, NAMED)[1]
             threshold = self._ruled(forests[target]).reduce.near_duplicate
-            twins = self._comparison.near(rows, tenant, source, target, threshold, index=False)
+            twins = Comparison(self.index, self.model).near(rows, tenant, source, target, threshold, index=False)
             done = self._switched(rows, forests[source], forests[target], twins, tally)
             tally, owner = done.tally, forests[source].owner
             sessions += [RenamedSession(owner, plan.source.external_id, plan.name) for plan in done.renamed]

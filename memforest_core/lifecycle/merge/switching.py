@@ -149,62 +149,55 @@ class Switched:
     near: list[tuple[FactId, FactId]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
 class Switching:
     """Copies one source into the target; the caller has locked both."""
 
-    def __init__(
-        self,
-        rows: MergeRows,
-        source: StoredForest,
-        target: StoredForest,
-        near: Mapping[FactId, FactId],
-        settings: Settings,
-    ) -> None:
-        self._rows = rows
-        self._source = source
-        self._target = target
-        self._near = near
-        self._settings = settings
-        self.done = Switched()
+    rows: MergeRows
+    source: StoredForest
+    target: StoredForest
+    near: Mapping[FactId, FactId]
+    settings: Settings
+    done: Switched = field(default_factory=Switched)
 
     def run(self) -> Switched:
         """Copy everything; a constant number of statements, but for sessions of one id that contradict each other."""
-        rows = self._rows.content
-        rows.lock_cells(self._source.id)
+        rows = self.rows.content
+        rows.lock_cells(self.source.id)
         plans = self._sessions()
-        self._rows.copy_speakers(self._source.id, self._target.id)
-        rows.take_name(self._source.id, self._target.id)
-        cells = rows.cells(self._source.id)
+        self.rows.copy_speakers(self.source.id, self.target.id)
+        rows.take_name(self.source.id, self.target.id)
+        cells = rows.cells(self.source.id)
         copies = {copy.source.id: copy for copy in place_cells(plans, cells)}
         cut = self._turns_and_cells(plans, list(copies.values()))
-        stored = rows.facts(self._source.id)
+        stored = rows.facts(self.source.id)
         reconciled, there = self._reconcile(stored)
-        waiting = rows.items(self._source.id)
+        waiting = rows.items(self.source.id)
         items = self._items(waiting, plans, cells, copies, reconciled)
         attached = {item.fact_id for item in items if item.fact_id is not None}
         corrected = self._facts(stored, reconciled, waiting, attached)
         rows.add_items(items)
         successors = _cell_successors(copies.values(), cut) | self._fact_successors(stored, reconciled, there, attached)
-        uniting = Uniting(self._rows, self._source, self._target, self._settings, self.done.tally)
+        uniting = Uniting(self.rows, self.source, self.target, self.settings, self.done.tally)
         nodes = uniting.run({plan.source.id: plan for plan in plans}, successors)
         renamed: dict[UUID, UUID] = {id_: copy.cell_id for id_, copy in copies.items()}
         renamed |= {id_: fact for id_, fact in reconciled.facts.items() if fact in attached or fact in there}
         rows.take_corrections(corrected)
-        rows.copy_vectors(self._source.id, self._target.id)
-        self._rows.copy_visits(self._source.id, self._target.id, (renamed | dict(nodes)).items())
+        rows.copy_vectors(self.source.id, self.target.id)
+        self.rows.copy_visits(self.source.id, self.target.id, (renamed | dict(nodes)).items())
         return self.done
 
     def _sessions(self) -> list[SessionPlan]:
         """Find each session's place under its own id, or under one that says where it came from."""
         waiting = {
-            session.id: (session, names(session.external_id, self._source.owner))
-            for session in self._rows.content.sessions(self._source.id)
+            session.id: (session, names(session.external_id, self.source.owner))
+            for session in self.rows.content.sessions(self.source.id)
         }
         plans: list[SessionPlan] = []
         while waiting:
-            tried = [named(self._target.id, session, next(ways)) for session, ways in waiting.values()]
-            made = self._rows.content.add_sessions(self._source.owner, self._target.id, tried)
-            overlaps = self._rows.content.overlaps([plan for plan in tried if plan.target not in made])
+            tried = [named(self.target.id, session, next(ways)) for session, ways in waiting.values()]
+            made = self.rows.content.add_sessions(self.source.owner, self.target.id, tried)
+            overlaps = self.rows.content.overlaps([plan for plan in tried if plan.target not in made])
             met = [plan for each in tried if (plan := meet(each, overlaps.get(each.source.id))) is not None]
             plans += met
             for plan in met:
@@ -220,7 +213,7 @@ class Switching:
         self, plans: Sequence[SessionPlan], copies: Sequence[CellCopy]
     ) -> Mapping[CellId, tuple[int, int]]:
         """Copy what was said; what is left of cells that were cut."""
-        rows = self._rows.content
+        rows = self.rows.content
         growing = [plan for plan in plans if plan.meeting is not Meeting.SAME]
         rows.add_turns(growing)
         rows.take_pins([plan for plan in plans if plan.meeting is not Meeting.NEW])
@@ -228,14 +221,14 @@ class Switching:
         rows.lengthen(
             [(plan.source.id, plan.target, added[plan.target]) for plan in growing if plan.meeting is Meeting.LONGER]
         )
-        rows.add_cells(self._target.id, copies)
+        rows.add_cells(self.target.id, copies)
         return rows.cut_texts([copy for copy in copies if copy.cut])
 
     def _reconcile(self, stored: Sequence[StoredFact]) -> tuple[Reconciled, dict[FactId, StoredFact]]:
-        own = own_ids(self._target.id, stored)
-        found = self._rows.content.facts_of([*own.values(), *self._near.values()])
+        own = own_ids(self.target.id, stored)
+        found = self.rows.content.facts_of([*own.values(), *self.near.values()])
         there = {fact.id: fact for fact in found}
-        reconciled = reconcile(stored, own, frozenset(there), self._near)
+        reconciled = reconcile(stored, own, frozenset(there), self.near)
         self.done.exact = [fact.statement.text for fact in stored if fact.id in reconciled.exact][:NAMED]
         self.done.near = [(id_, reconciled.facts[id_]) for id_ in sorted(reconciled.near, key=str)[:NAMED]]
         self.done.tally[Counted.FACTS_EXACT] += len(reconciled.exact)
@@ -252,7 +245,7 @@ class Switching:
     ) -> list[ItemCopy]:
         shared = {plan.source.id: plan.target for plan in plans if plan.meeting is not Meeting.NEW}
         theirs: dict[SessionId, list[StoredCell]] = defaultdict(list)
-        for cell in self._rows.content.cells_of(list(shared.values())):
+        for cell in self.rows.content.cells_of(list(shared.values())):
             theirs[cell.session_id].append(cell)
         homes = {cell.id: theirs[shared[cell.session_id]] for cell in cells if cell.session_id in shared}
         if any(item.pending is not None and item.cell_id in homes for item in waiting):
@@ -275,14 +268,14 @@ class Switching:
         for item in waiting:
             # The successor of a corrected fact may not be placed yet.
             if item.pending is not None:
-                became[identify(self._source.id, item.pending)[0]] = identify(self._target.id, item.pending)[0]
+                became[identify(self.source.id, item.pending)[0]] = identify(self.target.id, item.pending)[0]
 
         def copied(fact: StoredFact) -> FactCopy:
             by = fact.superseded_by
             return FactCopy(fact.id, reconciled.facts[fact.id], None if by is None else became.get(by, by))
 
         copies = [copied(fact) for id_, fact in reconciled.missing.items() if id_ in attached]
-        self._rows.content.copy_facts(self._target.id, copies)
+        self.rows.content.copy_facts(self.target.id, copies)
         self.done.tally[Counted.FACTS] += len(copies)
         return [copied(fact) for fact in stored if fact.id in reconciled.exact and fact.superseded]
 
@@ -298,7 +291,7 @@ class Switching:
             for fact in stored
             if fact.pinned and (twin := there.get(reconciled.facts[fact.id])) is not None and not twin.pinned
         ]
-        self._rows.content.pin(pinned)
+        self.rows.content.pin(pinned)
         successors: dict[PayloadId, Successor] = {}
         for fact in stored:
             id_ = reconciled.facts[fact.id]

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import numpy as np
-
 from memforest_core.domain.ids import ForestId, TenantId, TreeId, WorkerId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
-from memforest_core.lifecycle.rebuild.records import StoredSummary, TextKind
-from memforest_core.lifecycle.rebuild.rows.reembedding import DatabaseRows, ReembedRows
+from memforest_core.ingest.refresh.service import mean_vector
+from memforest_core.lifecycle.rebuild.records import TextKind
+from memforest_core.lifecycle.rebuild.rows.reembedding import ReembedRows, alive_workers, live_collection, make_live
 from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Embedder, OwnText, Step, Vectors
 from memforest_core.models.statement_vectors import Parts, StatementEmbedder, embedded_for
@@ -95,58 +94,46 @@ class TextVectors:
                 return
 
 
+@dataclass(frozen=True, slots=True)
 class Reembedding:
     """Changes the embedding model of a database. It has the new embedder and the new collection; for one thread."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        rows: IndexStore,
-        tenants: Callable[[], Sequence[TenantId]],
-        embedder: Embedder,
-        index: VectorIndex,
-        indexing: Indexing,
-        prices: ListPrices,
-        dead_after_s: float,
-    ) -> None:
-        self._engine = engine
-        self._database = DatabaseRows(engine)
-        self._rows = rows
-        self._tenants = tenants
-        self._embedder = embedder
-        self._texts = TextVectors(engine, embedder)
-        self._index = index
-        self._indexing = indexing
-        self._prices = prices
-        self._dead_after_s = dead_after_s
+    engine: Engine
+    rows: IndexStore
+    tenants: Callable[[], Sequence[TenantId]]
+    embedder: Embedder
+    index: VectorIndex
+    indexing: Indexing
+    prices: ListPrices
+    dead_after_s: float
 
     def plan(self) -> EmbeddingPlan:
         """The work and cost, found by looking for texts that have no vector. Raises StoreUnavailable."""
         total: Counter[str] = Counter()
-        paid = 0.0
-        model, tenants = self._embedder.model, self._tenants()
+        paid, texts = 0.0, TextVectors(self.engine, self.embedder)
+        model, tenants = self.embedder.model, self.tenants()
         for tenant in tenants:
             looked: set[OwnText] = set()
             labels: set[str] = set()
-            for _, missing, parts in (page for kind in TextKind for page in self._texts.pages(tenant, kind)):
+            for _, missing, parts in (page for kind in TextKind for page in texts.pages(tenant, kind)):
                 if not missing:
                     continue
                 distinct = set(embedded_for((each.text for each in missing if each not in looked), parts)) - labels
                 looked.update(missing)
                 labels.update(label for _, label in parts.values())
                 total.update(texts=len(distinct), chars=sum(map(len, distinct)), calls=1)
-            with ReembedRows.opened(self._engine, tenant) as rows:
+            with ReembedRows.opened(self.engine, tenant) as rows:
                 nodes, written, chars, scenes = rows.counts(model)
                 spent = rows.spent(model)
             total.update(texts=written, chars=chars, calls=-(-written // BATCH), summaries=nodes, scenes=scenes)
             total["paid_tokens"] += spent.prompt_tokens
             paid += spent.cost_usd
         tokens = total["chars"] // CHARS_PER_TOKEN
-        by_list = self._prices.cost_usd(Step.EMBED, model, tokens, 0)
+        by_list = self.prices.cost_usd(Step.EMBED, model, tokens, 0)
         return EmbeddingPlan(
             model=model,
-            dimension=self._embedder.dimension,
-            collection=self._index.name,
+            dimension=self.embedder.dimension,
+            collection=self.index.name,
             tenants=len(tenants),
             texts_to_embed=total["texts"],
             embedding_calls=total["calls"],
@@ -163,71 +150,64 @@ class Reembedding:
         switch. Raises InvalidSettings while workers run or when the model is in use already, ModelUnavailable,
         IndexUnavailable, StoreUnavailable.
         """
-        alive = self._database.workers(self._dead_after_s)
+        alive = alive_workers(self.engine, self.dead_after_s)
         if alive:
             raise InvalidSettings(
                 f"Stop the workers first, {len(alive)} are running ({', '.join(alive[:3])}): they would go on with the"
                 " embedding model there was."
             )
-        if self._database.live_collection() == self._index.name:
-            raise InvalidSettings(f"{self._embedder.model} is the embedding model already.")
-        tenants = self._tenants()
+        if live_collection(self.engine) == self.index.name:
+            raise InvalidSettings(f"{self.embedder.model} is the embedding model already.")
+        tenants, texts = self.tenants(), TextVectors(self.engine, self.embedder)
         for tenant in tenants:
             for kind in TextKind:
-                for done in self._texts.embed(tenant, kind):
+                for done in texts.embed(tenant, kind):
                     watch(kind.value, done)
             self._summaries(tenant, watch)
-            self._texts.recenter(tenant)
-        self._index.prepare()
+            texts.recenter(tenant)
+        self.index.prepare()
         for tenant in tenants:
             self._fill(tenant, watch)
-        self._database.switch(self._index.name, self._embedder.model, self._embedder.dimension)
+        make_live(self.engine, self.index.name, self.embedder.model, self.embedder.dimension)
 
     def _summaries(self, tenant: TenantId, watch: Watch) -> None:
         """Level by level, so that a node pools what its children have already."""
-        with ReembedRows.opened(self._engine, tenant) as rows:
+        with ReembedRows.opened(self.engine, tenant) as rows:
             levels = rows.levels()
         done = 0
         for level in range(1, levels + 1):
             while True:
-                with ReembedRows.opened(self._engine, tenant) as rows:
-                    nodes = rows.summaries(level, self._embedder.model, BATCH)
+                with ReembedRows.opened(self.engine, tenant) as rows:
+                    nodes = rows.summaries(level, self.embedder.model, BATCH)
                 if not nodes:
                     break
                 written = [node for node in nodes if node.from_model]
                 vectors: dict[UUID, Vectors] = {}
                 if written:
-                    embedded = self._embedder.embed([node.text for node in written])
+                    embedded = self.embedder.embed([node.text for node in written])
                     vectors = {node.node_id: each for node, each in zip(written, embedded.vectors, strict=True)}
-                with ReembedRows.opened(self._engine, tenant) as rows:
-                    rows.put_summaries(self._embedder.model, nodes, [self._new(node, vectors) for node in nodes])
+                means = [mean_vector(node.children, {}, self.embedder.dimension) for node in nodes]
+                made = [(vectors.get(node.node_id, mean), mean) for node, mean in zip(nodes, means, strict=True)]
+                with ReembedRows.opened(self.engine, tenant) as rows:
+                    rows.put_summaries(self.embedder.model, nodes, made)
                     if written:
                         rows.record_call(embedded.record)
                 done += len(nodes)
                 watch("summary", done)
 
-    def _new(self, node: StoredSummary, vectors: dict[UUID, Vectors]) -> tuple[Vectors, Vectors]:
-        total = np.zeros(self._embedder.dimension, np.float32)
-        for child in node.children:
-            if child.pooled is not None:
-                total += child.pooled * np.float32(child.leaves)
-        length = float(np.linalg.norm(total))
-        pooled = total / np.float32(length) if length else total
-        return vectors.get(node.node_id, pooled), pooled
-
     def _fill(self, tenant: TenantId, watch: Watch) -> None:
         """All points of a tenant, written by the indexer: rows count as indexed when the new collection has them."""
         after: UUID | None = None
         while True:
-            with self._rows.indexing(tenant) as rows:
+            with self.rows.indexing(tenant) as rows:
                 after, _ = rows.mark_all(after, BATCH, None, lost=True)
             if after is None:
                 break
         worker, done = WorkerId(UUID(int=0)), 0
-        while written := self._indexing(tenant, worker, tuple(PointKind)):
+        while written := self.indexing(tenant, worker, tuple(PointKind)):
             done += written
             watch("point", done)
-        with self._rows.indexing(tenant) as rows:
+        with self.rows.indexing(tenant) as rows:
             left = sum(rows.behind_by_kind().values())
         if left:
-            raise IndexUnavailable(f"{left} points could not be written to {self._index.name}: run it again.")
+            raise IndexUnavailable(f"{left} points could not be written to {self.index.name}: run it again.")

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from uuid import UUID
 
 from memforest_core.domain.extractive import summarize
-from memforest_core.domain.ids import ForestId, NodeId, SessionId, TenantId, TreeId, TreeKind
-from memforest_core.domain.indexed import TermCounts
+from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId, TreeKind
 from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.ingest.reduce.forest_rules import ruled
-from memforest_core.ingest.refresh.records import ChildText, ReadyNode
-from memforest_core.ingest.refresh.summarizer import ModelSummarizer, input_hash, keyed_model
+from memforest_core.ingest.refresh.summarizer import input_hash, keyed_model, summary_request
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, PlannedTree, Spent, rules_of
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.memtree.shape import fill_right
 from memforest_core.models.accounting import ListPrices
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from memforest_core.models.calls import Step
 from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.settings import Settings
 from memforest_core.work.records import Numbers
 
 Paid = Callable[[Sequence[bytes]], dict[bytes, str]]
 """Summaries that were made before, by the hashes of their inputs."""
-
-_NOBODY = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +63,6 @@ class Expected:
     """Above so many leaves or more a model writes them, else rules."""
     reads_last: bool = True
     """Whether a model reads a node's last child."""
-
-
-class _Counting:
-    """A chat model that only counts the characters of its request."""
-
-    def __init__(self) -> None:
-        self.chars = 0
-
-    def model_name(self, step: Step) -> str:
-        return step.value
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        self.chars = sum(len(message.content) for message in request.messages)
-        return ChatReply("counted", CallRecord(request.step, "", 0, 0, 0, 0.0, 0.0, "ok"))
 
 
 def estimate(tree: PlannedTree, k: int, expected: Expected, paid: Paid) -> SummaryWork:
@@ -138,46 +119,16 @@ def _parent(
     if sum(child.chars for child in shown) + len(shown) - 1 <= expected.budget:
         return Text(None, expected.budget, leaves)
     work.calls += 1
-    work.prompt_chars += _prompt_chars(tree, shown, expected)
+    said = [child.text or "x" * child.chars for child in shown]
+    request = summary_request(tree.kind, tree.label, said, expected.budget, expected.own)
+    work.prompt_chars += sum(len(message.content) for message in request.messages)
     return Text(None, expected.usual, leaves)
-
-
-def _prompt_chars(tree: PlannedTree, children: Sequence[Text], expected: Expected) -> int:
-    """Characters of the call, as the summarizer would make it."""
-    shown = tuple(ChildText(child.text or "x" * child.chars, None, TermCounts(()), 1) for child in children)
-    counting = _Counting()
-    node = ReadyNode(
-        id=NodeId(_NOBODY),
-        tree_id=tree.id,
-        forest_id=ForestId(_NOBODY),
-        kind=tree.kind,
-        label=tree.label,
-        level=1,
-        version=1,
-        attempts=0,
-        stale=False,
-        children=shown,
-        stored_hash=None,
-        stored_text=None,
-        stored_source=None,
-    )
-    ModelSummarizer(counting, expected.own).summarize(node, expected.budget, [])
-    return counting.chars
 
 
 CHARS_PER_TOKEN = 4
 """The usual rule of thumb for English; other languages take more tokens."""
 BATCH_TURNS = 4_000
 BATCH_TREES = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """Which models a deployment uses; an extraction or summary model that is None costs nothing."""
-
-    extract: str | None
-    summarize: str | None
-    embed: str
 
 
 @dataclass(slots=True)
@@ -191,32 +142,25 @@ class _Extraction:
 Reading = Callable[[TenantId], AbstractContextManager[PlanRows]]
 
 
+@dataclass(frozen=True, slots=True)
 class Planner:
     """Makes plans. Thread-safe."""
 
-    def __init__(
-        self,
-        reading: Reading,
-        settings: Settings,
-        models: Models,
-        prices: ListPrices,
-        prompts: Prompts = BUILT_IN,
-    ) -> None:
-        self._reading = reading
-        self._settings = settings
-        self._models = models
-        self._by_step = {Step.EXTRACT: models.extract, Step.SUMMARIZE: models.summarize, Step.EMBED: models.embed}
-        self._prices = prices
-        self._prompts = prompts
+    reading: Reading
+    settings: Settings
+    models: Mapping[Step, str | None]
+    """Of extraction, summaries and embedding; an extraction or summary model that is None costs nothing."""
+    prices: ListPrices
+    prompts: Prompts = BUILT_IN
 
     def plan(self, tenant: TenantId, source: StoredForest, options: Options) -> Plan:
         """The plan for a forest. Raises InvalidInput for an impossible rule, StoreUnavailable."""
-        settings = ruled(self._settings, rules_of(self._settings, source.rules, options.rules))
-        with self._reading(tenant) as rows:
-            counts = rows.counts(source.id, self._models.embed)
+        settings = ruled(self.settings, rules_of(self.settings, source.rules, options.rules))
+        with self.reading(tenant) as rows:
+            counts = rows.counts(source.id, self.models[Step.EMBED] or "")
             history = {
                 step: rows.spent(step, model) if model is not None else Spent(0, 0, 0, 0.0)
-                for step, model in self._by_step.items()
+                for step, model in self.models.items()
             }
         extracted = self._extraction(tenant, source.id) if options.extract else _Extraction()
         written = self._summaries(tenant, source.id, options, settings, history[Step.SUMMARIZE])
@@ -227,16 +171,16 @@ class Planner:
         total = _Extraction()
         after: SessionId | None = None
         while True:
-            with self._reading(tenant) as rows:
+            with self.reading(tenant) as rows:
                 claimed, after = rows.windows_after(source, after, BATCH_TURNS)
                 if after is None:
                     return total
                 total.cells += sum(len(each.cells) for each in claimed)
                 total.windows += len(claimed)
-                model = self._models.extract
+                model = self.models[Step.EXTRACT]
                 if model is not None:
                     windows = [window_of(each)[0] for each in claimed]
-                    system = extraction.fixed_part(self._settings.extract, self._prompts.extract)
+                    system = extraction.fixed_part(self.settings.extract, self.prompts.extract)
                     keys = [extraction.input_hash(window, model, system) for window in windows]
                     paid = rows.cached_answers(keys)
                     for window, key in zip(windows, keys, strict=True):
@@ -256,8 +200,8 @@ class Planner:
             TreeKind.ENTITY: settings.tree.entity_k,
             TreeKind.SCENE: settings.tree.scene_k,
         }
-        model, total = self._models.summarize, SummaryWork()
-        own = self._prompts.summarize
+        model, total = self.models[Step.SUMMARIZE], SummaryWork()
+        own = self.prompts.summarize
         refresh = settings.refresh
         expected = Expected(
             keyed_model(model or "", own), budget, usual, own, refresh.model_from_leaves, refresh.model_reads_last
@@ -265,7 +209,7 @@ class Planner:
         reuse = model is not None and not options.summaries
         after: TreeId | None = None
         while True:
-            with self._reading(tenant) as rows:
+            with self.reading(tenant) as rows:
                 trees = rows.trees_after(source, after, BATCH_TREES)
                 for tree in trees:
                     work = estimate(tree, by_kind[tree.kind], expected, rows.paid_summaries if reuse else lambda _: {})
@@ -286,11 +230,11 @@ class Planner:
         history: dict[Step, Spent],
         options: Options,
     ) -> Plan:
-        settings, per_window = self._settings, counts.candidate_chars // max(1, extracted.windows)
+        settings, per_window = self.settings, counts.candidate_chars // max(1, extracted.windows)
         extracted_tokens = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)
         summary_tokens = _usual(history[Step.SUMMARIZE], settings.refresh.budget_chars // 2 // CHARS_PER_TOKEN)
         # Each new candidate's text is embedded; labels are few.
-        reread = extracted.windows if self._models.extract is None else extracted.calls
+        reread = extracted.windows if self.models[Step.EXTRACT] is None else extracted.calls
         fresh = round(counts.candidates * reread / max(1, extracted.windows)) if options.extract else 0
         summarized = written.calls + written.reused
         texts = counts.unembedded + fresh + summarized
@@ -329,14 +273,14 @@ class Planner:
         """By what tokens of the step and model have cost this tenant, else by list; None when one is unknown."""
         total = 0.0
         for step, (prompt, completion) in tokens.items():
-            model, spent = self._by_step[step], history[step]
+            model, spent = self.models[step], history[step]
             if model is None or not prompt + completion:
                 continue
             seen = spent.prompt_tokens + spent.completion_tokens
             if seen and spent.cost_usd > 0.0:
                 total += spent.cost_usd / seen * (prompt + completion)
                 continue
-            listed = self._prices.cost_usd(step, model, prompt, completion, _cached(prompt, spent) or 0)
+            listed = self.prices.cost_usd(step, model, prompt, completion, _cached(prompt, spent) or 0)
             if listed is None:
                 return None
             total += listed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
@@ -30,7 +31,7 @@ from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane
 from memforest_core.work.messages import Queue, WakeUps
-from memforest_core.work.operations import Operations, undone
+from memforest_core.work.operations import Clear, Operations, undone
 from memforest_core.work.records import CANCELLED, DRY_RUN, Numbers, OperationTask, TaskId
 
 BATCH_TURNS = 2_000
@@ -41,9 +42,6 @@ WAIT_S = 2.0
 """Seconds between two checks whether the pipeline is done with the copy."""
 ROWS_PER_S = 10_000
 """Candidates that are compared in a second at worst (measured: 60,000): a large forest is checked less often."""
-
-Clear = Callable[[TenantId, ForestId], bool]
-"""Deletes a batch of the rows of a forest that is gone; True when nothing is left."""
 
 
 class StillMaterializing(RetryableError):
@@ -58,31 +56,23 @@ class CopyLost(PermanentError):
     code = "copy_lost_cells"
 
 
+@dataclass(frozen=True, slots=True)
 class Rematerializing:
     """Requests rebuilds of forests and runs their steps. Thread-safe."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        operations: Operations,
-        planner: Planner,
-        settings: Settings,
-        model: str,
-        wakeups: WakeUps,
-        clear: Clear,
-    ) -> None:
-        """``model`` is the embedding model; ``clear`` deletes a gone forest, batch by batch."""
-        self._engine = engine
-        self._operations = operations
-        self._planner = planner
-        self._settings = settings
-        self._model = model
-        self._wakeups = wakeups
-        self._clear = clear
+    engine: Engine
+    operations: Operations
+    planner: Planner
+    settings: Settings
+    model: str
+    """The embedding model."""
+    wakeups: WakeUps
+    clear: Clear
+    """Deletes a gone forest, batch by batch."""
 
     def plan(self, tenant: TenantId, owner: str, options: Options) -> Plan:
         """The estimated work and cost of a rebuild. Raises InvalidInput, NotFound, StoreUnavailable."""
-        return self._planner.plan(tenant, self._find(tenant, owner), options)
+        return self.planner.plan(tenant, self._find(tenant, owner), options)
 
     def ask(self, tenant: TenantId, owner: str, options: Options, *, actor: str, dry_run: bool = False) -> TaskId:
         """Ask for a rebuild of the owner's forest; the same again while it runs is the same task.
@@ -90,7 +80,7 @@ class Rematerializing:
         Raises InvalidInput for an impossible rule or while another rebuild of it runs, NotFound, StoreUnavailable.
         """
         source = self._find(tenant, owner)
-        rules_of(self._settings, source.rules, options.rules)
+        rules_of(self.settings, source.rules, options.rules)
         arguments = arguments_of(options)
         wanted = arguments | ({DRY_RUN: 1} if dry_run else {})
         for task in self._under_way(tenant, source.id):
@@ -99,7 +89,7 @@ class Rematerializing:
                     f"Owner {owner!r:.80} is being re-materialized by operation {task.id}: wait until it is done.",
                     code="already_rematerializing",
                 )
-        return self._operations.ask(
+        return self.operations.ask(
             tenant,
             OperationKind.REMATERIALIZE,
             source.id,
@@ -114,7 +104,7 @@ class Rematerializing:
     def abandon(self, tenant: TenantId, owner: str) -> int:
         """Delete the hidden forests that abandoned rebuilds of an owner's forest have left; returns how many."""
         source = self._find(tenant, owner)
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             hidden = set(rows.hidden(source.owner))
         for task in self._under_way(tenant, None):
             if copy_of(task.id) in hidden:
@@ -123,21 +113,21 @@ class Rematerializing:
                     code="already_rematerializing",
                 )
         for forest in sorted(hidden, key=str):
-            with CopyRows.opened(self._engine, tenant) as rows:
+            with CopyRows.opened(self.engine, tenant) as rows:
                 rows.set_forest_state(forest, "gone")
-            while not self._clear(tenant, forest):
+            while not self.clear(tenant, forest):
                 pass
         return len(hidden)
 
     def _find(self, tenant: TenantId, owner: str) -> StoredForest:
         owner = checked_name(owner, "owner")
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             return known(rows.forest_of(owner), owner)
 
     def _under_way(self, tenant: TenantId, source: ForestId | None) -> list[OperationTask]:
         return [
             task
-            for task in self._operations.list(tenant, 1_000)
+            for task in self.operations.list(tenant, 1_000)
             if task.kind == OperationKind.REMATERIALIZE
             and not task.finished
             and not task.dry_run
@@ -158,7 +148,7 @@ class Rematerializing:
         if "copy" not in progress:
             # Stored first, so that the hidden forest can always be traced to its operation.
             return {"phase": "begin", "copy": str(pair.copy)}
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             source, copy = rows.forest(pair.source), rows.forest(pair.copy)
         match progress.get("phase"):
             case "switched" | "attributed" | "overtaken":
@@ -184,30 +174,30 @@ class Rematerializing:
         if task.dry_run or progress.get("phase") == CANCELLED:
             return undone(progress)
         copy = copy_of(task.id)
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             found = rows.forest(copy)
             late = found is not None and found.state in ("live", "frozen")
         if late or progress.get("phase") in ("switched", "attributed", "overtaken"):
             return self.step(tenant, task, progress)
-        return undone(progress) if self._clear(tenant, copy) else progress
+        return undone(progress) if self.clear(tenant, copy) else progress
 
     def _dry(self, tenant: TenantId, forest: ForestId, options: Options, progress: Numbers) -> Numbers | None:
         if progress.get("phase") == "planned":
             return None
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             source = rows.forest(forest)
         if source is None:
             raise NotFound(f"Forest {forest} is not there any more.")
-        return planned(self._planner.plan(tenant, source, options))
+        return planned(self.planner.plan(tenant, source, options))
 
     def _begin(
         self, tenant: TenantId, pair: Pair, source: StoredForest, options: Options, *, cleared: bool
     ) -> Numbers | None:
         """Make the hidden forest; what an abandoned try left goes first."""
-        if not cleared and not self._clear(tenant, pair.copy):
+        if not cleared and not self.clear(tenant, pair.copy):
             return {"phase": "begin", "copy": str(pair.copy)}
-        rules = rules_of(self._settings, source.rules, options.rules)
-        with CopyRows.opened(self._engine, tenant) as rows:
+        rules = rules_of(self.settings, source.rules, options.rules)
+        with CopyRows.opened(self.engine, tenant) as rows:
             begun = rows.begin(pair, rules, forget_summaries=options.summaries)
         if not begun:
             raise _taken()
@@ -215,25 +205,25 @@ class Rematerializing:
 
     def _copy(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         after = SessionId(UUID(str(progress["after"]))) if progress.get("after") else None
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             rows.lock_forest(pair.copy)
             if not rows.stays_hidden(pair.copy):
                 raise _taken()
             sessions = rows.sessions.after(pair.source, after, BATCH_TURNS)
             copied = [rows.sessions.copy(pair, session) for session in sessions]
-        self._wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
+        self.wakeups.send(Queue.EXTRACT if pair.extract else Queue.REDUCE, tenant, str(pair.copy))
         if not sessions:
             return dict(progress) | {"phase": "follow"}
         return _added(progress, copied) | {"after": str(sessions[-1])}
 
     def _follow(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
         """Copy again what has changed since; then wait until the pipeline is done with the copy."""
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             differing = rows.sessions.differing(pair, BATCH_SESSIONS)
         if differing:
             copied = [self._recopy(tenant, pair, source, copy) for source, copy in differing]
             return _added(progress, copied) | {"recopied": int(progress["recopied"]) + len(differing)}
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             left, live = rows.sessions.remaining(pair.copy), rows.sessions.remaining(pair.source)
         if not left.placed:
             raise self._still(tenant, left, progress)
@@ -242,12 +232,12 @@ class Rematerializing:
                 f"{left.dead - live.dead} cells of the copy could not be extracted or placed: see memforest dead;"
                 " the live memory stays as it is."
             )
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             rows.lock_forest(pair.copy)
             added = rows.carry_candidates(pair) if pair.extract else 0
             if not added:
                 rows.carry_states(pair)
-                rows.sessions.make_due(pair.copy)
+                rows.flushing.make_due(pair.copy, None)
                 left = rows.sessions.remaining(pair.copy)
         if added:
             return dict(progress) | {"carried": int(progress.get("carried", 0)) + added}
@@ -257,7 +247,7 @@ class Rematerializing:
 
     def _recopy(self, tenant: TenantId, pair: Pair, source: SessionId | None, copy: SessionId | None) -> Counter[str]:
         """Copy what was added to one session, or all of it again when something was deleted or changed."""
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             rows.lock_forest(pair.copy)
             if not rows.stays_hidden(pair.copy):
                 raise _taken()
@@ -270,7 +260,7 @@ class Rematerializing:
     def _drop(self, rows: CopyRows, forest: ForestId, session: SessionId) -> None:
         """Take a session out of the copy: its facts with their leaves, then its tree and its words."""
         cells = rows.set_aside(session)
-        retire(rows.removal, forest, cells, self._model, self._settings)
+        retire(rows.removal, forest, cells, self.model, self.settings)
         rows.drop_session(forest, session)
 
     def _still(self, tenant: TenantId, left: Remaining, progress: Numbers) -> StillMaterializing:
@@ -281,7 +271,7 @@ class Rematerializing:
             (Queue.REFRESH, left.trees),
         ):
             if waiting:
-                self._wakeups.send(queue, tenant, "rematerialize")
+                self.wakeups.send(queue, tenant, "rematerialize")
         return StillMaterializing(
             f"The copy still has {left.extracting} cells to extract, {left.placing} to place, {left.trees} trees to"
             f" refresh and {left.points} points to index.",
@@ -289,7 +279,7 @@ class Rematerializing:
         )
 
     def _switch(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers:
-        with CopyRows.opened(self._engine, tenant) as rows:
+        with CopyRows.opened(self.engine, tenant) as rows:
             switched = rows.switch(pair)
             busy = not switched and rows.busy(pair.source)
         if busy:
@@ -302,15 +292,15 @@ class Rematerializing:
     def _after(self, tenant: TenantId, pair: Pair, progress: Numbers) -> Numbers | None:
         """Attribute what was paid for and clear the old forest; or clear the copy of a forest that is gone."""
         if progress["phase"] == "overtaken":
-            with CopyRows.opened(self._engine, tenant) as rows:
+            with CopyRows.opened(self.engine, tenant) as rows:
                 rows.set_forest_state(pair.copy, "gone")
-            return None if self._clear(tenant, pair.copy) else progress
+            return None if self.clear(tenant, pair.copy) else progress
         if progress["phase"] == "switched":
-            with CopyRows.opened(self._engine, tenant) as rows:
+            with CopyRows.opened(self.engine, tenant) as rows:
                 rows.lock_forest(pair.copy)
                 rows.attribute(pair)
             return dict(progress) | {"phase": "attributed"}
-        return None if self._clear(tenant, pair.source) else progress
+        return None if self.clear(tenant, pair.source) else progress
 
 
 def _taken() -> StillMaterializing:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.lifecycle.verify.point_checks import PointsCheck, Stray
-from memforest_core.lifecycle.verify.records import Check, Found, Report, can_be_repaired
+from memforest_core.lifecycle.verify.records import Check, CheckResult, Found, Report, can_be_repaired
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
@@ -38,32 +37,6 @@ _NO_MEMORY = "There is no memory of {!r:.80}: nothing was ever enqueued for this
 _OF_INDEX = (Check.INDEX_POINTS, Check.ORPHAN_POINTS)
 _OF_TENANTS = (Check.TASKS, Check.FORESTS)
 _OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, *_OF_TENANTS))
-
-
-@dataclass(slots=True)
-class _Pass:
-    """One check of some forests: what was checked and found, at most ``PER_ROUND`` examples of each check."""
-
-    checked: dict[Check, int] = field(default_factory=dict)
-    kinds: dict[Check, Counter[str]] = field(default_factory=dict)
-    examples: dict[Check, list[Found]] = field(default_factory=dict)
-
-    def take(self, check: Check, found: Iterable[Found]) -> None:
-        examples, kinds = self.examples.setdefault(check, []), self.kinds.setdefault(check, Counter())
-        for each in found:
-            kinds[each.what] += 1
-            if len(examples) < PER_ROUND:
-                examples.append(each)
-
-    def repairable(self) -> dict[Check, list[Found]]:
-        chosen = {
-            check: [each for each in found if can_be_repaired(check, each)] for check, found in self.examples.items()
-        }
-        return {check: found for check, found in chosen.items() if found}
-
-    @property
-    def violations(self) -> int:
-        return sum(kinds.total() for kinds in self.kinds.values())
 
 
 class Verification:
@@ -133,25 +106,32 @@ class Verification:
     ) -> None:
         seen = self._check_once(tenant, forests, checks)
         fruitless = 0
-        while repair and fruitless < FRUITLESS_ROUNDS and (todo := seen.repairable()):
-            before = seen.violations
+        while repair and fruitless < FRUITLESS_ROUNDS and (todo := _repairable(seen)):
+            before = sum(result.violations for result in seen.values())
             for check, found in todo.items():
                 report.results[check].repaired += self._repair(tenant, check, found)
             if Check.TURNS in todo:
                 self._await_deletions(tenant)
             seen = self._check_once(tenant, forests, checks)
-            fruitless = 0 if seen.violations < before else fruitless + 1
-        for check in checks:
-            report.results[check].checked += seen.checked[check]
-            report.results[check].add_violations(seen.kinds[check], seen.examples[check])
+            fewer = sum(result.violations for result in seen.values()) < before
+            fruitless = 0 if fewer else fruitless + 1
+        for check, result in seen.items():
+            report.results[check].checked += result.checked
+            report.results[check].add_violations(result.kinds, result.examples)
 
-    def _check_once(self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]) -> _Pass:
-        seen = _Pass()
+    def _check_once(
+        self, tenant: TenantId, forests: Sequence[ForestId], checks: Sequence[Check]
+    ) -> dict[Check, CheckResult]:
+        """One result for each check, with at most ``PER_ROUND`` examples."""
+        seen: dict[Check, CheckResult] = {}
         with self._store.snapshot(tenant, forests) as rows:
             for check in checks:
-                seen.checked[check] = rows.checked(check)
+                result = seen[check] = CheckResult(check, rows.checked(check))
                 stale = check is Check.SUMMARIES
-                seen.take(check, rows.stale_summaries(self._budget) if stale else rows.violations(check))
+                for found in rows.stale_summaries(self._budget) if stale else rows.violations(check):
+                    result.kinds[found.what] += 1
+                    if len(result.examples) < PER_ROUND:
+                        result.examples.append(found)
         return seen
 
     def _repair(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
@@ -188,6 +168,11 @@ class Verification:
         if forest is not None and not self._points.surplus(tenant, forest):
             return iter(())
         return self._points.strays(tenant)
+
+
+def _repairable(seen: Mapping[Check, CheckResult]) -> dict[Check, list[Found]]:
+    chosen = {check: [each for each in found.examples if can_be_repaired(check, each)] for check, found in seen.items()}
+    return {check: found for check, found in chosen.items() if found}
 
 
 def open_verification(engine: Engine, index: VectorIndex, settings: Settings, *, deep: bool = False) -> Verification:

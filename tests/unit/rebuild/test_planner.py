@@ -13,7 +13,7 @@ from memforest_core.ingest.extract.extraction_prompt import SYSTEM, input_hash, 
 from memforest_core.ingest.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.rebuild.planner import Models, Planner, planned
+from memforest_core.lifecycle.rebuild.planner import Planner, planned
 from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, PlannedTree, Spent
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.models.accounting import ListPrices, Price
@@ -22,7 +22,13 @@ from memforest_core.settings import RefreshSettings, Settings
 from tests.harness.builders import FOREST, turn
 
 SOURCE = StoredForest(FOREST, "bob", "live", {})
-MODELS = Models("some/extractor", "some/writer", "embedder")
+
+
+def models_of(extract: str | None, summarize: str | None, embed: str) -> dict[Step, str | None]:
+    return {Step.EXTRACT: extract, Step.SUMMARIZE: summarize, Step.EMBED: embed}
+
+
+MODELS = models_of("some/extractor", "some/writer", "embedder")
 NEVER = Spent(0, 0, 0, 0.0)
 
 
@@ -76,7 +82,9 @@ class Rows:
 SMALL = RefreshSettings(model_from_leaves=1, model_reads_last=True)
 
 
-def plan(rows: PlanRows, options: Options, models: Models = MODELS, prices: ListPrices | None = None) -> Plan:
+def plan(
+    rows: PlanRows, options: Options, models: dict[Step, str | None] = MODELS, prices: ListPrices | None = None
+) -> Plan:
     @contextmanager
     def reading(_: TenantId) -> Iterator[PlanRows]:
         yield rows
@@ -99,7 +107,7 @@ def test_windows_that_were_paid_for_cost_nothing() -> None:
 def test_the_price_is_what_was_paid_before() -> None:
     """Given calls of the model that cost something, when a plan is made, then its tokens cost as much."""
     before = Spent(10, 900, 100, 0.5)
-    found = plan(Rows({Step.SUMMARIZE: before}), Options(), Models(None, "some/writer", "embedder"), free_embedder())
+    found = plan(Rows({Step.SUMMARIZE: before}), Options(), models_of(None, "some/writer", "embedder"), free_embedder())
     tokens = found.prompt_tokens + found.completion_tokens
     assert found.summary_calls == 1
     assert found.completion_tokens == 10
@@ -112,15 +120,15 @@ def free_embedder() -> ListPrices:
 
 def test_the_price_is_by_list_where_nothing_was_paid() -> None:
     """Given a price in the settings and no calls yet, when a plan is made, then it counts both kinds of tokens."""
-    found = plan(Rows({}), Options(), Models(None, "some/writer", "embedder"), free_embedder())
+    found = plan(Rows({}), Options(), models_of(None, "some/writer", "embedder"), free_embedder())
     assert found.cost_usd == pytest.approx((found.prompt_tokens + 2 * found.completion_tokens) / 1e6)
 
 
 def test_cached_tokens_are_the_share_that_calls_so_far_had() -> None:
     """Given calls of both steps of which 60 % and 20 % of the prompt were cached, then so is the plan's prompt."""
     history = {Step.EXTRACT: Spent(10, 1_000, 100, 0.0, 600), Step.SUMMARIZE: Spent(5, 500, 50, 0.0, 100)}
-    read = plan(Rows(history), Options(extract=True), Models("some/extractor", None, "embedder"))
-    written = plan(Rows(history), Options(), Models(None, "some/writer", "embedder"))
+    read = plan(Rows(history), Options(extract=True), models_of("some/extractor", None, "embedder"))
+    written = plan(Rows(history), Options(), models_of(None, "some/writer", "embedder"))
     both = plan(Rows(history), Options(extract=True))
     assert (read.cached_tokens, written.cached_tokens) == (
         round(0.6 * read.prompt_tokens),
@@ -136,14 +144,14 @@ def test_without_calls_nothing_is_said_of_cached_tokens() -> None:
     found = plan(Rows(history), Options(extract=True))
     assert found.summary_calls == 1
     assert (found.cached_tokens, planned(found)["cached_tokens"]) == (None, -1)
-    assert plan(Rows(history), Options(), Models(None, None, "embedder")).cached_tokens == 0
+    assert plan(Rows(history), Options(), models_of(None, None, "embedder")).cached_tokens == 0
 
 
 def test_cached_tokens_have_their_own_price() -> None:
     """Given calls that cost nothing so far, half of their prompt cached, then half of the plan's is at the lower price."""
     before = {Step.SUMMARIZE: Spent(5, 500, 50, 0.0, 250)}
     prices = ListPrices({Step.SUMMARIZE: Price(4.0, 8.0, 1.0)}, frozenset({"embedder"}))
-    found = plan(Rows(before), Options(), Models(None, "some/writer", "embedder"), prices)
+    found = plan(Rows(before), Options(), models_of(None, "some/writer", "embedder"), prices)
     assert found.cached_tokens == round(found.prompt_tokens / 2)
     fresh = found.prompt_tokens - found.cached_tokens
     assert found.cost_usd == pytest.approx((4 * fresh + found.cached_tokens + 8 * found.completion_tokens) / 1e6)
@@ -158,6 +166,6 @@ def test_an_unknown_price_is_said_to_be_unknown() -> None:
 
 def test_offline_models_cost_nothing() -> None:
     """Given no chat model, when everything is rebuilt, then there are no calls and no dollars."""
-    found = plan(Rows({}), Options(extract=True, summaries=True), Models(None, None, "embedder"), free_embedder())
+    found = plan(Rows({}), Options(extract=True, summaries=True), models_of(None, None, "embedder"), free_embedder())
     assert (found.extraction_calls, found.summary_calls, found.prompt_tokens, found.cost_usd) == (0, 0, 0, 0.0)
     assert (found.cells_to_extract, found.facts_to_place, found.summaries) == (2, 4, 1)

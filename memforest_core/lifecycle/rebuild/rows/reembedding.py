@@ -143,23 +143,21 @@ class ReembedRows(VectorRows):
         return PlanRows(self._db, self._tenant).spent(Step.EMBED, model)
 
 
-class DatabaseRows:
-    """Workers and collections of the whole database."""
+def alive_workers(engine: sa.Engine, dead_after_s: float) -> Sequence[str]:
+    """The names of worker processes that are alive."""
+    with transaction(engine) as connection:
+        return list(connection.scalars(_WORKERS, {"s": dead_after_s}))
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
 
-    def workers(self, dead_after_s: float) -> Sequence[str]:
-        with transaction(self._engine) as connection:
-            return list(connection.scalars(_WORKERS, {"s": dead_after_s}))
+def live_collection(engine: sa.Engine) -> str | None:
+    """The name of the collection that is in use."""
+    with transaction(engine) as connection:
+        found: str | None = connection.scalar(sa.select(m.Collection.name).where(m.Collection.live))
+        return found
 
-    def live_collection(self) -> str | None:
-        with transaction(self._engine) as connection:
-            found: str | None = connection.scalar(sa.select(m.Collection.name).where(m.Collection.live))
-            return found
 
-    def switch(self, name: str, model: str, dimension: int) -> None:
-        """Make this the collection in use."""
-        with transaction(self._engine) as connection:
-            connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
-            switch_collection(connection, name, model, dimension)
+def make_live(engine: sa.Engine, name: str, model: str, dimension: int) -> None:
+    """Make this the collection in use."""
+    with transaction(engine) as connection:
+        connection.execute(sa.text("LOCK TABLE memforest.collection IN SHARE ROW EXCLUSIVE MODE"))
+        switch_collection(connection, name, model, dimension)

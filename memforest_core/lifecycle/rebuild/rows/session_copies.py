@@ -90,13 +90,6 @@ _REMAINING = sa.text("""
       FROM memforest.cell c WHERE c.tenant_id = :t AND c.forest_id = :f
     """)
 
-_MAKE_DUE = sa.text("""
-    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
-        SELECT tree_id FROM memforest.tree
-         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
-         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """)
-
 _UPDATED = ("turn_count", "cell_count", "metadata", "updated_at", "origin_owner", "channel", "pinned", "time_zone")
 """What a session's copy gets again when the session has changed."""
 
@@ -179,10 +172,6 @@ class SessionCopies(TenantRows):
     def remaining(self, copy: ForestId) -> Remaining:
         """What the copy still has to do."""
         return Remaining(**self._run(_REMAINING, f=copy).one()._asdict())
-
-    def make_due(self, copy: ForestId) -> None:
-        """The copy is placed: its trees may be refreshed now."""
-        self._run(_MAKE_DUE, f=copy)
 
     def _copy_cells(self, pair: Pair, session: SessionId, new: SessionId) -> Counter[str]:
         """Cells that are not there yet or only have a place, and the candidates of those that are extracted."""
