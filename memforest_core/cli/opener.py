@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memforest_core.cli.toolkit.opening import EMBEDDED_CONCURRENCY, Store
-from memforest_core.errors import InvalidInput
+from memforest_core.cli.toolkit.opening import DATA, EMBEDDED_CONCURRENCY, Store
+from memforest_core.errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
@@ -24,7 +24,11 @@ class ProgramOpener:
         """The services that the settings name, or a node in ``data``."""
         from memforest_core.client.api import MemForest
 
-        opened = MemForest.connect() if data is None else _opened_node(_checked(data, create), concurrency, alone)
+        if data is not None:
+            opened = _opened_node(_checked(data, create), concurrency, alone)
+        else:
+            with _named_services():
+                opened = MemForest.connect()
         with opened as memory:
             yield memory
 
@@ -42,7 +46,7 @@ class ProgramOpener:
 
         settings = load_settings()
         producer = open_producer(settings)
-        with MemForestClient(settings, producer=producer) as client:
+        with _named_services(), MemForestClient(settings, producer=producer) as client:
             yield Store(client, producer.engine, open_inspection(producer.engine, settings))
 
     @contextmanager
@@ -77,6 +81,22 @@ class ProgramOpener:
         from memforest_core.settings import load_settings
 
         return open_reembedding(load_settings())
+
+
+@contextmanager
+def _named_services() -> Iterator[None]:
+    """Say what else there is where the services that the settings name can't be reached, and none were named."""
+    from memforest_core.settings import DatabaseSettings, load_settings
+
+    try:
+        yield
+    except StoreUnavailable as error:
+        if load_settings().database.url != DatabaseSettings().url:
+            raise
+        begin = "" if DATA.is_dir() else "memforest up makes one, "
+        raise StoreUnavailable(
+            f"{error.message} Without servers of your own: {begin}--data {DATA} works on the node in that directory."
+        ) from None
 
 
 def _opened_node(data: Path, concurrency: int, alone: bool) -> MemForest:

@@ -35,22 +35,23 @@ class ServedPage:
 
 
 @contextmanager
-def served_page(memory: MemForest, directory: Path, *, wanted: bool = True) -> Iterator[ServedPage | None]:
+def served_page(
+    memory: MemForest, directory: Path, port: int | None = None, *, wanted: bool = True
+) -> Iterator[ServedPage | None]:
     """Serve a node's memory on the loopback address while the block runs; None when it is not ``wanted``.
 
-    A port that can't be had is said on stderr, and the node goes on without.
+    ``port`` is that of the settings unless given. One that is taken is said on stderr, and a free one is served.
     """
     if not wanted:
         yield None
         return
-    from memforest_core.service.http.serving import HttpServer, listen
+    from memforest_core.service.http.serving import HttpServer, address_of, listen
 
     try:
-        listening = listen(HOST, memory.settings.server.port)
+        listening = listen(HOST, memory.settings.server.port if port is None else port)
     except InvalidSettings as error:
-        report_progress(f"{error.message} The node goes on without its pages.")
-        yield None
-        return
+        listening = listen(HOST, 0)
+        report_progress(f"{error.message} Until then pages are served at {address_of(listening)}.")
     server = HttpServer(memory, listening)
     server.start()
     try:

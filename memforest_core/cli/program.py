@@ -1,4 +1,4 @@
-"""All commands in one program, in the order in which help lists them."""
+"""All commands in one program, in the panels in which help lists them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from memforest_core import __version__
 from memforest_core.assistant.calendar import cli as calendar
@@ -20,7 +21,7 @@ from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
 from memforest_core.cli.flower import flower
 from memforest_core.cli.opener import ProgramOpener
-from memforest_core.cli.toolkit.opening import use_opener
+from memforest_core.cli.toolkit.opening import DATA, use_opener
 from memforest_core.cli.up import up
 from memforest_core.cli.worker import worker, worker_health
 from memforest_core.domain.operations import FOLDERS
@@ -47,7 +48,7 @@ app = typer.Typer(
     name="memforest",
     cls=Commands,
     help="Long-term memory for LLM agents: conversations become facts in time-ordered trees.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     add_completion=False,
@@ -84,6 +85,59 @@ _add(calibrate, config, worker, worker_health, flower)
 db.app.command()(vacuum)
 app.add_typer(db.app, name="db")
 
+PANELS = {
+    "Start": "demo up ingest doctor config",
+    "Write": "remember session import",
+    "Ask": "recall answer context profile timeline topics today day week days period window window-put summarize"
+    " intent",
+    "Look inside": "sessions turns facts trees tree node pins operations audit",
+    "Change": "forget forget-words correct pin unpin policy merge export rematerialize",
+    "Serve": "serve mcp keys webhooks tenants",
+    "Operate": "status top metrics cost calls dead verify backup restore erasures index db worker worker-health flower"
+    " calibrate",
+}
+"""The commands in the order in which a user meets them; a panel of ``memforest --help`` each."""
+
+
+def _in_panels() -> None:
+    positions = {name: (panel, at) for panel, names in PANELS.items() for at, name in enumerate(names.split())}
+    panels = list(PANELS)
+    entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    for each in entries:
+        each.name = each.name or getattr(each.callback, "__name__", "").replace("_", "-")
+        each.rich_help_panel = positions[each.name][0]
+
+    def place(each: CommandInfo | TyperInfo) -> tuple[int, int]:
+        panel, at = positions[str(each.name)]
+        return panels.index(panel), at
+
+    app.registered_commands.sort(key=place)
+    app.registered_groups.sort(key=place)
+
+
+_in_panels()
+
+FIRST_STEPS = (
+    ("memforest demo", "remember a conversation and answer questions about it; nothing stays"),
+    ("memforest up", "a memory of your own in ./memforest-data, with pages to look inside"),
+    (f"memforest ingest FILE --data {DATA}", "give it conversations, while it runs or not"),
+)
+NEXT_STEPS = (
+    ("memforest up", "run the memory in ./memforest-data, with pages to look inside"),
+    (f"memforest ingest FILE --data {DATA}", "give it conversations"),
+    (f'memforest recall --data {DATA} --owner NAME "QUESTION"', "ask it"),
+)
+"""What to do without and with a memory in this directory."""
+
+
+def _print_steps() -> None:
+    steps = NEXT_STEPS if DATA.is_dir() else FIRST_STEPS
+    width = max(len(command) for command, _ in steps)
+    print("MemForest: long-term memory for LLM agents.\n")
+    for command, what in steps:
+        print(f"  {command:{width}}  {what}")
+    print("\nAll commands: memforest --help")
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -93,8 +147,11 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take options that stand before the command."""
+    """Take options that stand before the command; without a command print the next steps."""
+    if context.invoked_subcommand is None:
+        _print_steps()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.page import ServedPage, served_page
-from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.opening import DATA, opened_memory
 from memforest_core.cli.toolkit.options import JsonOption
 from memforest_core.cli.toolkit.output import console, print_json, report_progress
 
@@ -29,15 +29,24 @@ WATCH_S = 1.0
 def up(
     data: Annotated[
         Path, typer.Option("--data", metavar="DIR", help="Where everything is stored; made when missing.")
-    ] = Path("memforest-data"),
+    ] = DATA,
     concurrency: Annotated[int, typer.Option(min=1, max=256, help="Tasks at once.")] = 8,
     flower: Annotated[bool, typer.Option("--flower", help="Also show queues and tasks in Flower, a page.")] = False,
     flower_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Flower's port on 127.0.0.1; 0 takes a free one.")
     ] = FLOWER_PORT,
     serve: Annotated[
-        bool, typer.Option("--serve/--no-serve", help="Also answer over HTTP, with pages, at the setting server.port.")
+        bool, typer.Option("--serve/--no-serve", help="Also answer over HTTP on 127.0.0.1, with pages.")
     ] = True,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65_535,
+            show_default=False,
+            help="Of HTTP; a free one if it is taken. Else that of the settings.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run Postgres, broker, vector engine and a worker in one directory until Ctrl-C or SIGTERM.
@@ -53,7 +62,7 @@ def up(
         with (
             _flower(directory, broker_url, flower_port if flower else None) as page,
             stop_requested() as stop,
-            served_page(memory, directory, wanted=serve) as explorer,
+            served_page(memory, directory, port, wanted=serve) as explorer,
         ):
             _tell_start(memory.settings)
             _announce(memory.settings, directory, concurrency, page.address if page else None, explorer, as_json)

@@ -23,6 +23,7 @@ from memforest_core.client.producer import MemForestClient, without_tenant
 from memforest_core.client.services.producer_services import Producer
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.evidence import RecallResult
+from memforest_core.domain.extras import needed
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import IndexUnavailable
@@ -82,7 +83,8 @@ class MemForest(MemForestClient):
         ``path`` is the directory, made when missing; ``concurrency`` is how many tasks its worker runs at once. Needs
         ``pip install memforest[embedded]``. Raises DataDirectoryInUse when another process owns the directory.
         """
-        from memforest_core.client.embedded.node import EmbeddedNode
+        with needed("memforest[embedded]"):
+            from memforest_core.client.embedded.node import EmbeddedNode
 
         node = EmbeddedNode.start(Path(path), settings or load_settings(), concurrency)
         return cls(node.services, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import ObserveSettings
 
@@ -28,11 +29,6 @@ def open_tracing(settings: ObserveSettings) -> OtelTracing | None:
         raise InvalidSettings(
             f"Set MEMFOREST_OBSERVE__OTLP_ENDPOINT to a URL such as http://localhost:4318; {base!r:.80} is none."
         )
-    try:
+    with needed("memforest[tracing]", "unset MEMFOREST_OBSERVE__OTLP_ENDPOINT"):
         from memforest_core.observe.otel import OtelTracing
-    except ModuleNotFoundError as error:
-        raise InvalidSettings(
-            f"Traces need the package {error.name}: pip install memforest[tracing], "
-            "or unset MEMFOREST_OBSERVE__OTLP_ENDPOINT."
-        ) from None
     return OtelTracing(base.rstrip("/") + TRACES_PATH)

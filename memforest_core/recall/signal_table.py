@@ -124,7 +124,7 @@ SIGNALS: dict[str, Signal] = {}
 
 
 def signal(function: Signal) -> Signal:
-    """Register a signal under its name; its weight has its name in the setting ``recall.weights``."""
+    """Register a signal under its name; its weights are in the setting ``recall.weights``."""
     SIGNALS[function.__name__] = function
     return function
 

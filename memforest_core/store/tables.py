@@ -298,9 +298,9 @@ class TurnRow(OfTenant, Base):
     erased: Mapped[bool] = mapped_column(server_default="false")
     """The content is deleted; the row retains its ordinal and id, so that sending the session again changes nothing."""
     pinned: Mapped[bool] = mapped_column(server_default="false")
+    """No policy takes it, nor a fact that rests on it."""
     utc_offset: Mapped[int | None] = mapped_column(SmallInteger)
     """Minutes by which the sender's clock was ahead of UTC; null where it is that of the forest's time zone."""
-    """No policy takes it, nor a fact that rests on it."""
 
 
 class Cell(OfTenant, Work, Base):

@@ -311,7 +311,7 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert open_tracing(ObserveSettings()) is None
-    with pytest.raises(InvalidSettings, match=r"pip install memforest\[tracing\]"):
+    with pytest.raises(InvalidSettings, match=r"pip install 'memforest\[tracing\]'"):
         open_tracing(ObserveSettings(otlp_endpoint="http://localhost:4318"))
 
 

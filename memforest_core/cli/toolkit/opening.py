@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from memforest_core.settings import DatabaseSettings
     from memforest_core.store.engine import Engine
 
+DATA = Path("memforest-data")
+"""Where ``memforest up`` stores everything unless --data says otherwise."""
 EMBEDDED_CONCURRENCY = 8
 """Concurrent tasks of an embedded node."""
 

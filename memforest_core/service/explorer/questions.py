@@ -16,8 +16,8 @@ FREE = (Mode.FLAT, Mode.EMBEDDING)
 """Modes that call no chat model: they are compared without being chosen."""
 MAX_TOKENS = 100_000
 SIGNALS = (
-    *("fact", "cell", "related", "interval", "session", "topic", "chain"),
-    *("speaker", "time", "neighbour", "order", "ranked"),
+    *("fact", "cell", "related", "interval", "session", "order", "series", "current"),
+    *("speaker", "time", "neighbour", "tokens", "exact", "answer", "unread", "ranked"),
 )
 """Signals whose colours are the same for every question."""
 COLOURS = 12

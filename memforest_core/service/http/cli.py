@@ -12,7 +12,8 @@ import typer
 
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, exit_code, print_json
-from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError
+from memforest_core.domain.extras import needed
+from memforest_core.errors import InvalidInput, MemForestError
 
 if TYPE_CHECKING:
     import socket
@@ -42,7 +43,7 @@ def serve(
     openapi: Annotated[bool, typer.Option("--openapi", help="Print the OpenAPI document and serve nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Serve the memory over HTTP until Ctrl-C or SIGTERM. Needs pip install memforest[server].
+    """Serve the memory over HTTP until Ctrl-C or SIGTERM. Needs the extra "server".
 
     Programs send a key that memforest keys create has made. JSON log lines with ids only go to stderr.
     """
@@ -52,11 +53,9 @@ def serve(
     from memforest_core.settings import load_settings
 
     configure_logs(logging.INFO)
-    try:
+    with needed("memforest[server]"):
         from memforest_core.service.http.app import openapi as document
         from memforest_core.service.http.serving import address_of, listen
-    except ModuleNotFoundError as error:
-        raise InvalidSettings(f"{error.name} is missing: pip install 'memforest[server]'.") from None
     if openapi:
         print_json(document())
         return

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
+from memforest_core.domain.extras import needed
 from memforest_core.errors import MemForestError
-from memforest_core.service.integrations.needed import needed
 
 with needed("memforest[server]"):
     from memforest_core.service.mcp.tools import Asker, Tools

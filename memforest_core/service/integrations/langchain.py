@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from memforest_core.domain.extras import needed
 from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.service.integrations.conversation import Conversation, as_turn, said
-from memforest_core.service.integrations.needed import needed
 
 with needed("langchain-core"):
     from langchain_core.callbacks import CallbackManagerForRetrieverRun

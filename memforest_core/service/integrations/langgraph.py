@@ -17,10 +17,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from memforest_core.domain.conditions import parse_conditions
+from memforest_core.domain.extras import needed
 from memforest_core.domain.turns import Turn, TurnLimits, checked_metadata
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.service.integrations.conversation import PAGE, Conversation, as_turn
-from memforest_core.service.integrations.needed import needed
 
 with needed("langgraph"):
     from langgraph.store.base import (

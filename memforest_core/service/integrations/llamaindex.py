@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
+from memforest_core.domain.extras import needed
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.service.integrations.conversation import Conversation, as_turn, said
-from memforest_core.service.integrations.needed import needed
 
 with needed("llama-index-core"):
     from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from memforest_core.domain.extras import needed
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import NotFound
 from memforest_core.service.integrations.agent_tools import agent_tools
 from memforest_core.service.integrations.conversation import as_turn, said
-from memforest_core.service.integrations.needed import needed
 
 with needed("openai-agents"):
     from agents import FunctionTool, ModelBehaviorError, function_tool

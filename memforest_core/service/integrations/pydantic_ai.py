@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from memforest_core.domain.extras import needed
 from memforest_core.service.integrations.agent_tools import agent_tools
-from memforest_core.service.integrations.needed import needed
 from memforest_core.service.mcp.tools import INSTRUCTIONS
 
 with needed("pydantic-ai-slim"):

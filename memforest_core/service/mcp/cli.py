@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.toolkit.options import DataOption
+from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidInput, InvalidSettings
 
 if TYPE_CHECKING:
@@ -38,10 +39,8 @@ def mcp(
     quiet_logs()
     if server is not None and data is not None:
         raise InvalidInput("Give --server or --data, not both.", code="invalid_server")
-    try:
+    with needed("memforest[server]"):
         import mcp.server  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise InvalidSettings(f"{error.name} is missing: pip install 'memforest[server]'.") from None
     asyncio.run(_over_http(server, owner) if server is not None else _here(data, owner))
 
 

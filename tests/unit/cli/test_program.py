@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -12,9 +13,12 @@ from typer.testing import CliRunner
 
 from memforest_core import __version__
 from memforest_core.cli.commands import Commands, interrupt_behind
-from memforest_core.cli.program import app
+from memforest_core.cli.opener import ProgramOpener
+from memforest_core.cli.program import PANELS, app
+from memforest_core.cli.toolkit.opening import DATA
 from memforest_core.cli.toolkit.output import Terminated
-from memforest_core.errors import MemForestError, NotFound, QuotaExceeded
+from memforest_core.client.api import MemForest
+from memforest_core.errors import MemForestError, NotFound, QuotaExceeded, StoreUnavailable
 
 HEAVY = (
     "alembic",
@@ -211,3 +215,41 @@ def test_an_interrupt_is_found_behind_what_it_became() -> None:
     assert interrupt_behind(became) is interrupt
     assert interrupt_behind(ImportError("no such module")) is None
     assert interrupt_behind(None) is None
+
+
+def test_each_command_is_in_a_panel_of_help() -> None:
+    """In the order in which a user meets them: one that is in no panel fails when the program is imported."""
+    entries = [*app.registered_commands, *app.registered_groups]
+    assert {each.name for each in entries} == {name for names in PANELS.values() for name in names.split()}
+    shown = CliRunner().invoke(app, ["--help"]).output
+    panels = [shown.index(f"─ {panel} ─") for panel in PANELS]
+    assert panels == sorted(panels)
+
+
+def test_without_a_command_the_next_steps_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = CliRunner().invoke(app, [])
+    (tmp_path / DATA).mkdir()
+    after = CliRunner().invoke(app, [])
+    assert first.exit_code == after.exit_code == 0
+    assert "memforest demo" in first.output and "memforest recall" not in first.output
+    assert f"memforest recall --data {DATA}" in after.output
+
+
+def test_where_no_services_were_named_the_node_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise StoreUnavailable("Postgres can't be reached.")
+
+    def message() -> str:
+        with (
+            pytest.raises(StoreUnavailable) as refused,
+            ProgramOpener().memory(None, create=False, concurrency=1, alone=False),
+        ):
+            pass
+        return refused.value.message
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(MemForest, "connect", fail)
+    assert message().endswith(f"memforest up makes one, --data {DATA} works on the node in that directory.")
+    monkeypatch.setenv("MEMFOREST_DATABASE__URL", "postgresql+psycopg://app@db.example/memforest")
+    assert message() == "Postgres can't be reached."

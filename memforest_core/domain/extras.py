@@ -1,0 +1,29 @@
+"""Packages of extras that are not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memforest_core.errors import InvalidSettings
+
+_OWN = "memforest["
+
+
+def pip_line(package: str) -> str:
+    """How to install a package, or an extra of ours such as ``memforest[server]``."""
+    line = f"pip install '{package}'"
+    return f"{line} (in a checkout: pip install '.{package[len(_OWN) - 1 :]}')" if package.startswith(_OWN) else line
+
+
+@contextmanager
+def needed(package: str, otherwise: str = "") -> Iterator[None]:
+    """Around the import of an optional package: raises InvalidSettings with the pip line when it is not there.
+
+    ``package`` is what to give to pip, ``otherwise`` what to do instead.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        other = f", or {otherwise}" if otherwise else ""
+        raise InvalidSettings(f"{error.name} is missing: {pip_line(package)}{other}.") from None
