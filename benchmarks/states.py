@@ -19,7 +19,7 @@ from benchmarks.harness import Report, Row, parser, say
 from memforest_core.client.api import MemForest
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.facts import Change, Modality, Polarity
-from memforest_core.recall.timeline.states import TimelineState
+from memforest_core.recall.states import TimelineState
 
 BEGINNING = datetime.fromisoformat("2025-03-03T10:00:00+00:00")
 """When a turn without a time of its own is said; a Monday."""

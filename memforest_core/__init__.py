@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from memforest_core.models.limits.model_limits import ModelPaused
     from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
     from memforest_core.observe.records import LoggedCall
-    from memforest_core.recall.answering.answer import Answer, Citation
-    from memforest_core.recall.timeline.states import Timeline, TimelineState
+    from memforest_core.recall.answer import Answer, Citation
+    from memforest_core.recall.states import Timeline, TimelineState
     from memforest_core.settings import Settings, load_default_config, load_settings
     from memforest_core.work.jobs import WorkError
     from memforest_core.work.records import OperationTask
@@ -118,8 +118,8 @@ _NAMES = {
         "SaidIn",
     ),
     "memforest_core.observe.reading.records": ("StoredFact", "StoredNode", "StoredSession", "StoredTree"),
-    "memforest_core.recall.answering.answer": ("Answer", "Citation"),
-    "memforest_core.recall.timeline.states": ("Timeline", "TimelineState"),
+    "memforest_core.recall.answer": ("Answer", "Citation"),
+    "memforest_core.recall.states": ("Timeline", "TimelineState"),
     "memforest_core.client.remote.remote_memory": ("AsyncRemoteMemForest", "AsyncSessionHandle", "RemoteMemForest"),
     "memforest_core.settings": ("Settings", "load_default_config", "load_settings"),
     "memforest_core.assistant.topics.records": (

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from benchmarks.harness import Row
 from benchmarks.recall_latency.measuring import Questions, at_once, engine_of, recalled, service_of
 from benchmarks.recall_latency.world import DIMENSION, StoredVectors
-from memforest_core.index.socket_client import SocketIndex
-from memforest_core.index.socket_server import SocketServer
+from memforest_core.index.socket_index import SocketIndex, SocketServer
 from memforest_core.index.vector_index import VectorIndex
 
 TIMEOUT_S = 30.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memforest_core.cli.toolkit.output import console, pairs_table, plain, plain_table, printable, shortened
 from memforest_core.domain.facts import Change, Modality, Polarity
-from memforest_core.recall.cli.evidence import evidence_text
+from memforest_core.recall.cli import evidence_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memforest_core.cli.page import ServedPage
     from memforest_core.domain.evidence import RecallResult
     from memforest_core.observe.records import ModelCalls, Totals
-    from memforest_core.recall.timeline.states import TimelineState
+    from memforest_core.recall.states import TimelineState
 
 PAGES = "http://127.0.0.1:8080"
 """Where the pages are unless server.port is set."""

@@ -27,6 +27,7 @@ from memforest_core.cli.worker import worker, worker_health
 from memforest_core.domain.operations import FOLDERS
 from memforest_core.index import cli as index
 from memforest_core.ingest.accept import cli as ingest
+from memforest_core.ingest.reduce.cli import calibrate
 from memforest_core.lifecycle.backup import cli as backup
 from memforest_core.lifecycle.erase.cli import vacuum
 from memforest_core.lifecycle.verify import cli as verify
@@ -35,9 +36,7 @@ from memforest_core.observe.cli.status import metrics, status, top
 from memforest_core.observe.cli.tree import tree
 from memforest_core.observe.reading import cli as reading
 from memforest_core.observe.webhooks import cli as webhooks
-from memforest_core.recall.calibration.cli import calibrate
-from memforest_core.recall.cli.recall import answer, recall
-from memforest_core.recall.timeline.cli import timeline
+from memforest_core.recall.cli import answer, recall, timeline
 from memforest_core.service.http import cli as http
 from memforest_core.service.keys import cli as keys
 from memforest_core.service.mcp import cli as mcp

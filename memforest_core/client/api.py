@@ -30,7 +30,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline.service import TimelineService
+from memforest_core.recall.timeline import TimelineService
 from memforest_core.settings import Settings, load_settings
 from memforest_core.work.waiting import waiting
 

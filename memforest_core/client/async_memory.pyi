@@ -35,9 +35,9 @@ from memforest_core.observe.reading.records import StoredFact, StoredNode, Store
 from memforest_core.observe.records import LoggedCall
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, NewEndpoint
 from memforest_core.observe.webhooks.service import Webhooks
-from memforest_core.recall.answering.answer import Answer
+from memforest_core.recall.answer import Answer
 from memforest_core.recall.request import RecallOptions
-from memforest_core.recall.timeline.states import Timeline
+from memforest_core.recall.states import Timeline
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters

@@ -11,10 +11,9 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import InvalidSettings
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import Generations
-from memforest_core.index.parity import Parity
-from memforest_core.index.rebuild import IndexUpkeep, Rebuild
+from memforest_core.index.rebuild import IndexUpkeep, Parity, Rebuild
 from memforest_core.index.rows import IndexStore
-from memforest_core.index.socket_calls import read_address
+from memforest_core.index.socket_index import SocketIndex, read_address
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
@@ -78,8 +77,6 @@ def open_index(settings: Settings, embedder: Embedder, *, owned: bool = False) -
         path = Path(settings.index.path)
         served_at = None if owned else read_address(path)
         if served_at is not None:
-            from memforest_core.index.socket_client import SocketIndex
-
             return SocketIndex(served_at, embedder.model, embedder.dimension, settings.index.timeout_s)
         from memforest_core.index.qdrant.edge_index import EdgeIndex
 

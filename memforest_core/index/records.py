@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId, TreeId, WorkerId
-from memforest_core.domain.indexed import TermCounts
-from memforest_core.index.vector_index import PointKey, PointKind
-from memforest_core.models.calls import Vectors
+from memforest_core.domain.indexed import TermCounts, bm25_weights
+from memforest_core.index.vector_index import Point, PointKey, PointKind, SparseVector
+from memforest_core.models.calls import OwnText, Vectors
 
 NO_TERMS = TermCounts(())
 
@@ -64,9 +65,38 @@ class StalePoint:
         """Whether the index should have the point."""
         return not self.gone and not self.cold
 
+    @property
+    def own_text(self) -> OwnText:
+        """Its text, whose vector belongs to its forest."""
+        return OwnText(self.forest_id, self.text)
+
     def key(self, tenant: TenantId) -> PointKey:
         """What names it in the index."""
         return PointKey(tenant, self.forest_id, self.id)
+
+    def point(self, tenant: TenantId, vectors: Mapping[OwnText, Vectors]) -> Point:
+        """The point, with the vector of its text among ``vectors``."""
+        return Point(
+            id=self.id,
+            tenant=tenant,
+            forest_id=self.forest_id,
+            kind=self.kind,
+            version=self.version,
+            dense=self.vector if self.vector is not None else vectors[self.own_text],
+            sparse=SparseVector(*bm25_weights(self.counts, self.leaves)),
+            tree_id=self.tree_id,
+            tree_kind=self.tree_kind,
+            level=self.level,
+            is_root=self.is_root,
+            session_id=self.session_id,
+            time_start=self.time_start,
+            time_end=self.time_end,
+        )
+
+
+def texts_of(points: Sequence[StalePoint]) -> list[OwnText]:
+    """The texts of those points that bring no vector."""
+    return list(dict.fromkeys(point.own_text for point in points if point.wanted and point.vector is None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from uuid import UUID
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
-from memforest_core.index.contents import point_of, texts_of
-from memforest_core.index.records import LEASE_S, PointLease, StalePoint
+from memforest_core.index.records import LEASE_S, PointLease, StalePoint, texts_of
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
@@ -236,7 +235,7 @@ class Indexer:
         cold = [point for point in mine if point.cold]
         if gone or cold:
             self.index.delete([point.key(tenant) for point in (*gone, *cold)])
-        self.index.upsert([point_of(tenant, point, vectors) for point in there])
+        self.index.upsert([point.point(tenant, vectors) for point in there])
         written, dropped = _versions([*there, *cold]), _versions(gone)
         claimed = [point.id for point in points]
         ended, left = self._finish(tenant, token, claimed, written, dropped)
@@ -348,4 +347,4 @@ def _versions(points: Sequence[StalePoint]) -> dict[UUID, int]:
 
 def _turns(points: Sequence[StalePoint]) -> dict[OwnText, tuple[int, ...]]:
     """Where the turns begin in the texts of cells."""
-    return {OwnText(point.forest_id, point.text): point.turns for point in points if point.turns}
+    return {point.own_text: point.turns for point in points if point.turns}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -15,6 +15,7 @@ from pydantic import GetPydanticSchema
 from pydantic_core import core_schema
 
 from memforest_core.domain.ids import KNOWN_IDS, ForestId, SessionId, TenantId, TreeId
+from memforest_core.errors import InvalidSettings
 
 
 def _as_numbers(_source: Any, _handler: Any) -> core_schema.CoreSchema:
@@ -236,3 +237,32 @@ class VectorIndex(Protocol):
 
     def close(self) -> None:
         """Release what is held; later calls fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHit:
+    """A point that was found: its id, its cosine, and those of its fields that are mapped. Untrusted as it is."""
+
+    id: str
+    score: float
+    payload: Mapping[str, object]
+
+
+class SourceMismatch(InvalidSettings):
+    """A source that can't be read as it is configured, such as one with vectors that don't compare with those of the
+    embedding model; the message says why."""
+
+    code = "source_mismatch"
+
+
+class External(Protocol):
+    """One external collection. Thread-safe."""
+
+    def search(self, vector: DenseVector, tenant: str, owners: Sequence[str], limit: int) -> list[SourceHit]:
+        """The nearest points that this tenant and these owners may see, the nearest first.
+
+        Raises SourceMismatch, IndexUnavailable, InvalidSettings, InvariantViolated.
+        """
+
+    def close(self) -> None:
+        """Release the connection."""

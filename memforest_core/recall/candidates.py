@@ -9,12 +9,15 @@ from datetime import datetime
 from heapq import nlargest
 from uuid import UUID
 
-from memforest_core.domain.ids import FactId, TreeKind
+from memforest_core.domain.ids import FactId, TenantId, TreeKind
 from memforest_core.domain.scoring import Scores, Weights, floor_of, fused
+from memforest_core.domain.text import terms
 from memforest_core.domain.turns import Role
 from memforest_core.index.vector_index import PointKind
+from memforest_core.recall.browse import Browsed
+from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import Above, CellRef, FactHead, Link, TurnHead, TurnKey
+from memforest_core.recall.records import Above, CellRef, FactHead, FoundText, Link, States, TurnHead, TurnKey
 from memforest_core.recall.request import ALWAYS, Bounds, Request, touches
 from memforest_core.recall.rows.reading import RecallRows
 from memforest_core.recall.signal_table import Candidate
@@ -61,6 +64,44 @@ class Candidates:
         voters.update((link.fact_id, PointKind.FACT) for link in self.links)
         voters.update((node, PointKind.NODE) for nodes in self.sessions.values() for node in nodes)
         return voters
+
+
+@dataclass(slots=True)
+class Scope:
+    """A forest of a recall: the bounds of the evidence, and what each stage found in it."""
+
+    tenant: TenantId
+    forest: ForestRef
+    bounds: Bounds
+    degraded: list[str] = field(default_factory=list)
+    unindexed: Sequence[FoundText] = ()
+    """The latest cells that are not indexed yet, at most one more than ``RAW_LIMIT``."""
+    unsure: bool = False
+    """Whether more may be missing in the index: after it was lost or restored, until it was compared."""
+    cold: str | None = None
+    """An id of the set of cold topics; None when nothing is out of the index because its topics are cold."""
+    states: States = field(default_factory=States)
+    """The states that the question is about, which are current or were before."""
+    search: IndexSearch = field(init=False)
+    candidates: Candidates = field(init=False)
+    browsed: Browsed = field(default_factory=Browsed)
+    above: list[Above] = field(default_factory=list)
+    """What is above the hits of the flat search."""
+    links: list[Link] = field(default_factory=list)
+    """Where the facts among the hits were said."""
+    outside_cells: Mapping[UUID, float] = field(default_factory=dict)
+    """Cells that are not in the index, too new or cold, with how much of the question each has, in (0, 1]."""
+    outside_facts: Mapping[UUID, float] = field(default_factory=dict)
+    """The same of facts of cold topics."""
+    near: Mapping[FactId, float] = field(default_factory=dict)
+    """How near facts are to a question about a series of statements; empty for most questions."""
+    texts: dict[UUID, str] = field(default_factory=dict)
+    """The texts of the best cell and the best fact by words."""
+
+    def held(self, question: Question) -> float:
+        """How much of the question's words the best hit by words has, from 0 to 1."""
+        most = max((len(question.held(terms(text))) for text in self.texts.values()), default=0)
+        return most / max(1, len(question.wanted))
 
 
 def read_candidates(

@@ -23,13 +23,14 @@ from memforest_core.domain.text import terms
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, from_micros
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Reranker, failed_call
-from memforest_core.recall.records import FactText, Link, PlacedNode, TurnHead, TurnKey
+from memforest_core.recall.candidates import Scope
+from memforest_core.recall.records import CURRENT, FactText, Link, PlacedNode, TurnHead, TurnKey
 from memforest_core.recall.request import Request
-from memforest_core.recall.retrieve import Clock, Scope
+from memforest_core.recall.retrieve import Clock
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.score import Pool
 from memforest_core.recall.signal_table import Candidate, Table
-from memforest_core.recall.temporal import CURRENT, SERIES
+from memforest_core.recall.temporal import SERIES
 from memforest_core.settings import RecallSettings
 
 RERANKED = "rerank"
@@ -59,12 +60,12 @@ class Deliverer:
     reranker: Reranker | None
 
     def deliver(
-        self, pool: Pool, request: Request, table: Table, zone: ZoneInfo, clock: Clock
+        self, pool: Pool, request: Request, table: Table, clock: Clock
     ) -> tuple[tuple[Evidence, ...], list[str], list[CallRecord]]:
         """At most ``k`` items of all forests and sources, with ``more`` of a list; what was unavailable; and what a
         call to the cross-encoder cost.
 
-        The days of sources are those of the ``zone``. A vector has no words that a cross-encoder could read.
+        A vector has no words that a cross-encoder could read.
         """
         degraded: list[str] = []
         calls: list[CallRecord] = []
@@ -72,7 +73,7 @@ class Deliverer:
         first = 0 if reranker is None else self.settings.rerank.first
         with clock.stage("resolve"):
             more = request.more if lists_all(request.question.text) else 0
-            evidence = self._resolved(pool, request, table, max(request.k + more, first), zone)
+            evidence = self._resolved(pool, request, table, max(request.k + more, first))
         if reranker is not None:
             with clock.stage("rerank"):
                 evidence, degraded, calls = reranked(reranker, request.question.text, evidence, first)
@@ -84,9 +85,7 @@ class Deliverer:
             evidence = tuple(fitting(evidence, request.max_tokens * CHARS_PER_TOKEN, several=several))
         return evidence, degraded, calls
 
-    def _resolved(
-        self, pool: Pool, request: Request, table: Table, wanted: int, zone: ZoneInfo
-    ) -> tuple[Evidence, ...]:
+    def _resolved(self, pool: Pool, request: Request, table: Table, wanted: int) -> tuple[Evidence, ...]:
         """The best ``wanted`` different items, the best first; of one forest no more than fit the budget, unless a
         cross-encoder puts them in another order."""
         chosen = table.ranking()[: SPARE * wanted]
@@ -102,7 +101,8 @@ class Deliverer:
             outside = {item.id: item for item in pool.items}
             for at in chosen:
                 if (item := outside.get(table.rows[at].cell)) is not None:
-                    items.append((at, item.evidence(float(table.score[at]), table.signals_of(at), zone)))
+                    evidence = replace(item.evidence, score=float(table.score[at]), signals=table.signals_of(at))
+                    items.append((at, evidence))
             rank = {at: place for place, at in enumerate(chosen)}
             items.sort(key=lambda pair: rank[pair[0]])
         return tuple(item for _, item in items[:wanted])

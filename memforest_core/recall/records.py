@@ -16,6 +16,27 @@ TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
 
 
+Stated = Mapping[FactId, frozenset[TurnKey]]
+"""The facts of one state, each with the turns that say it."""
+CURRENT = "current"
+"""The signal of a state that is current."""
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states that a question is about, which are current or were before; empty for most questions."""
+
+    states: tuple[Stated, ...] = ()
+    signal: str = CURRENT
+    read: frozenset[FactId] = frozenset()
+    """All facts of the chains that were looked through, whatever they say."""
+
+    @property
+    def facts(self) -> frozenset[FactId]:
+        """All facts that say them."""
+        return frozenset(fact for stated in self.states for fact in stated)
+
+
 class CellRef(NamedTuple):
     """A cell without its text. ``placed`` is false until the reducer has put it into the trees."""
 

@@ -23,16 +23,15 @@ from memforest_core.domain.text import terms
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.vector_index import DenseVector, IndexFilter, SparseVector, VectorIndex
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.browse import Browsed, Reading, TreeCache, browse
-from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, read_candidates, shortlist
+from memforest_core.recall.browse import Reading, TreeCache, browse
+from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, Scope, read_candidates, shortlist
 from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits, best_by_words
 from memforest_core.recall.plan import LAST_TURNS, Planner, plan_trees
-from memforest_core.recall.question import Question
-from memforest_core.recall.records import Above, FactText, FoundText, Link, SaidTurn, TreeRoot
-from memforest_core.recall.related import related_terms
+from memforest_core.recall.question import Question, related_terms
+from memforest_core.recall.records import Above, FactText, FoundText, SaidTurn, TreeRoot
 from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
-from memforest_core.recall.temporal import States, near_facts
+from memforest_core.recall.temporal import near_facts
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.reads import Read
@@ -87,44 +86,6 @@ class Clock:
 
 def _ms(started: float) -> float:
     return (time.perf_counter() - started) * 1000.0
-
-
-@dataclass(slots=True)
-class Scope:
-    """A forest of a recall: the bounds of the evidence, and what each stage found in it."""
-
-    tenant: TenantId
-    forest: ForestRef
-    bounds: Bounds
-    degraded: list[str] = field(default_factory=list)
-    unindexed: Sequence[FoundText] = ()
-    """The latest cells that are not indexed yet, at most one more than ``RAW_LIMIT``."""
-    unsure: bool = False
-    """Whether more may be missing in the index: after it was lost or restored, until it was compared."""
-    cold: str | None = None
-    """An id of the set of cold topics; None when nothing is out of the index because its topics are cold."""
-    states: States = field(default_factory=lambda: States())
-    """The states that the question is about, which are current or were before."""
-    search: IndexSearch = field(init=False)
-    candidates: Candidates = field(init=False)
-    browsed: Browsed = field(default_factory=Browsed)
-    above: list[Above] = field(default_factory=list)
-    """What is above the hits of the flat search."""
-    links: list[Link] = field(default_factory=list)
-    """Where the facts among the hits were said."""
-    outside_cells: Mapping[UUID, float] = field(default_factory=dict)
-    """Cells that are not in the index, too new or cold, with how much of the question each has, in (0, 1]."""
-    outside_facts: Mapping[UUID, float] = field(default_factory=dict)
-    """The same of facts of cold topics."""
-    near: Mapping[FactId, float] = field(default_factory=dict)
-    """How near facts are to a question about a series of statements; empty for most questions."""
-    texts: dict[UUID, str] = field(default_factory=dict)
-    """The texts of the best cell and the best fact by words."""
-
-    def held(self, question: Question) -> float:
-        """How much of the question's words the best hit by words has, from 0 to 1."""
-        most = max((len(question.held(terms(text))) for text in self.texts.values()), default=0)
-        return most / max(1, len(question.wanted))
 
 
 def find_scopes(

@@ -19,6 +19,7 @@ from memforest_core.index.vector_index import DenseVector, VectorIndex
 from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
 from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.models.token_vectors import unpack
+from memforest_core.recall.candidates import Scope
 from memforest_core.recall.deliver import SPARE, Deliverer
 from memforest_core.recall.plan import ModeTimes, Planner, choose_mode, no_chat_model
 from memforest_core.recall.question import Question, parse_question
@@ -31,9 +32,9 @@ from memforest_core.recall.request import (
     owners_of,
     parse_request,
 )
-from memforest_core.recall.retrieve import Clock, Retriever, Scope, find_scopes
+from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
+from memforest_core.recall.rows.chains import TimelineStore
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
-from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.score import ENOUGH_WORDS, Pool, Scorer
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
@@ -162,7 +163,7 @@ class RecallService:
             tokens = None if embedded is None or embedded.tokens is None else unpack(embedded.tokens[0].packed)
             named = None if tokens is None else (self.embedder.model, tokens)
             table = self._scorer(request).score(pool, request.question, named, clock)
-            evidence, failed, calls = self._deliverer.deliver(pool, request, table, zone, clock)
+            evidence, failed, calls = self._deliverer.deliver(pool, request, table, clock)
         self._account(tenant, scopes, [*planner.calls, *calls], failed)
         self._note_visits(scopes, evidence)
         timings = clock.total()
@@ -205,10 +206,10 @@ class RecallService:
     ) -> Searching:
         """Search the sources while the forests are searched."""
         if not request.sources:
-            return Searching()
+            return {}
         if dense is None:
             degraded.append("No source was searched: the embedding model is unavailable.")
-            return Searching()
+            return {}
         bounded = (request.since, request.until, request.as_of, request.metadata)
         wider = any(each is not None for each in bounded)
         return self._known_sources.begin(request.sources, dense, tenant, owners, wider=wider)
@@ -256,7 +257,7 @@ class RecallService:
             bounds = scopes[0].bounds
         else:
             bounds = Bounds(between=request.between(zone), said_until=request.said_until(zone))
-        if not searching.answers:
+        if not searching:
             return Pool(scopes, (), bounds)
         with clock.stage("sources"):
             items, missing = self._known_sources.items(searching, bounds, request.metadata, zone)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as OutOfTime
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
@@ -23,8 +24,7 @@ from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.domain.turns import TurnLimits, checked_metadata, parse_timestamp
 from memforest_core.errors import IndexUnavailable, InvalidInput, MemForestError
-from memforest_core.index.external import External, SourceHit, SourceMismatch
-from memforest_core.index.vector_index import DenseVector
+from memforest_core.index.vector_index import DenseVector, External, SourceHit, SourceMismatch
 from memforest_core.recall.request import ALWAYS, Bounds, touches
 from memforest_core.recall.signal_table import Candidate
 from memforest_core.settings import SourceSettings
@@ -44,71 +44,29 @@ SPACE = UUID("5f4ad1f4-7b0c-4e8e-9d8d-7d6b8c1d2f30")
 MAX_OWNER_CHARS = 512
 
 
+Searching = Mapping[str, tuple[Future[list[SourceHit]], float]]
+"""Searches under way: what each source will have found, and until when it is waited for (monotonic seconds)."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """A point that may be evidence, cleaned and cut; ``id`` is its id among cells and facts."""
+    """A point that may be evidence; ``id`` is its id among cells and facts, ``evidence`` is cleaned, cut and without a
+    score."""
 
     id: UUID
-    source: str
-    point_id: str
     cosine: float
-    text: str
     said_at: datetime | None
-    metadata: Mapping[str, object]
-    owner: str
+    evidence: Evidence
 
     def row(self, bounds: Bounds) -> Candidate:
         """The item as a row of the table: a turn with one fact, both in its words, without neighbours."""
-        spans = [] if self.said_at is None else [(self.said_at, self.said_at)]
-        in_time = bounds.about != ALWAYS and touches(spans, bounds.about)
+        in_time = bounds.about != ALWAYS and touches(self.spans, bounds.about)
         return Candidate(-1, (self.id, 0, 0), self.id, (self.id,), in_time=in_time)
 
-    def evidence(self, score: float, signals: Mapping[str, float], zone: ZoneInfo) -> Evidence:
-        """The item as it is delivered; its day is that of the zone."""
-        span = UNKNOWN_TIME
-        if self.said_at is not None:
-            span = TimeSpan(self.said_at, self.said_at, Precision.MINUTE)
-        return Evidence(
-            text=self.text,
-            time=span,
-            time_label=day_label(span, zone),
-            score=score,
-            kind=EvidenceKind.EXTERNAL,
-            fact_ids=(),
-            session_id="",
-            turn_ids=(),
-            ordinal=0,
-            speaker="",
-            signals=signals,
-            freshness=Freshness.RAW,
-            metadata=self.metadata,
-            owner=self.owner,
-            source=self.source,
-            point_id=self.point_id,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Searching:
-    """Searches under way: what each source will have found, and until when it is waited for (monotonic seconds)."""
-
-    answers: Mapping[str, tuple[Future[list[SourceHit]], float]] = field(default_factory=dict)
-
-    def found(self) -> Iterator[tuple[str, list[SourceHit] | str]]:
-        """The hits of each source, or what to say of one that has none to give."""
-        for name, (answer, until) in self.answers.items():
-            try:
-                yield name, answer.result(max(0.0, until - time.monotonic()))
-            except (OutOfTime, CancelledError):
-                answer.cancel()
-                yield name, f"Source {name} did not answer in time: it was left out."
-            except SourceMismatch as error:
-                yield name, f"Source {name} was left out: {error.message}."
-            except MemForestError as error:
-                # What a foreign server gives as its reason is not repeated.
-                log.warning("source_unavailable", source=name, code=error.code)
-                reason = "is unavailable" if isinstance(error, IndexUnavailable) else "refuses the query"
-                yield name, f"Source {name} was left out: it {reason}."
+    @property
+    def spans(self) -> Sequence[tuple[datetime, datetime]]:
+        """Its time; none when that is unknown."""
+        return [] if self.said_at is None else [(self.said_at, self.said_at)]
 
 
 def _collection(settings: SourceSettings, key: str | None, dimension: int) -> External:
@@ -152,7 +110,7 @@ class Sources:
             limit = min(MOST, settings.limit * (WIDER if wider else 1))
             answer = self._pool().submit(self._search, name, vector, tenant, list(owners), limit)
             answers[name] = answer, time.monotonic() + settings.timeout_s
-        return Searching(answers)
+        return answers
 
     def items(
         self, searching: Searching, bounds: Bounds, metadata: Test | None, zone: ZoneInfo
@@ -164,15 +122,20 @@ class Sources:
         """
         found: list[SourceItem] = []
         degraded: list[str] = []
-        for name, hits in searching.found():
+        for name, (answer, until) in searching.items():
+            hits = _answered(name, answer, until)
             if isinstance(hits, str):
                 degraded.append(hits)
                 continue
-            read = [_Read(name, self._settings[name], hit, zone) for hit in hits]
-            degraded += _unusable(name, self._settings[name], read)
-            items = [one.item for one in read if one.item is not None]
-            fitting = [item for item in items if _within(item, bounds, metadata)]
-            found += fitting[: self._settings[name].limit]
+            settings, faults = self._settings[name], Counter[str]()
+            items = [_item(name, settings, hit, zone, faults) for hit in hits]
+            degraded += [
+                f"Source {name}: {faults[what]} of {len(hits)} points {what}."
+                for what in _faults(settings)
+                if faults[what]
+            ]
+            fitting = [item for item in items if item is not None and _within(item, bounds, metadata)]
+            found += fitting[: settings.limit]
         return _each_once(found), degraded
 
     def close(self) -> None:
@@ -185,19 +148,17 @@ class Sources:
         for collection in collections:
             collection.close()
 
-    def _search(
-        self, name: str, vector: DenseVector, tenant: TenantId, owners: Sequence[str], limit: int
-    ) -> list[SourceHit]:
-        return self._opened(name).search(vector, tenant, owners, limit)
-
     def _pool(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="source")
             return self._threads
 
-    def _opened(self, name: str) -> External:
-        """The collection of a source. Raises SourceMismatch when its key is to come from a variable that is not set."""
+    def _search(
+        self, name: str, vector: DenseVector, tenant: TenantId, owners: Sequence[str], limit: int
+    ) -> list[SourceHit]:
+        """What the collection of a source finds. Raises SourceMismatch when its key is to come from a variable that is
+        not set."""
         settings = self._settings[name]
         with self._lock:
             if name not in self._collections:
@@ -205,46 +166,76 @@ class Sources:
                 if settings.key_variable is not None and not key:
                     raise SourceMismatch(f"{settings.key_variable}, the variable of its api key, is not set")
                 self._collections[name] = self._open(settings, key, self._dimension)
-            return self._collections[name]
+            collection = self._collections[name]
+        return collection.search(vector, tenant, owners, limit)
 
 
-class _Read:
-    """A point as it was read: what is usable of it."""
+def _answered(name: str, answer: Future[list[SourceHit]], until: float) -> list[SourceHit] | str:
+    """The hits of a source, or what to say of one that has none to give."""
+    try:
+        return answer.result(max(0.0, until - time.monotonic()))
+    except (OutOfTime, CancelledError):
+        answer.cancel()
+        return f"Source {name} did not answer in time: it was left out."
+    except SourceMismatch as error:
+        return f"Source {name} was left out: {error.message}."
+    except MemForestError as error:
+        # What a foreign server gives as its reason is not repeated.
+        log.warning("source_unavailable", source=name, code=error.code)
+        reason = "is unavailable" if isinstance(error, IndexUnavailable) else "refuses the query"
+        return f"Source {name} was left out: it {reason}."
 
-    def __init__(self, name: str, settings: SourceSettings, hit: SourceHit, zone: ZoneInfo) -> None:
-        self.bad_metadata = self.bad_time = False
-        text = _at(hit.payload, settings.text)
-        cleaned = clipped(clean(text).strip(), settings.max_chars) if isinstance(text, str) else ""
-        owner = None if settings.owner is None else _at(hit.payload, settings.owner)
-        self.item = None
-        if cleaned:
-            self.item = SourceItem(
-                id=uuid5(SPACE, f"{name}\n{hit.id}"),
-                source=name,
-                point_id=hit.id,
-                cosine=hit.score,
-                text=cleaned,
-                said_at=None if settings.time is None else self._time(_at(hit.payload, settings.time), zone),
-                metadata=self._metadata(settings, hit.payload),
-                owner=clean(owner)[:MAX_OWNER_CHARS] if isinstance(owner, str) else "",
-            )
 
-    def _time(self, value: object, zone: ZoneInfo) -> datetime | None:
-        if value is None:
-            return None
-        try:
-            return parse_timestamp(value, zone, "time").astimezone(UTC)
-        except InvalidInput:
-            self.bad_time = True
-            return None
+def _faults(settings: SourceSettings) -> tuple[str, str, str]:
+    """What is said of points without a usable text, time or metadata."""
+    return (
+        f"without a text in {settings.text!r:.80} were left out",
+        f"have no time in {settings.time!r:.80} that can be read",
+        "have metadata that are too long or too deep: they were left out",
+    )
 
-    def _metadata(self, settings: SourceSettings, payload: Mapping[str, object]) -> Mapping[str, object]:
-        found = {name: value for name in settings.metadata if (value := _at(payload, name)) is not None}
-        try:
-            return checked_metadata(found, "The point", METADATA)
-        except InvalidInput:
-            self.bad_metadata = True
-            return {}
+
+def _item(
+    name: str, settings: SourceSettings, hit: SourceHit, zone: ZoneInfo, faults: Counter[str]
+) -> SourceItem | None:
+    """What is usable of a point; what is not is counted in ``faults``."""
+    no_text, no_time, no_metadata = _faults(settings)
+    text = _at(hit.payload, settings.text)
+    cleaned = clipped(clean(text).strip(), settings.max_chars) if isinstance(text, str) else ""
+    if not cleaned:
+        faults[no_text] += 1
+        return None
+    said_at, when = None, None if settings.time is None else _at(hit.payload, settings.time)
+    try:
+        said_at = None if when is None else parse_timestamp(when, zone, "time").astimezone(UTC)
+    except InvalidInput:
+        faults[no_time] += 1
+    metadata = {field: value for field in settings.metadata if (value := _at(hit.payload, field)) is not None}
+    try:
+        metadata = checked_metadata(metadata, "The point", METADATA)
+    except InvalidInput:
+        faults[no_metadata] += 1
+        metadata = {}
+    owner = None if settings.owner is None else _at(hit.payload, settings.owner)
+    span = UNKNOWN_TIME if said_at is None else TimeSpan(said_at, said_at, Precision.MINUTE)
+    evidence = Evidence(
+        text=cleaned,
+        time=span,
+        time_label=day_label(span, zone),
+        score=0.0,
+        kind=EvidenceKind.EXTERNAL,
+        fact_ids=(),
+        session_id="",
+        turn_ids=(),
+        ordinal=0,
+        speaker="",
+        freshness=Freshness.RAW,
+        metadata=metadata,
+        owner=clean(owner)[:MAX_OWNER_CHARS] if isinstance(owner, str) else "",
+        source=name,
+        point_id=hit.id,
+    )
+    return SourceItem(uuid5(SPACE, f"{name}\n{hit.id}"), hit.score, said_at, evidence)
 
 
 def _at(payload: Mapping[str, object], name: str) -> object:
@@ -257,29 +248,18 @@ def _at(payload: Mapping[str, object], name: str) -> object:
     return value
 
 
-def _unusable(name: str, settings: SourceSettings, read: Sequence[_Read]) -> list[str]:
-    """A sentence for each sort of field that some points do not have."""
-    counts = (
-        (sum(one.item is None for one in read), f"without a text in {settings.text!r:.80} were left out"),
-        (sum(one.bad_time for one in read), f"have no time in {settings.time!r:.80} that can be read"),
-        (sum(one.bad_metadata for one in read), "have metadata that are too long or too deep: they were left out"),
-    )
-    return [f"Source {name}: {count} of {len(read)} points {what}." for count, what in counts if count]
-
-
 def _within(item: SourceItem, bounds: Bounds, metadata: Test | None) -> bool:
-    """Whether a item lies in the bounds of time and metadata; one without a time lies in no bounds of time."""
+    """Whether an item lies in the bounds of time and metadata; one without a time lies in no bounds of time."""
     if bounds.said_until is not None and (item.said_at is None or item.said_at > bounds.said_until):
         return False
-    spans = [] if item.said_at is None else [(item.said_at, item.said_at)]
-    if bounds.between != ALWAYS and not touches(spans, bounds.between):
+    if bounds.between != ALWAYS and not touches(item.spans, bounds.between):
         return False
-    return metadata is None or metadata(item.metadata)
+    return metadata is None or metadata(item.evidence.metadata)
 
 
 def _each_once(items: Sequence[SourceItem]) -> list[SourceItem]:
     """Of items with the same words and time the nearest."""
     best: dict[tuple[str, datetime | None], SourceItem] = {}
-    for item in sorted(items, key=lambda item: (-item.cosine, item.source, item.point_id)):
-        best.setdefault((item.text, item.said_at), item)
+    for item in sorted(items, key=lambda item: (-item.cosine, item.evidence.source, item.evidence.point_id)):
+        best.setdefault((item.evidence.text, item.said_at), item)
     return list(best.values())

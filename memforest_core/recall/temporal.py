@@ -10,10 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
-from uuid import UUID
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,18 +41,18 @@ from memforest_core.domain.words.records import Words
 from memforest_core.errors import ModelRejected, ModelUnavailable
 from memforest_core.index.vector_index import SparseVector
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.candidates import Candidates
+from memforest_core.recall.candidates import Candidates, Scope
 from memforest_core.recall.index_search import IndexSearch, Limits
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import FactText, TurnKey
-from memforest_core.recall.rows.timeline import TimelineRows
+from memforest_core.recall.records import CURRENT, FactText, Stated, States, TurnKey
+from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.recall.signal_table import Candidate, Table
-from memforest_core.recall.timeline.chains import Chain, Speakers, chains_of
+from memforest_core.recall.timeline import Chain, Speakers, chains_of
 from memforest_core.store.owners import ForestRef
 
-ORDER, SERIES, CURRENT, PREVIOUS = "order", "series", "current", "previous"
-"""Signals: a place in the order of time among all states, or among statements about one thing; a state that is current,
-or was before another."""
+ORDER, SERIES, PREVIOUS = "order", "series", "previous"
+"""Signals: a place in the order of time among all states, or among statements about one thing; a state that was before
+another."""
 READ = 120
 """The best candidates, and those near the question, whose texts are read; the others stay where they are."""
 NEARER = 0.8
@@ -95,27 +93,10 @@ JOKE_CHARS = 2_000
 
 Moment = tuple[datetime, int]
 """The timestamp of a turn, and its ordinal in its session."""
-Stated = Mapping[FactId, frozenset[TurnKey]]
-"""The facts of one state, each with the turns that say it."""
 Nearness = Mapping[FactId, float]
 """How near facts are to a question as its subject would ask it, and to the best answer to it."""
 Texts = Callable[[Collection[TurnKey]], Mapping[TurnKey, str]]
 """Reads the contents of turns."""
-
-
-@dataclass(frozen=True, slots=True)
-class States:
-    """The states that a question is about, which are current or were before; empty for most questions."""
-
-    states: tuple[Stated, ...] = ()
-    signal: str = CURRENT
-    read: frozenset[FactId] = frozenset()
-    """All facts of the chains that were looked through, whatever they say."""
-
-    @property
-    def facts(self) -> frozenset[FactId]:
-        """All facts that say them."""
-        return frozenset(fact for stated in self.states for fact in stated)
 
 
 class Statement(NamedTuple):
@@ -129,24 +110,8 @@ class Statement(NamedTuple):
     """Whether it says how often something happens."""
 
 
-class InTime(Protocol):
-    """What the stage needs of a forest's scope."""
-
-    @property
-    def forest(self) -> ForestRef: ...
-    @property
-    def candidates(self) -> Candidates: ...
-    @property
-    def near(self) -> Nearness: ...
-    @property
-    def states(self) -> States: ...
-    @property
-    def outside_cells(self) -> Mapping[UUID, float]: ...
-    def held(self, question: Question) -> float: ...
-
-
 def lift_in_time(
-    table: Table, scopes: Sequence[InTime], question: Question, weights: Weights, texts: Sequence[Texts]
+    table: Table, scopes: Sequence[Scope], question: Question, weights: Weights, texts: Sequence[Texts]
 ) -> dict[int, tuple[float, Moment]]:
     """Lift the candidates by their place in the order of time, within each forest, and by the time that the question
     names; ``texts`` reads the turns of each forest.
@@ -178,9 +143,7 @@ def lift_in_time(
     return near
 
 
-def lift_states(
-    table: Table, scopes: Sequence[InTime], near: Mapping[int, tuple[float, Moment]], weight: float
-) -> None:
+def lift_states(table: Table, scopes: Sequence[Scope], near: Mapping[int, tuple[float, Moment]], weight: float) -> None:
     """Lift the best statement of each state that the question is about, in all forests, by ``weight`` times the best
     score."""
     states = tuple(stated for scope in scopes for stated in scope.states.states)
@@ -223,7 +186,7 @@ def _says(row: Candidate, stated: Stated) -> bool:
 
 
 def _lift_ordered(
-    table: Table, ranking: Sequence[int], scope: InTime, question: Question, weight: float, texts: Texts
+    table: Table, ranking: Sequence[int], scope: Scope, question: Question, weight: float, texts: Texts
 ) -> None:
     """Lift what is where the question wants it among all states: half of the weight for the right side of the anchor,
     the other half less with each state that is nearer. An anchor that no text speaks of lifts nothing."""
@@ -309,7 +272,7 @@ def anchor_moment(said: Sequence[Statement], anchor: Collection[str]) -> Moment 
 
 
 def _lift_series(
-    table: Table, ranking: Sequence[int], scope: InTime, question: Question, weight: float, texts: Texts
+    table: Table, ranking: Sequence[int], scope: Scope, question: Question, weight: float, texts: Texts
 ) -> dict[int, tuple[float, Moment]]:
     """Lift the statements about the subject of the question to what their nearness is worth, and by their place in the
     order of time ``weight`` times the best score times their nearness more."""
@@ -340,7 +303,7 @@ def _lift_series(
 def _near_statements(
     table: Table,
     read: Sequence[int],
-    scope: InTime,
+    scope: Scope,
     question: Question,
     nearness: Mapping[int, float],
     own: Collection[int],

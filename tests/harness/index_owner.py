@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from memforest_core.index.qdrant.edge_index import EdgeIndex
-from memforest_core.index.socket_calls import write_address
-from memforest_core.index.socket_server import SocketServer
+from memforest_core.index.socket_index import SocketServer, write_address
 
 
 def main(arguments: list[str]) -> None:

@@ -16,8 +16,8 @@ from typer.testing import CliRunner, Result
 from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidInput, InvalidSettings, ModelAuthFailed
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.answering.answer import NOT_IN_MEMORY
-from memforest_core.recall.cli import recall as command
+from memforest_core.recall import cli as command
+from memforest_core.recall.answer import NOT_IN_MEMORY
 from tests.harness.model_answers import messages_of
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer

@@ -20,7 +20,7 @@ from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline.states import TimelineState
+from memforest_core.recall.states import TimelineState
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer

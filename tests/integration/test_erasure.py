@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, FactId, ForestId
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, RetryableError
-from memforest_core.index.contents import point_of
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import PointKind
@@ -24,7 +23,7 @@ from memforest_core.lifecycle.erase import steps
 from memforest_core.lifecycle.erase.records import Receipt, ordinals_in
 from memforest_core.lifecycle.erase.rows.deletion import erasing
 from memforest_core.lifecycle.verify.service import open_verification
-from memforest_core.models.calls import Embedder, OwnText, Vectors
+from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.store.vectors import text_hash
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from tests.harness.model_server import ModelServer
@@ -486,7 +485,7 @@ def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -
     assert held == {late.id}
     task = ask(rested, everything=True) if target == "owner" else ask(rested, session="secrets")
     rested.drive()
-    indexer.index.upsert([point_of(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+    indexer.index.upsert([late.point(rested.tenant, {late.own_text: unit_vector()})])
     waiting = rested.rows("SELECT state, error_code FROM memforest.maintenance WHERE task_id = :i", i=task)
     assert [tuple(row) for row in waiting] == [("ready", "writer_at_work")]
     assert not receipt(rested, task).clean
@@ -525,7 +524,7 @@ def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target
     assert receipt(rested, task).clean
 
     if claimed == "before the points":
-        indexer.index.upsert([point_of(rested.tenant, late, {OwnText(late.forest_id, late.text): unit_vector()})])
+        indexer.index.upsert([late.point(rested.tenant, {late.own_text: unit_vector()})])
         indexer._undo(rested.tenant, token, points)
     else:
         indexer._write(rested.tenant, token, points, {})

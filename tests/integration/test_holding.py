@@ -13,11 +13,11 @@ import pytest
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
+from memforest_core.recall.rows.chains import TimelineStore
 from memforest_core.recall.rows.reading import RecallStore
-from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline.service import open_timeline
-from memforest_core.recall.timeline.states import TimelineState
+from memforest_core.recall.states import TimelineState
+from memforest_core.recall.timeline import open_timeline
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 from tests.integration.test_recall import AwayEmbedder, AwayIndex

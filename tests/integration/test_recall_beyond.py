@@ -22,8 +22,8 @@ from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
-from memforest_core.index.external import SourceMismatch
 from memforest_core.index.qdrant.external_collection import SourceCollection
+from memforest_core.index.vector_index import SourceMismatch
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.sources import Sources

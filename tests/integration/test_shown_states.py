@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from memforest_core.domain.facts import Polarity, Source
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.timeline import cli as timeline_command
+from memforest_core.recall import cli as timeline_command
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import Keys
 from tests.harness.model_server import ModelServer

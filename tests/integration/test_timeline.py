@@ -13,13 +13,15 @@ import sqlalchemy as sa
 import typer
 from typer.testing import CliRunner
 
+from memforest_core.cli.opener import ProgramOpener
+from memforest_core.cli.toolkit.opening import use_opener
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.rows import timeline as statements
-from memforest_core.recall.timeline import cli as command
-from memforest_core.recall.timeline.service import TimelineService, open_timeline
-from memforest_core.recall.timeline.states import Timeline, TimelineState
+from memforest_core.recall import cli as command
+from memforest_core.recall.rows import chains as statements
+from memforest_core.recall.states import Timeline, TimelineState
+from memforest_core.recall.timeline import TimelineService, open_timeline
 from memforest_core.store.engine import tenant_transaction
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
@@ -259,6 +261,7 @@ def test_a_wrong_request_is_refused_before_the_owner_is_known(pipeline: Stack) -
 def run(ines: Stack, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     """The command as an operator calls it: the database is named by the environment."""
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", ines.settings.database.url.get_secret_value())
+    use_opener(ProgramOpener())
     return CliRunner()
 
 

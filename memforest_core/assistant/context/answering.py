@@ -9,8 +9,7 @@ from typing import Unpack
 from memforest_core.assistant.context.service import ContextService
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
-from memforest_core.recall.answering.answer import Answer
-from memforest_core.recall.answering.service import MAX_TOKENS, AnswerService
+from memforest_core.recall.answer import MAX_TOKENS, Answer, AnswerService
 from memforest_core.recall.request import RecallOptions
 from memforest_core.recall.service import RecallService
 

@@ -12,7 +12,7 @@ from memforest_core.assistant.made_text_rows import MadeTextRows
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.models.calls import Vectors
-from memforest_core.recall.rows.timeline import TimelineRows
+from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.people import speakers_of

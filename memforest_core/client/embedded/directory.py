@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memforest_core.domain.forks import in_child
 from memforest_core.errors import CallerError
-from memforest_core.index.socket_calls import write_address
+from memforest_core.index.socket_index import write_address
 
 LOCK_NAME = "memforest.lock"
 NODE_NAME = "node.json"

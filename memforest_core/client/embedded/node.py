@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.client.services.service import Services, open_services
-from memforest_core.index.socket_server import SocketServer
+from memforest_core.index.socket_index import SocketServer
 from memforest_core.models.calls import Step
 from memforest_core.observe.watching import Watching, open_watching
 from memforest_core.settings import BrokerSettings, DatabaseSettings, Settings

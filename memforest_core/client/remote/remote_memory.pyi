@@ -31,9 +31,9 @@ from memforest_core.lifecycle.retain.records import Policy, Preview
 from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredSession, StoredTree
 from memforest_core.observe.records import LoggedCall
 from memforest_core.observe.webhooks.records import Delivery, Endpoint, NewEndpoint
-from memforest_core.recall.answering.answer import Answer
+from memforest_core.recall.answer import Answer
 from memforest_core.recall.request import RecallOptions
-from memforest_core.recall.timeline.states import Timeline
+from memforest_core.recall.states import Timeline
 from memforest_core.store.engine import Connection
 from memforest_core.work.records import (
     Acted,

@@ -51,12 +51,12 @@ from memforest_core.models.opening import open_chat, open_embedder, open_reranke
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.observe.webhooks.posting import Poster, PostingWorker
-from memforest_core.recall.answering.service import AnswerService, open_answering
+from memforest_core.recall.answer import AnswerService, open_answering
+from memforest_core.recall.rows.chains import TimelineStore
 from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
-from memforest_core.recall.rows.timeline import TimelineStore
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService, Slots
-from memforest_core.recall.timeline.service import TimelineService, open_timeline
+from memforest_core.recall.timeline import TimelineService, open_timeline
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready

@@ -16,8 +16,7 @@ import structlog
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.memory.forest_index import best
-from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes
+from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes, best
 from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant.collection_schema import named_rows, point_id
 from memforest_core.index.qdrant.engine_reads import (

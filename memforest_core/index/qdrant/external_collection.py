@@ -10,9 +10,8 @@ from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.external import SourceHit, SourceMismatch
-from memforest_core.index.qdrant.server_failures import server_failures
-from memforest_core.index.vector_index import DenseVector
+from memforest_core.index.qdrant.server_index import server_failures
+from memforest_core.index.vector_index import DenseVector, SourceHit, SourceMismatch
 from memforest_core.settings import SourceSettings
 
 

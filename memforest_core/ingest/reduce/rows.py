@@ -26,7 +26,7 @@ from memforest_core.domain.ids import (
 from memforest_core.domain.people import People
 from memforest_core.domain.times import micros
 from memforest_core.index.records import PointLease
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.reduce.canonical import Known
 from memforest_core.ingest.reduce.records import (
     HELD,

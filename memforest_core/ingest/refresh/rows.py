@@ -22,7 +22,7 @@ from memforest_core.domain.indexed import (
     unpack_counts,
 )
 from memforest_core.index.records import PointLease
-from memforest_core.index.wanted_rows import want_indexed_in
+from memforest_core.index.rows import want_indexed_in
 from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource, Title, TitleSource
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m

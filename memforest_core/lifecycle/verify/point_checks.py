@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.index.contents import differing
-from memforest_core.index.parity import missing_points
+from memforest_core.index.rebuild import differing, missing_points
 from memforest_core.index.records import PointRow
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKey, ScannedPoint, VectorIndex

@@ -15,7 +15,7 @@ from memforest_core.domain.turns import Turn, checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.reading.records import StoredFact, StoredNode, StoredOwner, StoredSession, StoredTree
 from memforest_core.observe.reading.rows import ReadingRows, fact_of, node_of, place_of, session_of, tree_of
-from memforest_core.recall.timeline.chains import Speakers
+from memforest_core.recall.timeline import Speakers
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 

@@ -13,7 +13,7 @@ from memforest_core.domain.pages import to_cursor
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
-from memforest_core.recall.timeline.states import TimelineState
+from memforest_core.recall.states import TimelineState
 from memforest_core.service.explorer.drawing import Axis, Bar
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
 from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known

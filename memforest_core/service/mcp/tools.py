@@ -19,7 +19,7 @@ from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.rendering import block, by_rules, one_line, turn_line
 from memforest_core.domain.routes import Scope
 from memforest_core.errors import InvalidInput, MemForestError
-from memforest_core.recall.timeline.states import TimelineState
+from memforest_core.recall.states import TimelineState
 from memforest_core.service.keys.records import Caller
 
 MAX_TOKENS = 1_500

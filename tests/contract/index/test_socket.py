@@ -19,11 +19,17 @@ from structlog.testing import capture_logs
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
-from memforest_core.index import socket_server as serving
+from memforest_core.index import socket_index as serving
 from memforest_core.index.qdrant.edge_index import EdgeIndex
-from memforest_core.index.socket_calls import MAX_BODY, Refused, read_address, write_address
-from memforest_core.index.socket_client import SocketIndex
-from memforest_core.index.socket_server import CONNECTIONS, SocketServer
+from memforest_core.index.socket_index import (
+    CONNECTIONS,
+    MAX_BODY,
+    Refused,
+    SocketIndex,
+    SocketServer,
+    read_address,
+    write_address,
+)
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, point
 from tests.harness.stack import copy_index
 

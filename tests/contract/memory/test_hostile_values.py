@@ -223,7 +223,7 @@ def test_planted_texts_steer_no_terminal(node: Node, planted: str, monkeypatch: 
         yield node.memory
 
     for name in (
-        "recall.cli.recall",
+        "recall.cli",
         "assistant.context.cli",
         "assistant.profile.cli",
         "assistant.conversation_window.cli",

@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from memforest_core.cli.commands import Commands
+from memforest_core.ingest.reduce import cli as calibrate
 from memforest_core.models import opening
 from memforest_core.models.calls import Embedded
 from memforest_core.models.embedders.minilm import MiniLmEmbedder
-from memforest_core.recall.calibration import cli as calibrate
 from memforest_core.settings import load_settings
 
 SETTINGS = ("SCENE_ASSIGN", "SCENE_WEAK", "SCENE_MERGE", "SCENE_TIME_BONUS")

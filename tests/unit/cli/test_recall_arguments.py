@@ -68,7 +68,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
     def opened(data: Path | None) -> Iterator[Memory]:
         yield made
 
-    monkeypatch.setattr("memforest_core.recall.cli.recall.opened_memory", opened)
+    monkeypatch.setattr("memforest_core.recall.cli.opened_memory", opened)
     return made
 
 

@@ -35,14 +35,14 @@ JOINING = {
     "assistant/conversation_window/records.py": "rendered",
     # prompt: a JSON line or an escaped line an item
     "ingest/extract/extraction_prompt.py": "prompt",
-    "recall/answering/prompt.py": "prompt",
+    "recall/answer.py": "prompt",
 }
 """Modules that join stored texts with line ends for a reader."""
 STORED = {
     "assistant/condensing.py", "domain/cells.py", "domain/chat_messages.py",
     "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
     "service/explorer/trees.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
-    "recall/calibration/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",
+    "ingest/reduce/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",
     "lifecycle/merge/rows/content.py", "lifecycle/rebuild/estimating.py", "lifecycle/verify/summaries.py",
 }  # fmt: skip
 """Modules that join texts which are stored, counted or compared, not read as items."""

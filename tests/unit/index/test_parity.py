@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.generations import Generation, GenerationState, judge, parse_generation
-from memforest_core.index.parity import missing_points, unequal
+from memforest_core.index.rebuild import missing_points, unequal
 from memforest_core.index.records import PointRow, StoredGeneration
 from memforest_core.index.vector_index import ScannedPoint
 

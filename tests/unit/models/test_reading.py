@@ -22,7 +22,7 @@ from memforest_core.ingest.extract.extraction_prompt import MAX_ITEMS, Extractio
 from memforest_core.ingest.refresh.scene_titles import TitleAnswer
 from memforest_core.models.answers import parsed
 from memforest_core.models.reading import described, read, unwrapped
-from memforest_core.recall.answering.service import _Reply as AnswerReply
+from memforest_core.recall.answer import _Reply as AnswerReply
 from memforest_core.recall.plan import PlanAnswer, RewritingAnswer
 from memforest_core.recall.ranking import RankingAnswer
 

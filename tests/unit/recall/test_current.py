@@ -18,8 +18,8 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.records import TurnKey
+from memforest_core.recall.states import SourceTurn
 from memforest_core.recall.temporal import find_states
-from memforest_core.recall.timeline.states import SourceTurn
 from memforest_core.store.owners import ForestRef
 from tests.unit.recall.memory import FOREST
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from memforest_core.models.token_vectors import PACKED, WIDTH, TurnTokens, pack, unpack
-from memforest_core.recall.late_interaction import above_median, likeness, nearest, token_column
 from memforest_core.recall.records import CellTokens
+from memforest_core.recall.score import above_median, likeness, nearest, token_column
 from memforest_core.recall.signal_table import Candidate
 
 AXES = np.eye(WIDTH, dtype=np.float32)

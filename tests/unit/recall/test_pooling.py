@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from memforest_core.recall.candidates import Scope
 from memforest_core.recall.question import Question, parse_question
-from memforest_core.recall.retrieve import Scope
 from memforest_core.recall.score import LEAST, weights_for
 from tests.harness.weights import weights
 

@@ -6,8 +6,7 @@ import pytest
 
 from memforest_core.domain.indexed import term_index
 from memforest_core.domain.text import terms
-from memforest_core.recall.question import parse_question
-from memforest_core.recall.related import ENGLISH_LIST, MOST, related_terms
+from memforest_core.recall.question import ENGLISH_LIST, MOST, parse_question, related_terms
 from memforest_core.recall.retrieve import expanded
 
 FLOOR = 0.5

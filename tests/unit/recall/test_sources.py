@@ -11,8 +11,7 @@ import pytest
 
 from memforest_core.domain.evidence import EvidenceKind, RecallResult
 from memforest_core.errors import IndexUnavailable, InvalidInput, InvalidSettings
-from memforest_core.index.external import SourceHit, SourceMismatch
-from memforest_core.index.vector_index import DenseVector, PointKind
+from memforest_core.index.vector_index import DenseVector, PointKind, SourceHit, SourceMismatch
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.sources import MOST, WIDER, Sources
 from memforest_core.settings import RecallSettings, SourceSettings

@@ -11,8 +11,9 @@ import pytest
 
 from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.temporal_question import Order, Series
+from memforest_core.recall.records import States
 from memforest_core.recall.signal_table import Candidate, Table
-from memforest_core.recall.temporal import Statement, States, certain, lift_states, order_parts, series_parts
+from memforest_core.recall.temporal import Statement, certain, lift_states, order_parts, series_parts
 from tests.unit.recall.memory import START
 
 SESSION = SessionId(UUID(int=9))

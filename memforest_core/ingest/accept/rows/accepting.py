@@ -16,7 +16,7 @@ from memforest_core.domain.cells import MAX_WINDOW_TURNS, CellCut
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, session_id
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput, InvalidSettings
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.accept.records import (
     SessionHead,
     SessionProgress,

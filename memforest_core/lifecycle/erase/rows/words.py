@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TenantId, TreeId
 from memforest_core.domain.people import entity_key
 from memforest_core.domain.rendering import speech
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.extract.records import CONTEXT_TURNS
 from memforest_core.lifecycle.erase.records import ItemKey, RemainingTurns, TouchedFact, TurnKey
 from memforest_core.lifecycle.erase.rows.batch import IDS, ITEMS, OF_TIMES, TURNS, BatchRows, item_arrays, sessions_of

@@ -14,7 +14,7 @@ from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId
 from memforest_core.domain.rendering import speech
 from memforest_core.domain.times import from_micros
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.lifecycle.merge.records import (
     CellCopy,
     FactCopy,

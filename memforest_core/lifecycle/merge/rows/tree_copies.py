@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.reduce.records import Member
 from memforest_core.lifecycle.merge.records import ScopeCopy, StoredScope
 from memforest_core.lifecycle.merge.transplanting import Transplant

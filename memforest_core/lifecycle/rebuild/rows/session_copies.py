@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, SessionId, cell_id, session_id
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.lifecycle.rebuild.records import Pair, Remaining
 from memforest_core.store import tables as m
 from memforest_core.store.copying import copy_forest_rows, copy_rows, given, old

@@ -13,7 +13,7 @@ import sqlalchemy.orm
 
 from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
 from memforest_core.domain.operations import OperationKind
-from memforest_core.index.wanted_rows import want_indexed
+from memforest_core.index.rows import want_indexed
 from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of
 from memforest_core.lifecycle.verify.records import Check, Found
 from memforest_core.lifecycle.verify.rows.checks import CUT, DIRTY, TURN_SUMS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.times import Precision, TimeSpan
-from memforest_core.recall.answering.prompt import boundary, piece_lines, question_line, render
+from memforest_core.recall.answer import boundary, piece_lines, question_line, render
 from tests.unit.recall.answering.said import ASKED, BOUNDARY, moment, piece
 
 ROOMY = 100_000

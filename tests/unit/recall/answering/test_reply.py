@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest_core.errors import ContentFault
-from memforest_core.recall.answering.service import Reply, UncitedError, parse_reply, schema
+from memforest_core.recall.answer import Reply, UncitedError, parse_reply, schema
 from tests.unit.recall.answering.said import says
 
 KNOWN = {1, 2, 3}

@@ -20,8 +20,7 @@ from memforest_core.errors import (
     ModelUnavailable,
 )
 from memforest_core.models.calls import Step
-from memforest_core.recall.answering.answer import NOT_IN_MEMORY, Answer, Citation
-from memforest_core.recall.answering.service import AnswerService
+from memforest_core.recall.answer import NOT_IN_MEMORY, Answer, AnswerService, Citation
 from tests.unit.recall.answering.said import TENANT, Ledger, ScriptedChat, piece, recalled, says
 
 QUESTION = "Where does Bob live?"

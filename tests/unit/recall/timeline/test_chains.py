@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from memforest_core.domain.ids import TreeId
-from memforest_core.recall.timeline.chains import Speakers, unknown_entity, unknown_scene
-from memforest_core.recall.timeline.states import KnownChain
+from memforest_core.recall.states import KnownChain
+from memforest_core.recall.timeline import Speakers, unknown_entity, unknown_scene
 
 
 def test_an_owner_is_known_under_id_and_names() -> None:

@@ -16,8 +16,7 @@ from memforest_core.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memforest_core.domain.calibrating import Figures, Thresholds
-    from memforest_core.recall.calibration.service import Calibrated, LabelledPair
+    from memforest_core.ingest.reduce.calibrating import Calibrated, Figures, LabelledPair, Thresholds
 
 VARIABLE = "MEMFOREST_REDUCE__"
 REMARK = "# Thresholds by memforest calibrate, for the embedding model "
@@ -44,8 +43,8 @@ def calibrate(
 
     They belong to an embedding model: run it when MEMFOREST_EMBEDDING__MODEL changes. Needs no service but the model.
     """
+    from memforest_core.ingest.reduce.calibrating import calibrate as derived_from
     from memforest_core.models.opening import open_embedder
-    from memforest_core.recall.calibration.service import calibrate as derived_from
     from memforest_core.settings import OFFLINE, load_settings
 
     if write is not None and write.exists() and not force:
@@ -68,7 +67,7 @@ def calibrate(
 
 def pairs_of(sample: Path | None) -> list[LabelledPair]:
     """The pairs of a file, or those that come along. Raises InvalidInput."""
-    from memforest_core.recall.calibration.service import built_in_sample, parse_sample
+    from memforest_core.ingest.reduce.calibrating import built_in_sample, parse_sample
 
     if sample is None:
         return built_in_sample()

@@ -9,10 +9,18 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from memforest_core.domain.calibrating import MIN_PAIRS, Label, Thresholds
 from memforest_core.errors import InvalidInput
+from memforest_core.ingest.reduce.calibrating import (
+    MIN_PAIRS,
+    Label,
+    LabelledPair,
+    Thresholds,
+    built_in_sample,
+    calibrate,
+    parse_sample,
+    score,
+)
 from memforest_core.models.calls import CallRecord, Embedded, Step
-from memforest_core.recall.calibration.service import LabelledPair, built_in_sample, calibrate, parse_sample, score
 from memforest_core.settings import ReduceSettings
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memforest_core.domain.calibrating import (
+from memforest_core.ingest.reduce.calibrating import (
     ASSIGN_RATE,
     MIN_PAIRS,
     WEAK_RATE,

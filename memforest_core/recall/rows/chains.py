@@ -12,7 +12,7 @@ from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId, Tre
 from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
-from memforest_core.recall.timeline.states import KnownChain, SourceTurn
+from memforest_core.recall.states import KnownChain, SourceTurn
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.people import speakers_of

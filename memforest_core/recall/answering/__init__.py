@@ -1,1 +1,0 @@
-"""Answers over evidence: one call, citations that exist, and an honest "not in memory"."""

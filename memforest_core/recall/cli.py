@@ -1,0 +1,405 @@
+"""``memforest recall`` and ``memforest answer``: a question, and the evidence for it or a model's answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+
+from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
+from memforest_core.cli.toolkit.output import (
+    Exit,
+    console,
+    named,
+    no_memory,
+    plain_table,
+    print_json,
+    printable,
+    shortened,
+)
+from memforest_core.domain.rendering import by_rules
+from memforest_core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from memforest_core.domain.evidence import Evidence, PathNode, RecallResult
+    from memforest_core.recall.answer import Answer
+    from memforest_core.recall.states import Timeline, TimelineState
+
+VALUE_CHARS = 60
+STATE_CHARS = 120
+TURNS_SHOWN = 3
+
+
+def timeline(
+    owner: OwnerOption,
+    entity: Annotated[
+        str | None,
+        typer.Option("--entity", "-e", help="Whose states; the owner's when not given, \"*\" for everybody's."),
+    ] = None,
+    attribute: Annotated[
+        str | None, typer.Option("--attribute", "-a", help="Which state: residence, job, pet, weight...")
+    ] = None,
+    scene: Annotated[str | None, typer.Option(help="What is in a scene: its label or id.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="Leave out what was said after this time.")] = None,
+    since: Annotated[str | None, typer.Option(help="Begin at this time.")] = None,
+    until: Annotated[str | None, typer.Option(help="End at this time.")] = None,
+    limit: Annotated[int, typer.Option(help="States at once.")] = 100,
+    cursor: Annotated[str | None, typer.Option(help="Go on after the page that ended with this.")] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print states in the order of time: what held, since when, what superseded it, and which turns say so."""
+    from memforest_core.recall.timeline import open_timeline
+
+    with opened_store(data) as store:
+        found = open_timeline(store.engine).timeline(
+            store.tenant,
+            owner,
+            entity=entity,
+            attribute=attribute,
+            scene=scene,
+            as_of=as_of,
+            since=since,
+            until=until,
+            limit=limit,
+            cursor=cursor,
+        )
+    if as_json:
+        print_json(found)
+        return
+    _print_states(found)
+
+
+def _print_states(found: Timeline) -> None:
+    out = console()
+    if not found.owner_known:
+        out.print(no_memory(found.owner))
+        return
+    if not found.states:
+        out.print('No states are known. --entity "*" shows those of everybody.')
+        return
+    out.print(table_of(found))
+    current = sum(state.current for state in found.states)
+    note = by_rules(state.source for state in found.states)
+    out.print(f"{len(found.states)} states, {current} current. {note}".rstrip(), style="dim")
+    if found.truncated:
+        out.print(f"More follow: --cursor {found.cursor}", style="yellow")
+    if found.oldest_left_out:
+        out.print("The oldest facts were left out: there are too many for one timeline.", style="yellow")
+
+
+def table_of(found: Timeline) -> Table:
+    """The states, one a row; their texts come from conversations and are printed without what steers a terminal."""
+    from rich.text import Text
+
+    zone = ZoneInfo(found.time_zone)
+    titles = ("when", "who", "state", "value", "mark", "said", "turns", "source")
+    table = plain_table(*titles, whole=("when", "mark", "said"))
+    for state in found.states:
+        style = "bold" if state.current else "dim" if state.superseded_by is not None else ""
+        table.add_row(
+            state.time_label,
+            Text(shortened(state.subject, VALUE_CHARS)),
+            Text(shortened(state.attribute, VALUE_CHARS)),
+            Text(_shown_value(state), style=style),
+            mark(state),
+            f"{state.mentioned_at.astimezone(zone):%Y-%m-%d}" + (f" ×{state.mentions}" if state.mentions > 1 else ""),
+            Text(_said_in(state)),
+            Text(_read_by(state)),
+        )
+    return table
+
+
+def mark(state: TimelineState) -> str:
+    """The mark of a state: current, corrected, superseded, ended, or only planned, heard of, supposed or denied."""
+    if state.current:
+        return "current"
+    if state.corrected_at is not None:
+        return "corrected"
+    if state.modality != "asserted":
+        return state.modality.value
+    if state.superseded_by is not None:
+        return "superseded"
+    if state.change == "stop":
+        return "end"
+    return "denied" if state.polarity == "negative" else ""
+
+
+def _shown_value(state: TimelineState) -> str:
+    if not state.value:
+        return shortened(state.shown, STATE_CHARS)
+    before = f" (before: {state.previous_value})" if state.previous_value else ""
+    return shortened(f"{state.shown}{before}", VALUE_CHARS)
+
+
+def _read_by(state: TimelineState) -> str:
+    return (state.source or "") + (f': "{shortened(state.quote, VALUE_CHARS)}"' if state.quote else "")
+
+
+def _said_in(state: TimelineState) -> str:
+    shown = [printable(f"{turn.session_id}/{turn.turn_id}") for turn in state.evidence[:TURNS_SHOWN]]
+    rest = len(state.evidence) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+TEXT_CHARS = 600
+SUMMARY_CHARS = 70
+SIGNALS = 6
+"""Signals named, the strongest first."""
+TREES = 3
+"""Trees whose path is shown."""
+
+
+def evidence_text(evidence: Evidence, number: int, *, several: bool = False) -> Text:
+    """A numbered piece with its provenance; with whose it is, where there are those of ``several`` memories."""
+    from rich.text import Text
+
+    text = Text(f"{number:>3}. ")
+    text.append(printable(evidence.time_label), style="cyan")
+    text.append("  ")
+    text.append(shortened(evidence.text, TEXT_CHARS))
+    whose = [("memory", printable(evidence.whose))] if several and not evidence.source else []
+    for label, value in [*whose, *details(evidence)]:
+        text.append(f"\n     {label:<9} {value}", style="dim")
+    return text
+
+
+def details(evidence: Evidence) -> list[tuple[str, str]]:
+    """(label, value) lines: source, found by, tree paths, neighbours."""
+    turns = ", ".join(printable(turn) for turn in evidence.turn_ids)
+    said_by = f" · said by {printable(evidence.speaker)}" if evidence.speaker else ""
+    if evidence.source:
+        return [
+            ("source", f"{printable(evidence.source)} · point {printable(evidence.point_id)}"),
+            ("found by", f"{signals(evidence)} · score {evidence.score:.2f}"),
+        ]
+    lines = [
+        ("source", f"session {printable(evidence.session_id)} · turn {turns}{said_by}{_marks(evidence)}"),
+        ("found by", f"{signals(evidence)} · score {evidence.score:.2f} · {evidence.freshness.value}"),
+    ]
+    lines += [("tree", path) for path in tree_paths(evidence.path)[:TREES]]
+    for label, neighbours in (("before", evidence.predecessors), ("after", evidence.successors)):
+        lines += [
+            (label, f"{printable(near.time_label)}  {shortened(near.text, SUMMARY_CHARS)}") for near in neighbours
+        ]
+    return lines
+
+
+def _marks(evidence: Evidence) -> str:
+    """What was done to a piece since it was said."""
+    marks = [f" · merged from {printable(evidence.origin)}"] if evidence.origin is not None else []
+    marks += [f" · {name}" for name, yes in (("corrected", evidence.corrected), ("pinned", evidence.pinned)) if yes]
+    return "".join(marks)
+
+
+def signals(evidence: Evidence) -> str:
+    """What added to the score, the strongest first."""
+    ordered = sorted(evidence.signals.items(), key=lambda item: -item[1])
+    return " + ".join(f"{name} {value:.2f}" for name, value in ordered[:SIGNALS] if value) or "nothing"
+
+
+def tree_paths(path: tuple[PathNode, ...]) -> list[str]:
+    """For each tree the nodes from its root down, each with the beginning of its text."""
+    trees: dict[tuple[str, str], list[PathNode]] = {}
+    for node in path:
+        trees.setdefault((node.tree_kind.value, node.label), []).append(node)
+    return [
+        f"{kind} {named(label)}" + "".join(f" › {_step(node)}" for node in nodes)
+        for (kind, label), nodes in trees.items()
+    ]
+
+
+def _step(node: PathNode) -> str:
+    if node.level == 0:
+        return "leaf"
+    return f"“{shortened(node.summary, SUMMARY_CHARS)}”" if node.summary else f"level {node.level}"
+
+
+MAX_VECTOR_BYTES = 2**20
+"""A larger file is no vector."""
+
+KOption = Annotated[
+    int | None,
+    typer.Option("--k", "-k", help="Evidence items; the setting recall.k when not given.", show_default=False),
+]
+AsOfOption = Annotated[str | None, typer.Option(help="Answer from what had been said by this time.")]
+AskedAtOption = Annotated[str | None, typer.Option(help="The timestamp of the question; now unless given.")]
+
+
+def recall(
+    owner: Annotated[
+        list[str], typer.Option("--owner", "-o", help="Whose memory; may be given several times, for one recall.")
+    ],
+    question: Annotated[str | None, typer.Argument(help="What to look for.", show_default=False)] = None,
+    vector: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Instead of a question: a vector of the embedding model, as a JSON list.",
+            show_default=False,
+        ),
+    ] = None,
+    channel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--channel", help="Only sessions of this channel; may be given several times.", show_default=False
+        ),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source", help="Search this external collection too; may be given several times.", show_default=False
+        ),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, flat, embedding, llm or planner; the setting recall.mode when not given.",
+            show_default=False,
+        ),
+    ] = None,
+    k: KOption = None,
+    neighbours: Annotated[int, typer.Option(help="Items before and after each.")] = 0,
+    since: Annotated[str | None, typer.Option(help="Only what was said or happened from this time on.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only what was said or happened up to this time.")] = None,
+    as_of: AsOfOption = None,
+    asked_at: AskedAtOption = None,
+    max_tokens: Annotated[int | None, typer.Option(help="As many items as fit.", show_default=False)] = None,
+    budget_ms: Annotated[
+        float | None, typer.Option(help="How long you can wait; mode auto stays within it.", show_default=False)
+    ] = None,
+    min_score: MinScoreOption = None,
+    exclude_session: ExcludeSessionOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the evidence for a question: its time, by whom, where, and why it was found."""
+    with opened_memory(data) as memory:
+        # It shows why each piece was found.
+        result = replace(memory.services.recall, explains=True).recall(
+            memory.tenant,
+            owner[0],
+            question,
+            k,
+            mode,
+            neighbours=neighbours,
+            since=since,
+            until=until,
+            as_of=as_of,
+            asked_at=asked_at,
+            max_tokens=max_tokens,
+            budget_ms=budget_ms,
+            min_score=min_score,
+            exclude_sessions=exclude_session,
+            channels=channel or None,
+            vector=None if vector is None else _numbers(vector),
+            owners=owner[1:] or None,
+            sources=source or None,
+        )
+    if as_json:
+        print_json(result)
+    else:
+        _print_evidence(result)
+
+
+def _numbers(file: Path) -> list[float]:
+    """The content of a file, which recall checks. Raises InvalidInput for what is no JSON list."""
+    try:
+        with file.open("rb") as source:
+            read = source.read(MAX_VECTOR_BYTES + 1)
+        found = json.loads(read) if len(read) <= MAX_VECTOR_BYTES else None
+    except OSError as error:
+        raise InvalidInput(f"{file} can't be read ({error.strerror}).", code="unreadable_file") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise InvalidInput(f"Write one JSON list of numbers into {file}.", code="invalid_vector")
+    return found
+
+
+def _print_evidence(result: RecallResult) -> None:
+    out = console()
+    for unknown in result.owners_unknown:
+        out.print(no_memory(unknown))
+    if not result.owner_known and not result.evidence and not result.degraded:
+        return
+    if not result.evidence:
+        out.print("Nothing is known about that.")
+    several = len({piece.whose for piece in result.evidence}) > 1
+    for number, evidence in enumerate(result.evidence, start=1):
+        out.print(evidence_text(evidence, number, several=several))
+    for sentence in result.degraded:
+        out.print(printable(sentence), style="yellow")
+    total = result.timings_ms.get("total", 0.0)
+    if result.picked:
+        out.print(printable(result.picked), style="dim")
+    out.print(f"{len(result.evidence)} items by {result.mode.value} recall in {total:.0f} ms.", style="dim")
+
+
+def answer(
+    question: Annotated[str, typer.Argument(help="What to answer.")],
+    owner: OwnerOption,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="How evidence is recalled: auto, flat, embedding, llm or planner; the setting recall.mode when not"
+            " given.",
+            show_default=False,
+        ),
+    ] = None,
+    k: KOption = None,
+    as_of: AsOfOption = None,
+    asked_at: AskedAtOption = None,
+    min_score: MinScoreOption = None,
+    exclude_session: ExcludeSessionOption = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question from memory, with the evidence items that say so.
+
+    Needs a chat model. Ends with 75 when the model was unavailable: the evidence is printed, and the same command can
+    succeed later."""
+    with opened_memory(data) as memory:
+        answered = memory.answer(
+            owner,
+            question,
+            k,
+            mode,
+            as_of=as_of,
+            asked_at=asked_at,
+            min_score=min_score,
+            exclude_sessions=exclude_session,
+        )
+    if as_json:
+        print_json(answered)
+    else:
+        print_answer(answered)
+        if not answered.evidence.owner_known:
+            console().print(no_memory(owner))
+    if not answered.text:
+        raise typer.Exit(Exit.LATER)
+
+
+def print_answer(answered: Answer) -> None:
+    """For people: the answer, the cited evidence (all of it when there is no answer), and what was unavailable."""
+    out = console()
+    if answered.text:
+        out.print(printable(answered.text), style="bold")
+    cited = {citation.number for citation in answered.citations}
+    for number, evidence in enumerate(answered.evidence.evidence, start=1):
+        if number in cited or not answered.text:
+            out.print(evidence_text(evidence, number))
+    for sentence in answered.degraded:
+        out.print(printable(sentence), style="yellow")
+    found = len(answered.evidence.evidence)
+    calls = "1 call" if answered.calls == 1 else f"{answered.calls} calls"
+    by = f" by {printable(answered.model)}" if answered.calls else ""
+    out.print(f"{found} items found, {len(cited)} cited, {calls}{by}.", style="dim")
