@@ -50,7 +50,8 @@ RELEASE = (
     "unit/deploy/test_image.py",
     "unit/deploy/test_kubernetes.py",
 )
-"""Folders and modules of ``make test-release``: deployment, pages in a browser, benchmarks, and other slow tests."""
+"""Folders and modules of ``make test-release``: deployment, pages in a browser, benchmarks, and other slow tests. Single
+slow tests, beside faster ones of the same promise, are marked where they are."""
 WITHOUT_CONNECTIONS = {"unit", "property"}
 GARBAGE_FROM = 10_000
 """New objects after which Python looks for garbage in cycles; its own 700 is meant for small programs."""

@@ -109,6 +109,7 @@ def check(answers: list[tuple[str, dict[str, object]]]) -> None:
     assert len({answer["process"] for _, answer in answers}) > 1
 
 
+@pytest.mark.release
 def test_children_of_gunicorn_over_a_preloaded_app_each_get_their_own_answers(running: Deployment) -> None:
     address = f"127.0.0.1:{free_port()}"
     with started(

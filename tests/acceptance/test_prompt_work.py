@@ -9,7 +9,7 @@ import pytest
 from memforest_core import MemForest
 from tests.harness.timing import until
 
-BURSTS = 40
+BURSTS = 15
 SESSIONS = 3
 PATIENCE_S = 20.0
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
 
 from memforest_core import MemForest
 from memforest_core.client.embedded import process
@@ -91,6 +92,7 @@ def test_servers_that_are_killed_run_again_and_the_node_works_on(tmp_path: Path)
         assert node.process.wait(60) == 0
 
 
+@pytest.mark.release
 def test_a_server_that_does_not_start_again_ends_the_node_with_an_error(tmp_path: Path) -> None:
     with up(tmp_path) as node:
         (node.directory / "pg" / "global" / "pg_control").unlink()

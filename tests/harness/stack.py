@@ -23,7 +23,8 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import PointKey
 from memforest_core.models.calls import Embedder
-from memforest_core.settings import DatabaseSettings, Settings, load_settings
+from memforest_core.models.opening import open_embedder
+from memforest_core.settings import DatabaseSettings, EmbeddingSettings, Settings, load_settings
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import upgrade
 from memforest_core.work.jobs import WorkKind
@@ -97,6 +98,12 @@ def database(servers: SessionServers, template: str = TEMPLATE) -> Iterator[Data
 def copy_index(index: Path, to: Path) -> None:
     """Copy an index that nobody has open. Its files are 200 MB of holes, which ``shutil`` would write out."""
     subprocess.run(["cp", "-R", str(index), str(to)], check=True)
+
+
+@cache
+def built_in() -> Embedder:
+    """The built-in model, loaded once for all tests."""
+    return open_embedder(EmbeddingSettings())
 
 
 @cache
@@ -208,7 +215,9 @@ def settings_for(database: DatabaseSettings, broker_url: str, index: Path, /, **
 def stack(
     servers: SessionServers, directory: Path, *, embedder: Embedder | None = None, **groups: object
 ) -> Iterator[Stack]:
-    """A stack of one's own."""
+    """A stack of one's own; with the built-in model, opened once, unless another is given or set."""
+    if embedder is None and "embedding" not in groups:
+        embedder = built_in()
     with database(servers) as address:
         place = directory / "index"
         settings = settings_for(address, servers.broker_url, place, **groups)

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from memforest_core.models.calls import Embedder
-from memforest_core.models.opening import open_embedder
-from memforest_core.settings import EmbeddingSettings
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Grown, Stack, cloned, grown_by, stack
+from tests.harness.stack import Grown, Stack, built_in, cloned, grown_by, stack
 
 
 @pytest.fixture(scope="session")
 def embedder() -> Embedder:
-    """The built-in model, loaded once for all tests."""
-    return open_embedder(EmbeddingSettings())
+    return built_in()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from memforest_core.store.schema import upgrade
 from tests.harness.proxy import Door, door
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import database, opened, settings_for
+from tests.harness.stack import Stack, database, opened, settings_for
 
 SHORT = {"answer_timeout_s": 0.5, "statement_timeout_ms": 60_000}
 CALLS: dict[str, Callable[[MemForest], object]] = {
@@ -99,50 +99,66 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServers]:
         yield servers
 
 
-@pytest.fixture
-def settings(own: EmbeddedServers, tmp_path: Path) -> Settings:
+@pytest.fixture(scope="module")
+def settings(own: EmbeddedServers, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     settings = embedded_settings(load_settings(database=SHORT), own)
     upgrade(settings.database)
-    return settings.model_copy(update={"index": settings.index.model_copy(update={"path": tmp_path / "index"})})
+    index = settings.index.model_copy(update={"path": tmp_path_factory.mktemp("hanging") / "index"})
+    return settings.model_copy(update={"index": index})
+
+
+@contextmanager
+def told(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
+    """A stack that holds what Ann said."""
+    with opened(settings, embedder) as running:
+        running.memory.enqueue("ann", "base", said("I live in Oslo."))
+        running.drive()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
+    """One for all calls: a connection that gave up an answer is not used again."""
+    with told(settings, embedder) as running:
+        yield running
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_to_a_stopped_postgres_ends_on_a_pooled_connection_and_on_a_new_one(
-    own: EmbeddedServers, settings: Settings, embedder: Embedder, name: str
+    own: EmbeddedServers, shared: Stack, name: str
 ) -> None:
-    with opened(settings, embedder) as running:
-        running.memory.enqueue("ann", "base", said("I live in Oslo."))
-        running.drive()
-        with stopped(own):
-            first, second = refused(CALLS[name], running.memory), refused(CALLS[name], running.memory)
-        assert "did not answer within" in first
-        assert "Postgres" in second
-        CALLS[name](running.memory)
+    with stopped(own):
+        first, second = refused(CALLS[name], shared.memory), refused(CALLS[name], shared.memory)
+    assert "did not answer within" in first
+    assert "Postgres" in second
+    CALLS[name](shared.memory)
 
 
-@pytest.mark.parametrize("name", WAITING)
 def test_a_wait_for_a_stage_ends_with_its_own_timeout(
-    own: EmbeddedServers, settings: Settings, embedder: Embedder, name: str
+    own: EmbeddedServers, settings: Settings, tmp_path: Path, embedder: Embedder
 ) -> None:
     """Given a deadline of calls that is long, when a call waits for a stage, then its own timeout bounds each answer."""
-    long = settings.model_copy(update={"database": settings.database.model_copy(update={"answer_timeout_s": 3_600.0})})
-    with opened(long, embedder) as running:
-        running.memory.enqueue("ann", "base", said("I live in Oslo."))
-        with stopped(own):
-            assert "did not answer within" in refused(WAITING[name], running.memory)
+    database = settings.database.model_copy(update={"answer_timeout_s": 3_600.0})
+    index = settings.index.model_copy(update={"path": tmp_path / "index"})
+    long = settings.model_copy(update={"database": database, "index": index})
+    with told(long, embedder) as running:
+        for call in WAITING.values():
+            running.memory.quota()  # on a connection that goes to the pool
+            with stopped(own):
+                assert "did not answer within" in refused(call, running.memory)
 
 
-@pytest.mark.parametrize("name", [*CALLS])
-def test_a_call_over_a_network_that_drops_packets_ends(
-    servers: SessionServers, tmp_path: Path, embedder: Embedder, name: str
+def test_calls_over_a_network_that_drops_packets_end(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
     with database(servers) as direct, behind_network(direct) as (address, network):
         settings = settings_for(address.model_copy(update=SHORT), servers.broker_url, tmp_path / "index")
-        with opened(settings, embedder) as running:
-            running.memory.enqueue("ann", "base", said("I live in Oslo."))
-            running.drive()
-            network.freeze()
-            assert "did not answer within" in refused(CALLS[name], running.memory)
+        with told(settings, embedder) as running:
+            for call in CALLS.values():
+                call(running.memory)
+                network.freeze()
+                assert "did not answer within" in refused(call, running.memory)
+                network.reopen()
 
 
 def test_a_client_of_an_app_server_gives_up_a_network_that_drops_packets(

@@ -120,7 +120,7 @@ def test_a_call_longer_than_its_lease_is_made_once(
         assert pipeline.rows("SELECT DISTINCT state, lost_leases FROM memforest.cell") == [("done", 0)]
 
 
-@pytest.mark.parametrize("tokens_per_s", [5, 30])
+@pytest.mark.parametrize("tokens_per_s", [pytest.param(5, marks=pytest.mark.release), 30])
 def test_a_slow_model_is_given_windows_that_it_answers_in_time_each_once(
     servers: SessionServers, tmp_path: Path, embedder: Embedder, tokens_per_s: int
 ) -> None:

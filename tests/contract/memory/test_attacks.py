@@ -194,8 +194,9 @@ def revocable(node: Node) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions/stream", "/v1/bundle", "/v1/recall"])
-def test_a_revoked_key_ends_its_uploads(node: Node, path: str) -> None:
+def test_a_revoked_key_ends_its_uploads(node: Node, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given an upload that goes on for as long as it is let, when its key is revoked, then it is refused."""
+    monkeypatch.setattr(http_serving, "LINGER_S", 0.2)
     began, stop = threading.Event(), threading.Event()
 
     def body() -> Iterator[bytes]:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from memforest_core.cli.program import app
 from memforest_core.client.remote.remote_memory import RemoteMemForest
 from memforest_core.client.remote.route_table import PREFIX, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import InvalidInput, InvalidSettings, NotFound, QuotaExceeded, RetryableError
 from memforest_core.service.keys.service import Keys
 from tests.contract.memory.conftest import Node
-from tests.harness.processes import environment
 
 TURN = {"role": "user", "name": "Bob", "content": "I moved from Boston to Davis.", "timestamp": "2023-05-01T09:00:00Z"}
 
@@ -302,15 +300,16 @@ def test_keys_are_made_of_good_input(node: Node) -> None:
         node.keys.revoke(node.memory.for_tenant("other").tenant, node.keys.list(node.memory.tenant)[0].id)
 
 
-def test_the_command_makes_a_key_that_ends(tmp_path: Path) -> None:
+def test_the_command_makes_a_key_that_ends(node: Node) -> None:
     """Given a day to come, then the new key ends on it; a day that has passed is refused."""
-    command = [sys.executable, "-m", "memforest_core.cli", "keys", "create", "short", "--data", str(tmp_path), "--json"]
+    url = node.memory.settings.database.url.get_secret_value()
+    command = ("keys", "create", "short", "--json", "--expires")
 
     made, refused = (
-        subprocess.run([*command, "--expires", day], env=environment(), capture_output=True, text=True, check=False)
+        CliRunner().invoke(app, [*command, day], env={"MEMFOREST_DATABASE__URL": url})
         for day in ("2999-01-31", "2001-01-31")
     )
 
     assert json.loads(made.stdout)["key"]["expires_at"].startswith("2999-01-31T00:00:00")
-    assert refused.returncode != 0
-    assert "Traceback" not in refused.stderr
+    assert refused.exit_code == 2
+    assert isinstance(refused.exception, SystemExit)
