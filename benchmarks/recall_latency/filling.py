@@ -38,7 +38,7 @@ from memforest_core.domain.people import People
 from memforest_core.domain.text import normalize_name
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
-from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.ingest.reduce.placing import fact_span
 from memforest_core.ingest.reduce.routing.scenes import entity_scopes

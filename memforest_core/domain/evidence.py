@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from memforest_core.domain.delivery import deliver, estimated_tokens
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import FactId, NodeId, TreeKind
 from memforest_core.domain.indexed import day_words
+from memforest_core.domain.pages import plain
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 
 

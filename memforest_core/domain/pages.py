@@ -1,4 +1,4 @@
-"""Pages of a list that is longer than an answer, and the cursors between them."""
+"""Lists in pages with cursors between them, and results as plain JSON values."""
 
 from __future__ import annotations
 
@@ -6,12 +6,32 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, date, datetime
+from enum import Enum
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from memforest_core.errors import InvalidInput
+
+
+def plain(value: object) -> Any:
+    """A value as JSON has it: dataclasses by their public fields, times as ISO 8601, ids and paths as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, UUID | Path):
+        return str(value)
+    return value
+
 
 T = TypeVar("T")
 S = TypeVar("S")

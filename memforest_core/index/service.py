@@ -22,7 +22,7 @@ from memforest_core.models.limits.model_limits import input_name
 from memforest_core.models.token_vectors import MODELS, to_bytes
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import as_stored
-from memforest_core.work.decision import LONGEST_DELAY_S, decide
+from memforest_core.work.jobs import LONGEST_DELAY_S, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "index"

@@ -5,26 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
-from functools import partial
 from typing import Any
 
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.errors import ContentRefused, InvalidSettings, MemForestError
-from memforest_core.models.accounting import StepSettings, record_of
-from memforest_core.models.call_loop import call_loop, slot_of
+from memforest_core.errors import ContentRefused, InvalidSettings
+from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import ChatReply, ChatRequest, Step
-from memforest_core.models.litellm_failures import Target, failure, missing_key, refuses_format
-from memforest_core.models.litellm_runtime import (
-    BASE_BYTES,
-    TOKEN_BYTES,
-    key_argument,
-    limited,
-    litellm_module,
-    misses_key,
-)
+from memforest_core.models.litellm_failures import Target, failure, refuses_format
+from memforest_core.models.litellm_requests import LitellmRequests
+from memforest_core.models.litellm_runtime import BASE_BYTES, TOKEN_BYTES, litellm_module
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +112,8 @@ class LitellmChat:
 
     def __init__(self, settings: Mapping[Step, StepSettings]) -> None:
         self._settings = dict(settings)
-        self._slots = {step: threading.BoundedSemaphore(each.concurrency) for step, each in settings.items()}
+        self._requests = {step: _requests(step, each) for step, each in settings.items()}
         self._ladder = SchemaLadder()
-        self._with_key: set[Step] = set()
 
     def model_name(self, step: Step) -> str:
         """The configured model of a step. Raises InvalidSettings if the step has none."""
@@ -137,8 +127,8 @@ class LitellmChat:
         try:
             litellm.get_llm_provider(settings.model, api_base=settings.api_base)
         except litellm.BadRequestError as error:
-            raise failure(error, _target(settings)) from None
-        self._require_key(step, settings, _target(settings))
+            raise failure(error, self._requests[step].target) from None
+        self._requests[step].require_key()
 
     def complete(self, request: ChatRequest) -> ChatReply:
         """One call: waits for a slot of the step, then for the answer, each at most ``timeout_s``.
@@ -147,74 +137,45 @@ class LitellmChat:
         and rung, within the same deadline. Raises as the port says; InvalidSettings for a step
         without a model.
         """
-        settings = self._of(request.step)
-        target = _target(settings)
-        litellm_module()  # its import takes seconds, which are no part of a call
-        self._require_key(request.step, settings, target)
-        what = f"All {settings.concurrency} slots of step {request.step}"
-        hint = f" (see {target.settings}__CONCURRENCY)"
-        with slot_of(self._slots[request.step], settings.timeout_s, what, hint):
-            started = time.perf_counter()
-            ended = self._ask(request, settings, target, started + settings.timeout_s)
-            latency_ms = (time.perf_counter() - started) * 1000.0
-        record = record_of(request.step, settings.model, ended, latency_ms, settings.price)
-        if isinstance(ended, MemForestError):
-            ended.call = record
-            raise ended
-        return ChatReply(text=_text(ended, thoughts=request.schema is not None), record=record)
+        settings, requests = self._of(request.step), self._requests[request.step]
+        response, record = requests.answered(
+            lambda deadline: self._ask(request, settings, requests, deadline),
+            lambda response: _refusal(response, requests.target) or response,
+        )
+        return ChatReply(text=_text(response, thoughts=request.schema is not None), record=record)
 
     def _of(self, step: Step) -> StepSettings:
         if step not in self._settings:
             raise InvalidSettings(f"No model is set for step {step}: set MEMFOREST_LLM__MODEL.")
         return self._settings[step]
 
-    def _require_key(self, step: Step, settings: StepSettings, target: Target) -> None:
-        if step in self._with_key:
-            return
-        if misses_key(settings.model, settings.api_key, settings.api_base):
-            raise missing_key(target)
-        self._with_key.add(step)
-
-    def _ask(self, request: ChatRequest, settings: StepSettings, target: Target, deadline: float) -> Any:
+    def _ask(self, request: ChatRequest, settings: StepSettings, requests: LitellmRequests, deadline: float) -> Any:
         """litellm's response, or the error to raise."""
+        limit = request.max_tokens or settings.max_tokens
         while True:
             rung = self._ladder.rung(settings) if request.schema is not None else Rung.PROMPT
-            left = deadline - time.perf_counter()
-            done = call_loop().run(partial(_completion, request, settings, rung), left)
+            arguments: dict[str, Any] = {
+                **settings.parameters,
+                "messages": messages(request, rung),
+                "max_tokens": limit,
+                "temperature": settings.temperature if request.temperature is None else request.temperature,
+                "response_format": response_format(request, rung),
+            }
+            done = requests.call("acompletion", BASE_BYTES + TOKEN_BYTES * limit, deadline, **arguments)
             if done.error is None:
-                return _refusal(done.value, target) or done.value
+                return done.value
             stepped = (
                 request.schema is not None and refuses_format(done.error) and self._ladder.step_down(settings, rung)
             )
             if not stepped:
-                return failure(done.error, target)
+                return failure(done.error, requests.target)
 
 
-def _completion(request: ChatRequest, settings: StepSettings, rung: Rung) -> Coroutine[Any, Any, Any]:
-    arguments: dict[str, Any] = {
-        **settings.parameters,
-        "model": settings.model,
-        "messages": messages(request, rung),
-        "api_base": settings.api_base,
-        "api_key": key_argument(settings.api_key, settings.api_base),
-        # Part of litellm's key for its connection pools: always the same number, or every call
-        # opens a pool of its own. The deadline proper is the loop's.
-        "timeout": settings.timeout_s,
-        # litellm's default of 2 would block a slot for the whole Retry-After, twice.
-        "max_retries": 0,
-        "max_tokens": request.max_tokens or settings.max_tokens,
-        "temperature": settings.temperature if request.temperature is None else request.temperature,
-        # Some models take no temperature; the schema is never dropped, the ladder sees to it.
-        "drop_params": True,
-        "response_format": response_format(request, rung),
-    }
-    given = {name: value for name, value in arguments.items() if value is not None}
-    most = BASE_BYTES + TOKEN_BYTES * given["max_tokens"]
-    return limited(partial(litellm_module().acompletion, **given), most)
-
-
-def _target(settings: StepSettings) -> Target:
-    return Target(settings.model, settings.api_base, settings.timeout_s, "MEMFOREST_LLM")
+def _requests(step: Step, settings: StepSettings) -> LitellmRequests:
+    target = Target(settings.model, settings.api_base, settings.timeout_s, "MEMFOREST_LLM")
+    busy, hint = f"All {settings.concurrency} slots of step {step}", f" (see {target.settings}__CONCURRENCY)"
+    price, slots = settings.price, settings.concurrency
+    return LitellmRequests(step, target, settings.api_key, busy, hint=hint, price=price, slots=slots)
 
 
 def _refusal(response: Any, target: Target) -> ContentRefused | None:

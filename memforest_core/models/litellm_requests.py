@@ -1,15 +1,24 @@
-"""Requests to one model through litellm: embedding and reranking make them in the same way."""
+"""Requests to models through litellm, in slots and with hard deadlines; its embedding and rerank models."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from memforest_core.domain.forks import renewed_in_child
+from memforest_core.errors import MemForestError, ModelRejected
+from memforest_core.models.accounting import UNPRICED, Price, record_of
 from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop, slot_of
-from memforest_core.models.litellm_failures import Target, missing_key
+from memforest_core.models.calls import CallRecord, Embedded, Reranked, Step, Vectors
+from memforest_core.models.embedders.batching import in_batches
+from memforest_core.models.litellm_failures import Target, failure, missing_key
 from memforest_core.models.litellm_runtime import (
     BASE_BYTES,
     ROW_BYTES,
@@ -19,41 +28,229 @@ from memforest_core.models.litellm_runtime import (
     misses_key,
 )
 
+Answer = TypeVar("Answer")
+
 
 @renewed_in_child
 class LitellmRequests:
-    """Requests to ``target``, each with a hard deadline of ``target.timeout_s``. Thread-safe."""
+    """Requests of a step to ``target``, each in a slot, with a hard deadline of ``target.timeout_s``. Thread-safe."""
 
-    def __init__(self, target: Target, api_key: str | None, what: str) -> None:
-        """``what`` the requests are for, in words for messages."""
+    def __init__(
+        self,
+        step: Step,
+        target: Target,
+        api_key: str | None,
+        busy: str,
+        *,
+        hint: str = "",
+        price: Price = UNPRICED,
+        slots: int | None = None,
+    ) -> None:
+        """``busy``: what is in use when no slot is free, ``hint``: what to do; ``slots``: by default CONCURRENCY."""
         self.target = target
+        self._step = step
         self._api_key = api_key
-        self._what = what
-        self._slots = threading.BoundedSemaphore(CONCURRENCY)
+        self._busy = busy, hint
+        self._price = price
+        self._slots = threading.BoundedSemaphore(slots or CONCURRENCY)
         self._has_key = False
 
-    def run(self, function: str, rows: int, **arguments: object) -> tuple[Finished[Any], float]:
-        """How a call of this coroutine function of litellm ended, and its milliseconds; ``rows`` bounds its answer.
+    def require_key(self) -> None:
+        """Raise ModelAuthFailed when the model needs a key and none is set."""
+        if not self._has_key and misses_key(self.target.model, self._api_key, self.target.api_base):
+            raise missing_key(self.target)
+        self._has_key = True
 
-        Raises ModelAuthFailed when the model needs a key and none is set, ModelUnavailable when no slot became free.
+    def answered(
+        self, send: Callable[[float], Any], read: Callable[[Any], Answer | MemForestError]
+    ) -> tuple[Answer, CallRecord]:
+        """What ``read`` makes of the response to ``send``, which gets a deadline of ``time.perf_counter``; and the
+        call's record, which is in ``error.call`` when either of them returns an error: that is raised.
+
+        Raises ModelAuthFailed as ``require_key``, ModelUnavailable when no slot became free.
         """
-        target = self.target
-        litellm = litellm_module()  # its import takes seconds, which are no part of a call
-        if not self._has_key:
-            if misses_key(target.model, self._api_key, target.api_base):
-                raise missing_key(target)
-            self._has_key = True
+        litellm_module()  # its import takes seconds, which are no part of a call
+        self.require_key()
+        with slot_of(self._slots, self.target.timeout_s, *self._busy):
+            started = time.perf_counter()
+            ended = send(started + self.target.timeout_s)
+            latency_ms = (time.perf_counter() - started) * 1000.0
+        answer = ended if isinstance(ended, MemForestError) else read(ended)
+        if isinstance(answer, MemForestError):
+            answer.call = record_of(self._step, self.target.model, answer, latency_ms, self._price)
+            raise answer
+        return answer, record_of(self._step, self.target.model, ended, latency_ms, self._price)
+
+    def rows(
+        self, function: str, rows: int, read: Callable[[Any], Answer | MemForestError], **arguments: object
+    ) -> tuple[Answer, CallRecord]:
+        """As ``answered``, of a call whose answer has one vector or score for each of so many ``rows``."""
+
+        def send(deadline: float) -> Any:
+            done = self.call(function, BASE_BYTES + ROW_BYTES * rows, deadline, **arguments)
+            return done.value if done.error is None else failure(done.error, self.target)
+
+        return self.answered(send, read)
+
+    def call(self, function: str, most_bytes: int, deadline: float, **arguments: object) -> Finished[Any]:
+        """How a call of this coroutine function of litellm ended; its answer has at most so many decoded bytes."""
         common = {
-            "model": target.model,
-            "api_base": target.api_base,
-            "api_key": key_argument(self._api_key, target.api_base),
-            "timeout": target.timeout_s,
+            "model": self.target.model,
+            "api_base": self.target.api_base,
+            "api_key": key_argument(self._api_key, self.target.api_base),
+            # Part of litellm's key for its connection pools: always the same number, or every call
+            # opens a pool of its own. The deadline proper is the loop's.
+            "timeout": self.target.timeout_s,
+            # litellm's default of 2 would block a slot for the whole Retry-After, twice.
             "max_retries": 0,
+            # Some models take no temperature; the schema is never dropped, the ladder sees to it.
             "drop_params": True,
         }
-        given = {name: value for name, value in (common | arguments).items() if value is not None}
-        with slot_of(self._slots, target.timeout_s, f"All {self._what} requests to {target}"):
-            started = time.perf_counter()
-            call = partial(getattr(litellm, function), **given)
-            done = call_loop().run(partial(limited, call, BASE_BYTES + ROW_BYTES * rows), target.timeout_s)
-            return done, (time.perf_counter() - started) * 1000.0
+        given = {name: value for name, value in (arguments | common).items() if value is not None}
+        call = partial(getattr(litellm_module(), function), **given)
+        return call_loop().run(partial(limited, call, most_bytes), deadline - time.perf_counter())
+
+
+_RERANK_SETTINGS = "MEMFOREST_RECALL__RERANK"
+
+
+class LitellmReranker:
+    """Thread-safe. ``timeout_s`` is the hard deadline of one request, which has all texts of a question."""
+
+    def __init__(
+        self, model: str, *, api_base: str | None = None, api_key: str | None = None, timeout_s: float = 5.0
+    ) -> None:
+        self._target = Target(model, api_base, timeout_s, _RERANK_SETTINGS)
+        busy = f"All rerank requests to {self._target}"
+        self._requests = LitellmRequests(Step.RERANK, self._target, api_key, busy)
+
+    @property
+    def model(self) -> str:
+        """litellm's name of the model."""
+        return self._target.model
+
+    def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
+        """Relevance scores in the order of the texts.
+
+        Raises ModelUnavailable, ModelRateLimited, ModelAuthFailed, ContextTooLong, or ModelRejected (also for an
+        answer that does not fit).
+        """
+        # Some providers give only the best few unless the request says how many.
+        count = len(texts)
+
+        def read(response: Any) -> tuple[list[float], int] | MemForestError:
+            scores = _scores(response, count, self._target)
+            return scores if isinstance(scores, ModelRejected) else (scores, _tokens(response))
+
+        given = {"query": question, "documents": list(texts), "top_n": count, "return_documents": False}
+        (scores, tokens), record = self._requests.rows("arerank", count, read, **given)
+        return Reranked(scores, replace(record, prompt_tokens=tokens))
+
+
+def _tokens(response: Any) -> int:
+    """What the provider counted, 0 where it says nothing (many count searches)."""
+    meta = response.meta if isinstance(response.meta, dict) else {}
+    counted = meta.get("tokens")
+    number = counted.get("input_tokens") if isinstance(counted, dict) else 0
+    return number if isinstance(number, int) else 0
+
+
+def _scores(response: Any, count: int, target: Target) -> list[float] | ModelRejected:
+    """The scores by the index that each carries, or what is wrong with the answer."""
+    results: Sequence[Mapping[str, Any]] = response.results or []
+    try:
+        scores: dict[object, object] = {result.get("index"): result.get("relevance_score") for result in results}
+    except (AttributeError, TypeError):
+        return ModelRejected(f"{target} answered with what are no scores.")
+    if len(results) != count or scores.keys() != set(range(count)):
+        return ModelRejected(f"{target} answered with {len(results)} scores for {count} texts.")
+    ordered = [scores[place] for place in range(count)]
+    numbers = [float(score) for score in ordered if isinstance(score, int | float) and math.isfinite(score)]
+    if len(numbers) != count:
+        return ModelRejected(f"{target} answered with a score that is no number.")
+    return numbers
+
+
+_SETTINGS = "MEMFOREST_EMBEDDING"
+_PROBE = "dimension"
+
+
+@renewed_in_child
+class LitellmEmbedder:
+    """Thread-safe. ``timeout_s`` is the hard deadline of one request of up to ``batch_size`` texts;
+    ``input_usd_per_mtok`` overrides litellm's price."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float = 30.0,
+        batch_size: int = 64,
+        input_usd_per_mtok: float | None = None,
+    ) -> None:
+        self._target = Target(model, api_base, timeout_s, _SETTINGS)
+        busy, price = f"All embedding requests to {self._target}", Price(prompt=input_usd_per_mtok)
+        self._requests = LitellmRequests(Step.EMBED, self._target, api_key, busy, price=price)
+        self._batch_size = batch_size
+        self._probe_lock = threading.Lock()
+        self._dimension: int | None = None
+
+    @property
+    def model(self) -> str:
+        """litellm's name of the model."""
+        return self._target.model
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector, from the first answer; requests that of one word if there was none yet.
+
+        Raises as ``embed`` does.
+        """
+        if self._dimension is None:
+            with self._probe_lock:
+                if self._dimension is None:
+                    return int(self._request([_PROBE]).vectors.shape[1])
+        return self._dimension
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Unit vectors, shape (n, dimension). Raises ModelUnavailable, ModelRateLimited,
+        ModelAuthFailed, ContextTooLong, or ModelRejected (also for an answer that does not fit)."""
+        if not texts:
+            record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, outcome="ok")
+            return Embedded(np.empty((0, self.dimension), dtype=np.float32), record)
+        return in_batches(texts, self._batch_size, self._request)
+
+    def embed_query(self, texts: Sequence[str]) -> Embedded:
+        """The same as ``embed``."""
+        return self.embed(texts)
+
+    def _request(self, texts: Sequence[str]) -> Embedded:
+        # Many servers know no base64, which the OpenAI client requests by itself.
+        given = {"input": list(texts), "encoding_format": "float"}
+        return Embedded(*self._requests.rows("aembedding", len(texts), partial(self._vectors, len(texts)), **given))
+
+    def _vectors(self, count: int, response: Any) -> Vectors | MemForestError:
+        """The rows in the order of the texts, by the index that each carries."""
+        try:
+            items = [item if isinstance(item, dict) else item.model_dump() for item in response.data]
+            given = {item.get("index", place): item["embedding"] for place, item in enumerate(items)}
+            rows = {place: np.asarray(row, dtype=np.float32) for place, row in given.items()}
+            lengths = {len(row) for row in rows.values()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return ModelRejected(f"{self._target} answered with what are no vectors.")
+        if rows.keys() != set(range(count)):
+            return ModelRejected(f"{self._target} answered with {len(items)} vectors for {count} texts.")
+        expected = self._dimension or max(lengths)
+        if lengths != {expected}:
+            return ModelRejected(
+                f"{self._target} answered with vectors of {sorted(lengths)} numbers where {expected} were expected."
+            )
+        raw = np.stack([rows[place] for place in range(count)])
+        norms = np.linalg.norm(raw, axis=1, keepdims=True)
+        if not np.isfinite(raw).all() or not (norms > 0).all():
+            return ModelRejected(f"{self._target} answered with a vector that has no direction.")
+        self._dimension = expected
+        unit: Vectors = raw / norms
+        return unit

@@ -43,7 +43,7 @@ def open_embedder(settings: EmbeddingSettings) -> Embedder:
     built_in = BUILT_IN_EMBEDDINGS.get(settings.model)
     if built_in is not None:
         return built_in()
-    from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
+    from memforest_core.models.litellm_requests import LitellmEmbedder
 
     key = settings.api_key
     return LitellmEmbedder(
@@ -61,12 +61,12 @@ def open_reranker(settings: RerankSettings) -> Reranker | None:
     if settings.model is not None and settings.path is not None:
         raise InvalidSettings("Set MEMFOREST_RECALL__RERANK__MODEL or MEMFOREST_RECALL__RERANK__PATH, not both.")
     if settings.path is not None:
-        from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
+        from memforest_core.models.onnx_cross_encoder import OnnxCrossEncoder
 
         return OnnxCrossEncoder(settings.path, timeout_s=settings.timeout_s)
     if settings.model is None:
         return None
-    from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
+    from memforest_core.models.litellm_requests import LitellmReranker
 
     key = settings.api_key
     return LitellmReranker(

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId, TreeKind
 from memforest_core.errors import InvalidSettings
-from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.observe.reading.rows import ORDER, ReadingRows, moment_of
 from memforest_core.observe.records import (
@@ -361,7 +361,7 @@ class ObserveStore:
             with tenant_transaction(self._engine, tenant) as connection:
                 rows = AcceptRows(connection, tenant)
                 most = rows.limits().max_waiting_cells or limit
-                found[tenant] = rows.waiting_cells(most + 1).cells / most
+                found[tenant] = rows.waiting_cells(most + 1)[0] / most
         return found
 
 

@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field
 
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens, of_several
-from memforest_core.domain.documents import plain
 from memforest_core.domain.evidence import Evidence, EvidenceKind, RecallResult
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.indexed import day_words
+from memforest_core.domain.pages import plain
 from memforest_core.domain.relative_dates import before_question, distance_words, phrases_resolved, span_words
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.times import LATEST, TimeSpan

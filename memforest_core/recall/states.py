@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Change, Modality, Polarity, Source
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.rendering import stated
 from memforest_core.domain.times import TimeSpan
 

@@ -11,8 +11,7 @@ from enum import Enum
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.store.repeating import repeated
-from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
-from memforest_core.work.jobs import WorkState
+from memforest_core.work.jobs import CRASHED, Verdict, WorkState, backoff, decide
 from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, Numbers, OperationTask
 from memforest_core.work.rows.operations import OperationRows, OperationStore
 from memforest_core.work.telemetry import SILENT, Telemetry

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.ids import TreeKind
 from memforest_core.errors import MemForestError, ModelUnavailable
-from memforest_core.ingest.accept.rows.flushing import FlushRows
+from memforest_core.ingest.accept.progress_rows import ProgressRows
 from memforest_core.ingest.refresh.records import ReadyNode
 from memforest_core.ingest.refresh.rows import RefreshRows
 from memforest_core.ingest.refresh.service import RefreshService
@@ -384,7 +384,7 @@ def test_a_large_tree_is_due_later_than_a_small_one_but_no_later_than_its_stalen
     assert entity.quiet < 0.6
 
     pipeline.execute("UPDATE memforest.tree SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL")
-    with FlushRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
+    with ProgressRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         forest = rows.find_forest("bob")
         assert forest is not None
         rows.make_due(forest, None)

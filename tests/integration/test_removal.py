@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, ForestId, NodeId, TreeId
-from memforest_core.ingest.reduce.removing import retire
+from memforest_core.ingest.reduce.placing import retire
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.ingest.refresh.records import ReadyNode
 from memforest_core.lifecycle.verify.service import open_verification

@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.domain.importance import retention
 from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
 from memforest_core.index.opening import open_maintenance
@@ -29,7 +28,7 @@ from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.visits import VisitCounter
 from memforest_core.store.engine import open_engine
 from memforest_core.work.records import Numbers
-from tests.harness.retaining import claimed_run
+from tests.harness.retaining import claimed_run, retention
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, cloned
@@ -308,7 +307,7 @@ def test_the_least_important_unpinned_facts_go_first_and_at_most_a_fraction(boun
 
 
 def test_the_order_of_forgetting_is_the_one_of_the_domain(unerased: Bounded) -> None:
-    """Given facts with all sorts of visits and ages, then Postgres orders them as ``domain.importance`` does."""
+    """Given facts with all sorts of visits and ages, then Postgres orders them as ``retention`` does."""
     forest, now = unerased.forest(), datetime.now(UTC)
     facts = sorted(unerased.facts())
     for number, fact in enumerate(facts):

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.documents import plain
+from memforest_core.domain.pages import plain
 from memforest_core.domain.periods import DAY, add_months
 from memforest_core.domain.rendering import block, turn_line
 from memforest_core.domain.times import EARLIEST, LATEST

@@ -25,8 +25,8 @@ from memforest_core.assistant.calendar.records import (
     SpeakerDigest,
     StoredDigest,
 )
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m

@@ -9,8 +9,8 @@ from typing import Any
 
 from memforest_core.assistant.context.records import ContextPart, Omission, PartKind, Section
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import FactId, NodeId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.rendering import block, one_line, speaker
 from memforest_core.domain.text import clipped
 

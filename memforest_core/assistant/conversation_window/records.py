@@ -9,9 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from memforest_core.domain.delivery import estimated_tokens
-from memforest_core.domain.documents import plain
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import Turn, checked_name
 from memforest_core.errors import InvalidInput

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Polarity, Source
 from memforest_core.domain.ids import FactId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.rendering import stated
 from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.work.records import TaskId

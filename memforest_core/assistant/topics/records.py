@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from memforest_core.domain.delivery import estimated_tokens
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import TreeId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.turns import Turn
 
 

@@ -17,8 +17,8 @@ from memforest_core.domain.tags import checked_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
-from memforest_core.ingest.reduce.forest_rules import ruled
 from memforest_core.ingest.reduce.placing import unite
+from memforest_core.ingest.reduce.records import ruled
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef

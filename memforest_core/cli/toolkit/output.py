@@ -17,7 +17,7 @@ import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from memforest_core.domain.documents import plain as plain
+from memforest_core.domain.pages import plain as plain
 from memforest_core.errors import (
     BrokerUnavailable,
     CallerError,

@@ -16,7 +16,7 @@ from memforest_core import errors
 from memforest_core.assistant.conversation_window.records import named_items
 from memforest_core.client.remote.records import Stored
 from memforest_core.client.remote.route_table import BUNDLE, COUNTS, MAX_WAIT_S, PREFIX, ROUTES
-from memforest_core.domain.documents import plain
+from memforest_core.domain.pages import plain
 from memforest_core.domain.routes import Verb
 from memforest_core.errors import InvalidInput, MemForestError, QuotaExceeded, RetryableError
 from memforest_core.ingest.accept.records import SessionProgress, Stage

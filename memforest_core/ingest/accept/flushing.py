@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
+from memforest_core.ingest.accept.progress_rows import ProgressRows
 from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage, Unplaced
-from memforest_core.ingest.accept.rows.flushing import FlushRows
 from memforest_core.store.deadlines import within
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, known
@@ -89,7 +89,7 @@ class Flushing:
 
         def drained() -> Backlog | None:
             nonlocal left
-            with FlushRows.opened(self._engine, tenant) as rows:
+            with ProgressRows.opened(self._engine, tenant) as rows:
                 left = rows.backlog(forest)
             return left if left.done else None
 
@@ -97,8 +97,8 @@ class Flushing:
             self._nudge(tenant, owner, None, Stage.SUMMARIES)
 
         if (yield from _poll(drained, nudge, timeout_s)) is None:
-            with within(LEAST_POLL_S), FlushRows.opened(self._engine, tenant) as rows:
-                error = rows.last_error(forest)
+            with within(LEAST_POLL_S), ProgressRows.opened(self._engine, tenant) as rows:
+                error = rows.forest_error(forest)
             raise WaitTimeout(
                 f"After {timeout_s:g} s the owner still has {left.cells} cells, {left.trees} trees and"
                 f" {left.points} index rows to do: {_advice(error)}",
@@ -108,20 +108,20 @@ class Flushing:
 
     @repeated
     def _unplaced(self, tenant: TenantId, session: SessionId) -> Unplaced:
-        with FlushRows.opened(self._engine, tenant) as rows:
+        with ProgressRows.opened(self._engine, tenant) as rows:
             return rows.unplaced(session)
 
     @repeated
     def _closed(self, tenant: TenantId, owner: str) -> ForestId:
         """The owner's forest, with its open cells closed."""
-        with FlushRows.opened(self._engine, tenant) as rows:
+        with ProgressRows.opened(self._engine, tenant) as rows:
             forest = known(rows.find_forest(owner), owner, NO_OWNER)
             rows.release_held(forest)
         return forest
 
     @repeated
     def _make_due(self, tenant: TenantId, owner: str, session: SessionId | None) -> None:
-        with FlushRows.opened(self._engine, tenant) as rows:
+        with ProgressRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
             if forest is not None:
                 rows.make_due(forest, session)

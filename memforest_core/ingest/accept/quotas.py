@@ -10,7 +10,7 @@ from typing import TypeVar
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import QuotaExceeded
 from memforest_core.ingest.accept.records import Quota, TenantLimits
-from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.settings import AcceptSettings
 from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import Steps
@@ -114,7 +114,7 @@ class Quotas:
         """The limits in force and what is used of them, counted now."""
         own = rows.limits()
         most, per_day = self._most(own), own.max_turns_per_day or self.settings.max_turns_per_day
-        return Quota(own, most, per_day, rows.waiting_cells(most + 1).cells, rows.stored_turns(DAY_S).turns)
+        return Quota(own, most, per_day, rows.waiting_cells(most + 1)[0], rows.stored_turns(DAY_S)[0])
 
     def _most(self, limits: TenantLimits) -> int:
         return limits.max_waiting_cells or self.settings.max_waiting_cells
@@ -125,9 +125,9 @@ class Quotas:
         if known is not None and now - known.at < DEPTH_S and known.waiting <= NEAR * share * self._most(known.limits):
             return known
         limits = rows.limits()
-        waiting = rows.waiting_cells(self._most(limits) + 1)
-        counted = waiting.cells if waiting.complete else None
-        fresh = _Depth(waiting.cells, now, limits, now, counted)
+        waiting, complete = rows.waiting_cells(self._most(limits) + 1)
+        counted = waiting if complete else None
+        fresh = _Depth(waiting, now, limits, now, counted)
         with self._lock:
             measuring = known is not None and now - known.since < DRAIN_MEMORY_S
             if known is not None and measuring and known.then is not None and counted is not None:
@@ -156,8 +156,7 @@ class Quotas:
             known = self._days.get(tenant)
         if known is not None and now - known.at < TURNS_S and known.turns <= NEAR * per_day:
             return known
-        stored = rows.stored_turns(DAY_S)
-        fresh = _Day(stored.turns, stored.oldest_s, now)
+        fresh = _Day(*rows.stored_turns(DAY_S), now)
         with self._lock:
             if len(self._days) >= MAX_TENANTS:
                 self._days.clear()

@@ -7,8 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import ForestId, SessionId
+from memforest_core.domain.pages import plain
 from memforest_core.work.jobs import Lane, WorkError
 
 
@@ -108,22 +108,6 @@ class TenantLimits:
 
     max_waiting_cells: int | None = None
     max_turns_per_day: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingCells:
-    """How many cells wait for extraction; a minimum when the count was not ``complete``."""
-
-    cells: int
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTurns:
-    """Turns stored within a span of time, and how many seconds ago the oldest of them came (0 without any)."""
-
-    turns: int
-    oldest_s: float
 
 
 @dataclass(frozen=True, slots=True)

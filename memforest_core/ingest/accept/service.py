@@ -29,6 +29,7 @@ from memforest_core.domain.turns import (
     utc_offset,
 )
 from memforest_core.errors import ForestFrozen, InvalidInput, InvalidSettings, NotFound, SessionConflict
+from memforest_core.ingest.accept.progress_rows import ProgressRows
 from memforest_core.ingest.accept.quotas import Quotas
 from memforest_core.ingest.accept.records import (
     Accepted,
@@ -38,9 +39,7 @@ from memforest_core.ingest.accept.records import (
     SessionProgress,
     TenantLimits,
 )
-from memforest_core.ingest.accept.rows.accepting import AcceptRows, accepting
-from memforest_core.ingest.accept.rows.flushing import FlushRows
-from memforest_core.ingest.accept.rows.running import RunningRows
+from memforest_core.ingest.accept.rows import AcceptRows, accepting
 from memforest_core.settings import AcceptSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, ForestRef, known
@@ -62,10 +61,10 @@ def generated_session(moment: datetime) -> str:
     return f"{moment:%Y%m%dT%H%M%S}-{uuid4().hex[:8]}"
 
 
-def session_for(rows: RunningRows, forest: ForestId, said_at: datetime, gap: timedelta) -> str:
+def session_for(rows: AcceptRows, forest: ForestId, said_at: datetime, gap: timedelta) -> str:
     """The session that a turn without a session id belongs to, locked by this transaction."""
-    name = rows.lock(forest, generated_session(said_at))
-    _, last_at = rows.turns(forest, name)
+    name = rows.lock_running(forest, generated_session(said_at))
+    _, last_at = rows.turns_so_far(forest, name)
     if last_at is not None and said_at - last_at > gap:
         name = generated_session(said_at)
         rows.begin(forest, name)
@@ -92,8 +91,8 @@ class RunningSessions:
         name = generated_session(self._now()) if session_id is None else checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = open_forest(rows, owner) or rows.ensure_forest(owner, ForestId(uuid4()), self._settings.time_zone)
-            rows.running.begin(forest.id, name)
-            return _session(rows.running, forest, name)
+            rows.begin(forest.id, name)
+            return _session(rows, forest, name)
 
     @repeated
     def switch(self, tenant: TenantId, owner: str, session_id: str) -> RunningSession:
@@ -104,10 +103,10 @@ class RunningSessions:
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            if rows.running.name(forest.id) != name and not rows.running.turns(forest.id, name)[0]:
+            if rows.running(forest.id) != name and not rows.turns_so_far(forest.id, name)[0]:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            rows.running.begin(forest.id, name)
-            return _session(rows.running, forest, name)
+            rows.begin(forest.id, name)
+            return _session(rows, forest, name)
 
     @repeated
     def close(
@@ -124,14 +123,14 @@ class RunningSessions:
         named = None if session_id is None else checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            name = named or rows.running.name(forest.id)
+            name = named or rows.running(forest.id)
             if name is None:
                 return None
-            ran, closed = rows.running.end(forest.id, name), _session(rows.running, forest, name)
+            ran, closed = rows.end(forest.id, name), _session(rows, forest, name)
             if not ran and not closed.turns:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
             id_ = derived_id(forest.id, name)
-            ready = rows.running.release(id_) if summarize else 0
+            ready = rows.release(id_) if summarize else 0
         if summarize:
             self._hurry(tenant, forest.id, id_, ready)
         return closed
@@ -142,15 +141,15 @@ class RunningSessions:
         owner, name = checked_name(owner, "owner"), checked_name(session, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            if not rows.running.turns(forest.id, name)[0]:
+            if not rows.turns_so_far(forest.id, name)[0]:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
             id_ = derived_id(forest.id, name)
-            ready = rows.running.release(id_)
+            ready = rows.release(id_)
         self._hurry(tenant, forest.id, id_, ready)
 
     def _hurry(self, tenant: TenantId, forest: ForestId, session: SessionId, ready: int) -> None:
         """Make what a session touches due, and wake those who do it; so many cells became ``ready``."""
-        with FlushRows.opened(self._engine, tenant) as rows:
+        with ProgressRows.opened(self._engine, tenant) as rows:
             rows.make_due(forest, session)
         self._wakeups.send(Queue.EXTRACT if ready else Queue.REFRESH, tenant, session)
 
@@ -160,12 +159,12 @@ class RunningSessions:
         owner = checked_name(owner, "owner")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
-            name = None if forest is None else rows.running.name(forest.id)
-            return None if forest is None or name is None else _session(rows.running, forest, name)
+            name = None if forest is None else rows.running(forest.id)
+            return None if forest is None or name is None else _session(rows, forest, name)
 
 
-def _session(rows: RunningRows, forest: ForestRef, name: str) -> RunningSession:
-    turns, last_at = rows.turns(forest.id, name)
+def _session(rows: AcceptRows, forest: ForestRef, name: str) -> RunningSession:
+    turns, last_at = rows.turns_so_far(forest.id, name)
     return RunningSession(forest.owner, name, turns, last_at)
 
 
@@ -291,7 +290,7 @@ class Acceptance:
             frame = self._frame(forest, owner, called, messages, started_at, given)
             forest = self._forest(rows, forest, frame, called)
             first_at = timestamp_of(messages[0], frame)
-            name = name or session_for(rows.running, forest.id, first_at, self._session_gap)
+            name = name or session_for(rows, forest.id, first_at, self._session_gap)
             head = rows.lock_session(forest, name, first_at, lane, trace, note=note)
             rows.describe_session(head.id, fields, channel, given.key if given else None)
             stored = [] if appends or head.created else rows.turns(head.id)
@@ -316,9 +315,9 @@ class Acceptance:
     def progress(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come. Raises InvalidInput, NotFound."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        with accepting(self._engine, tenant) as rows:
+        with ProgressRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
-            found = forest and rows.progress(forest.id, derive_session_id(forest.id, session_id))
+            found = forest and rows.progress(derive_session_id(forest, session_id))
         if not found:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
@@ -334,9 +333,9 @@ class Acceptance:
     def last_error(self, tenant: TenantId, owner: str, session_id: str) -> WorkError | None:
         """What the last failed try of a session's unfinished work ended with. Raises InvalidInput."""
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        with accepting(self._engine, tenant) as rows:
+        with ProgressRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
-            return None if forest is None else rows.last_error(derive_session_id(forest.id, session_id))
+            return None if forest is None else rows.last_error(derive_session_id(forest, session_id))
 
     @repeated
     def quota(self, tenant: TenantId) -> Quota:

@@ -35,7 +35,7 @@ from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
-from memforest_core.work.decision import CRASHED, Decision, Verdict, backoff, decide
+from memforest_core.work.jobs import CRASHED, Decision, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 

@@ -22,20 +22,21 @@ platform, older versions a plain list; a memory has ``id``, ``memory``, ``user_i
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.formats.file_items import (
+    Conversations,
     Converted,
     Item,
+    MessageFields,
     Refused,
     Value,
     Wordless,
@@ -44,7 +45,7 @@ from memforest_core.ingest.formats.file_items import (
     mapping_of,
     moment_of,
     name_of,
-    session_of,
+    refusable,
     turns_of,
 )
 
@@ -114,12 +115,17 @@ _SESSION = re.compile(r"session_(\d+)")
 _LOCOMO_TIMES = ("%I:%M %p on %d %B, %Y", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 _LONGMEMEVAL_TIMES = ("%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d")
 _WEEKDAY = re.compile(r"\s*\([^)]*\)\s*")
+_LOCOMO = MessageFields("text", id="dia_id", name="speaker", metadata=("img_url", "blip_caption"))
+_LONGMEMEVAL = MessageFields(
+    "content", "role", {"user": "user", "assistant": "assistant"}, metadata=("has_answer",), silent=True
+)
 _SHAREGPT_ROLES = {
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("gpt", "assistant", "chatgpt", "bing", "bard", "model"), "assistant"),
     "system": "system",
     **dict.fromkeys(("function_call", "function", "observation", "tool"), "tool"),
 }
+sharegpt = Conversations("sharegpt", "conversations", MessageFields("value", "from", _SHAREGPT_ROLES))
 
 
 def locomo(value: Value, owner: str | None) -> Iterator[Item]:
@@ -135,10 +141,8 @@ def locomo(value: Value, owner: str | None) -> Iterator[Item]:
     for key in (one[0] for one in sorted(found, key=lambda one: int(one[1]))):
         # Samples of one owner have sessions of the same names.
         session = key if owner is None else f"{name}/{key}"
-        try:
-            yield _locomo_session(value.position, owner or name, session, key, conversation)
-        except InvalidInput as error:
-            yield Refused(value.position, error, session)
+        make = partial(_locomo_session, value.position, owner or name, session, key, conversation)
+        yield refusable(value.position, session, make)
 
 
 def _locomo_session(position: int, owner: str, session: str, key: str, conversation: Mapping[str, object]) -> Item:
@@ -158,19 +162,12 @@ def _locomo_session(position: int, owner: str, session: str, key: str, conversat
 def _locomo_turn(key: str, number: int, raw: object) -> list[TurnInput]:
     where = f"Turn {number} of {key}"
     turn = mapping_of(raw, where)
-    speaker = name_of(turn.get("speaker"))
-    if speaker is None:
+    if name_of(turn.get("speaker")) is None:
         raise bad_item(f"{where} has no speaker.")
     text, caption = str(turn.get("text") or "").strip(), str(turn.get("blip_caption") or "").strip()
     if caption:
         text = f"{text} [shares {caption}]".strip()
-    return turns_of(
-        "user",
-        text,
-        id=name_of(turn.get("dia_id")) or f"D{key.removeprefix('session_')}:{number}",
-        metadata={name: turn[name] for name in ("img_url", "blip_caption") if turn.get(name)},
-        name=speaker,
-    )
+    return _LOCOMO.turns({**turn, "text": text}, where, f"D{key.removeprefix('session_')}:{number}")
 
 
 def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
@@ -192,28 +189,14 @@ def longmemeval(value: Value, owner: str | None) -> Iterator[Item]:
         used.add(name)
         # Histories of one owner share sessions, with other dates.
         session = name if owner is None else f"{id_}/{name}"
-        try:
-            yield _longmemeval_session(value.position, owner or id_, session, name, date, turns)
-        except InvalidInput as error:
-            yield Refused(value.position, error, session)
+        make = partial(_longmemeval_session, value.position, owner or id_, session, name, date, turns)
+        yield refusable(value.position, session, make)
 
 
 def _longmemeval_session(position: int, owner: str, session: str, name: str, date: object, raw: object) -> Item:
     turns: list[TurnInput] = []
     for number, one in enumerate(list_of(raw, "A session"), start=1):
-        where = f"Turn {number}"
-        turn = mapping_of(one, where)
-        if turn.get("role") not in ("user", "assistant"):
-            raise bad_item(f"{where}: the role must be user or assistant.")
-        content = turn.get("content") or ""
-        if not isinstance(content, str):
-            raise bad_item(f"{where}: the content must be text.")
-        turns += turns_of(
-            str(turn["role"]),
-            content,
-            id=f"{name}:{number}",
-            metadata={"has_answer": True} if turn.get("has_answer") else None,
-        )
+        turns += _LONGMEMEVAL.turns(one, f"Turn {number}", f"{name}:{number}")
     if not turns:
         return Wordless(position, session)
     return Converted(
@@ -223,26 +206,3 @@ def _longmemeval_session(position: int, owner: str, session: str, name: str, dat
         turns,
         moment_of(_WEEKDAY.sub(" ", str(date)), _LONGMEMEVAL_TIMES, "2023/05/30 (Tue) 23:40").isoformat(),
     )
-
-
-def sharegpt(value: Value, owner: str | None) -> Iterator[Item]:
-    """The session of a conversation; one without an id is named by its content."""
-    conversation = mapping_of(value.content, "A conversation")
-    turns: list[TurnInput] = []
-    for number, raw in enumerate(list_of(conversation.get("conversations"), "conversations"), start=1):
-        where = f"Turn {number}"
-        turn = mapping_of(raw, where)
-        role = _SHAREGPT_ROLES.get(str(turn.get("from")).strip().lower())
-        if role is None:
-            raise bad_item(f"{where}: {str(turn.get('from'))!r:.40} is none of {', '.join(_SHAREGPT_ROLES)}.")
-        said = turn.get("value")
-        if not isinstance(said, str):
-            raise bad_item(f"{where}: the value must be text.")
-        turns += turns_of(role, said)
-    name = name_of(conversation.get("id")) or _content_name(turns)
-    yield session_of(value.position, owner, name, turns)
-
-
-def _content_name(turns: list[TurnInput]) -> str:
-    """A name that is the same whenever the same is said."""
-    return f"sharegpt-{hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:32]}"

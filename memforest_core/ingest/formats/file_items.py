@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
@@ -105,6 +107,14 @@ def session_of(
     return Converted(position, owner, name, turns, started_at) if turns else Wordless(position, name)
 
 
+def refusable(position: int, session: str, make: Callable[[], Item]) -> Item:
+    """The session that ``make`` makes; one that can't be converted is refused as a whole."""
+    try:
+        return make()
+    except InvalidInput as error:
+        return Refused(position, error, session)
+
+
 Reader = Callable[[Value, str | None], Iterable[Item]]
 """Makes the sessions of one value of a file, with the given owner. Raises InvalidInput."""
 
@@ -119,6 +129,62 @@ def each(values: Iterable[Value | Refused], read: Reader, owner: str | None) -> 
             yield from read(value, owner)
         except InvalidInput as error:
             yield Refused(value.position, error)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFields:
+    """The names of the fields of a format's messages; the format has none of those that are empty."""
+
+    content: str
+    role: str = ""
+    """Without one everybody is a user."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """What the values of the role's field mean, in small letters."""
+    id: str = ""
+    name: str = ""
+    metadata: tuple[str, ...] = ()
+    silent: bool = False
+    """Whether a message may have no content."""
+
+    def turns(self, raw: object, where: str, id: str | None = None) -> list[TurnInput]:
+        """The turns of a message, as ``turns_of``; ``id`` is that of a message without one. Raises InvalidInput."""
+        message = mapping_of(raw, where)
+        given = str(message.get(self.role)).strip().lower() if self.role else "user"
+        role = self.roles.get(given) if self.role else given
+        if role is None:
+            *names, last = self.roles
+            raise bad_item(f"{where}: {str(message.get(self.role))!r:.40} is none of {', '.join(names)} or {last}.")
+        content = message.get(self.content) or ("" if self.silent else message.get(self.content))
+        if not isinstance(content, str):
+            raise bad_item(f"{where}: the {self.content} must be text.")
+        return turns_of(
+            role,
+            content,
+            id=name_of(message.get(self.id)) or id,
+            metadata={name: message[name] for name in self.metadata if message.get(name)},
+            name=name_of(message.get(self.name)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversations:
+    """Reads a format whose items are conversations: where their id and messages are. A ``Reader``."""
+
+    format: str
+    """Begins the name of a conversation without an id, which is named by its content."""
+    messages: str
+    fields: MessageFields
+    id: str = "id"
+
+    def __call__(self, value: Value, owner: str | None) -> Iterator[Item]:
+        conversation = mapping_of(value.content, "A conversation")
+        turns: list[TurnInput] = []
+        for number, raw in enumerate(list_of(conversation.get(self.messages), self.messages), start=1):
+            turns += self.fields.turns(raw, f"Turn {number}")
+        name = name_of(conversation.get(self.id))
+        if name is None:
+            name = f"{self.format}-{hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:32]}"
+        yield session_of(value.position, owner, name, turns)
 
 
 def turns_of(

@@ -1,4 +1,4 @@
-"""Placing one batch under the forest's lock: canonicalize, route, insert; reads and writes rows only."""
+"""Placing one batch under the lock of its forest (canonicalize, route, insert), uniting scenes, deleting leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from itertools import count
 from uuid import UUID, uuid4
 
 from memforest_core.domain.facts import Fact
-from memforest_core.domain.ids import FactId, ForestId, NodeId, PayloadId, SessionId, TreeId, TreeKind, leaf_id, tree_id
+from memforest_core.domain.ids import (
+    CellId,
+    FactId,
+    ForestId,
+    NodeId,
+    PayloadId,
+    SessionId,
+    TreeId,
+    TreeKind,
+    leaf_id,
+    tree_id,
+)
 from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.tags import united_tags
 from memforest_core.domain.times import from_micros, micros
@@ -33,10 +44,47 @@ from memforest_core.ingest.reduce.routing.scenes import (
     subject_key,
 )
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.memtree import Key, Leaf, build, insert
+from memforest_core.memtree import Diff, Key, Leaf, Node, NotLoaded, TreeHead, build, delete, insert
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
+from memforest_core.store.removal import RemovalRows, Retired
 from memforest_core.store.trees import SceneSpan, TreeChange
+
+
+def retire(rows: RemovalRows, forest: ForestId, cells: Sequence[CellId], model: str, settings: Settings) -> Retired:
+    """Delete the candidates that better extractions of these cells superseded, after the new ones were placed."""
+    retired = rows.retire_superseded(forest, cells, model)
+    rows.mark_payloads(cells)
+    remove_leaves(rows, retired.leaves, settings)
+    return retired
+
+
+def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], settings: Settings) -> tuple[NodeId, ...]:
+    """Remove leaves from their trees; the cost follows the touched paths. Returns the nodes that went, leaves too."""
+    if not leaves:
+        return ()
+    heads = rows.shrinking(list(leaves))
+    loaded = rows.load_leaves([leaf for group in leaves.values() for leaf in group])
+    changes: list[TreeChange] = []
+    for tree, head in heads.items():
+        diff = _removed(rows, head, loaded.get(tree, []), leaves[tree])
+        changes.append(TreeChange(tree, diff.head, diff))
+    rows.write_trees(changes, settings.refresh.quiet_of, settings.refresh.max_staleness_s)
+    empty = [change for change in changes if change.head.leaf_count == 0]
+    rows.drop_empty([change.tree_id for change in empty])
+    return (*(node for change in changes for node in change.diff.deleted), *(change.head.root_id for change in empty))
+
+
+def _removed(rows: RemovalRows, head: TreeHead, loaded: list[Node], leaves: Collection[NodeId]) -> Diff:
+    """The diff; children of a neighbour are loaded when one is needed."""
+    while True:
+        try:
+            return delete(head, loaded, leaves)
+        except NotLoaded as missing:
+            if missing.parent is None:
+                raise
+            loaded = [*loaded, *rows.load_children([missing.parent])]
+
 
 NEWEST_SCENES = 256
 """Scenes that a batch may join while the vector index is unavailable, which finds near ones."""

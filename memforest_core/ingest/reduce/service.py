@@ -14,10 +14,8 @@ from memforest_core.errors import MemForestError, PermanentError, RetryableError
 from memforest_core.index.records import PointLease
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.reduce.canonical import near_facts
-from memforest_core.ingest.reduce.forest_rules import ruled
-from memforest_core.ingest.reduce.placing import Placing
-from memforest_core.ingest.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest
-from memforest_core.ingest.reduce.removing import retire
+from memforest_core.ingest.reduce.placing import Placing, retire
+from memforest_core.ingest.reduce.records import ReduceBatch, WaitingCandidate, WaitingForest, ruled
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of

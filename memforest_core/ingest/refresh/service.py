@@ -32,7 +32,7 @@ from memforest_core.ingest.refresh.summarizer import NEWEST_SHARE, OfflineSummar
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated
-from memforest_core.work.decision import CRASHED, Verdict, backoff, decide
+from memforest_core.work.jobs import CRASHED, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 SAVE_TRIES = 3

@@ -16,8 +16,7 @@ from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.times import EARLIEST, LATEST, from_micros, micros
 from memforest_core.domain.turns import MAX_METADATA_DEPTH, levels_of
 from memforest_core.errors import InvalidInput, InvariantViolated
-from memforest_core.ingest.reduce.forest_rules import ruled
-from memforest_core.ingest.reduce.records import Rules
+from memforest_core.ingest.reduce.records import Rules, ruled
 from memforest_core.lifecycle.bundle.records import (
     CANDIDATE,
     CELL,

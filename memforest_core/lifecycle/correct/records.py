@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Source, Statement
 from memforest_core.domain.ids import CellId, FactId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.rendering import one_line
 from memforest_core.domain.text import clean, normalize_name
 from memforest_core.domain.times import Precision, TimeSpan

@@ -8,10 +8,8 @@ from dataclasses import replace
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, TreeId
 from memforest_core.ingest.reduce.canonical import Known
-from memforest_core.ingest.reduce.forest_rules import ruled
-from memforest_core.ingest.reduce.placing import Placing
-from memforest_core.ingest.reduce.records import WaitingForest
-from memforest_core.ingest.reduce.removing import remove_leaves
+from memforest_core.ingest.reduce.placing import Placing, remove_leaves
+from memforest_core.ingest.reduce.records import WaitingForest, ruled
 from memforest_core.ingest.reduce.service import UNSEEN_LIMIT
 from memforest_core.lifecycle.erase.records import LEFT, ItemKey, RemainingTurns, Removed, TouchedFact, TurnKey
 from memforest_core.lifecycle.erase.rows.batch import sessions_of

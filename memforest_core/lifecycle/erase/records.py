@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memforest_core.domain.documents import plain
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, SessionId, TreeId
+from memforest_core.domain.pages import plain
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.work.records import Numbers, OperationTask, TaskId

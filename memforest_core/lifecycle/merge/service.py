@@ -12,7 +12,7 @@ from memforest_core.domain.operations import OperationKind, Role
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex
-from memforest_core.ingest.reduce.forest_rules import ruled
+from memforest_core.ingest.reduce.records import ruled
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.comparing import Comparison, Near
 from memforest_core.lifecycle.merge.records import (

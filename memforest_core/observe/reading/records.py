@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memforest_core.domain.documents import plain
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, NodeId, TreeId, TreeKind
-from memforest_core.domain.pages import Page
+from memforest_core.domain.pages import Page, plain
 
 
 @dataclass(frozen=True, slots=True)

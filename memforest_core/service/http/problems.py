@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from memforest_core.client.remote.exchange import known_errors
-from memforest_core.domain.documents import plain
+from memforest_core.domain.pages import plain
 from memforest_core.errors import (
     ContentFault,
     ForestFrozen,

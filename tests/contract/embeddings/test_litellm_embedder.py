@@ -18,7 +18,7 @@ from memforest_core.errors import (
     ModelUnavailable,
 )
 from memforest_core.models.calls import CallRecord, Step
-from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
+from memforest_core.models.litellm_requests import LitellmEmbedder
 from tests.harness.model_answers import HASH_DIMENSION, hash_vector
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer

@@ -14,7 +14,6 @@ from redis import Redis
 from memforest_core.errors import ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Embedded, Message, Step
-from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
 from memforest_core.models.limits.call_limits import PREFIX, CallLimits
 from memforest_core.models.limits.limited_models import (
     LimitedChat,
@@ -27,6 +26,7 @@ from memforest_core.models.limits.limited_models import (
 )
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.litellm_chat import LitellmChat
+from memforest_core.models.litellm_requests import LitellmEmbedder
 from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import away, limits_of

@@ -19,9 +19,8 @@ from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.errors import MemForestError, ModelRejected
 from memforest_core.models.accounting import StepSettings
 from memforest_core.models.calls import ChatRequest, Message, Step
-from memforest_core.models.embedders.litellm_embedder import LitellmEmbedder
 from memforest_core.models.litellm_chat import LitellmChat
-from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
+from memforest_core.models.litellm_requests import LitellmEmbedder, LitellmReranker
 from tests.harness.litellm_warm import warm_up
 
 CANARY = "quibovix-canary"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memforest_core.models.calls import Reranker, Step
-from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
-from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
+from memforest_core.models.litellm_requests import LitellmReranker
+from memforest_core.models.onnx_cross_encoder import OnnxCrossEncoder
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder, shared
 from tests.harness.litellm_warm import warm_up
 

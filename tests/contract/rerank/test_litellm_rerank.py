@@ -13,7 +13,7 @@ import pytest
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
 from memforest_core.models import litellm_requests
 from memforest_core.models.calls import Step, failed_call
-from memforest_core.models.rerankers.litellm_rerank import LitellmReranker
+from memforest_core.models.litellm_requests import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_faults import Fault

@@ -11,7 +11,7 @@ import pytest
 
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import Step, failed_call
-from memforest_core.models.rerankers.onnx_cross_encoder import BATCH, MAX_TOKENS, OnnxCrossEncoder
+from memforest_core.models.onnx_cross_encoder import BATCH, MAX_TOKENS, OnnxCrossEncoder
 from tests.contract.rerank.shared_words import cross_encoder, tokenizer_file
 
 
@@ -86,7 +86,7 @@ def test_what_is_not_read_by_the_deadline_is_given_up(tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 from pathlib import Path
-from memforest_core.models.rerankers.onnx_cross_encoder import OnnxCrossEncoder
+from memforest_core.models.onnx_cross_encoder import OnnxCrossEncoder
 
 model = OnnxCrossEncoder(Path(sys.argv[1]), timeout_s=20.0)
 assert model.rerank("bob", ["bob"]).scores == [1.0]

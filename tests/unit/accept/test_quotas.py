@@ -21,8 +21,8 @@ from memforest_core.ingest.accept.quotas import (
     Quotas,
     when_there_is_room,
 )
-from memforest_core.ingest.accept.records import StoredTurns, TenantLimits, WaitingCells
-from memforest_core.ingest.accept.rows.accepting import AcceptRows
+from memforest_core.ingest.accept.records import TenantLimits
+from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.settings import AcceptSettings
 from memforest_core.work.jobs import Lane
 from memforest_core.work.waiting import waited
@@ -45,14 +45,14 @@ class Counted:
     def limits(self) -> TenantLimits:
         return self.own
 
-    def waiting_cells(self, most: int) -> WaitingCells:
+    def waiting_cells(self, most: int) -> tuple[int, bool]:
         self.depths += 1
-        return WaitingCells(self.cells, self.complete)
+        return self.cells, self.complete
 
-    def stored_turns(self, span_s: float) -> StoredTurns:
+    def stored_turns(self, span_s: float) -> tuple[int, float]:
         assert span_s == DAY_S
         self.days += 1
-        return StoredTurns(self.turns, self.oldest_s)
+        return self.turns, self.oldest_s
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.domain.importance import half_life_days, retention
+from tests.harness.retaining import half_life_days, retention
 
 VISITS = st.integers(0, 10_000)
 DAYS = st.floats(0, 40_000, allow_nan=False)

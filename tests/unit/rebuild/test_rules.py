@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.reduce.forest_rules import RULES, TREE_RULES, WHOLE, deviating, ruled
+from memforest_core.ingest.reduce.records import RULES, TREE_RULES, WHOLE, deviating, ruled
 from memforest_core.lifecycle.rebuild.records import Options, arguments_of, copy_of, options_of, rules_of
 from memforest_core.settings import Settings
 from memforest_core.work.records import TaskId

@@ -6,7 +6,7 @@ import pytest
 
 from memforest_core import errors
 from memforest_core.errors import MemForestError
-from memforest_core.work.decision import FIRST_DELAY_S, LONGEST_DELAY_S, PAUSE_S, Decision, Verdict, backoff, decide
+from memforest_core.work.jobs import FIRST_DELAY_S, LONGEST_DELAY_S, PAUSE_S, Decision, Verdict, backoff, decide
 from memforest_core.work.waiting import WaitTimeout
 
 SPLIT, DEGRADE = Decision(Verdict.SPLIT), Decision(Verdict.DEGRADE)

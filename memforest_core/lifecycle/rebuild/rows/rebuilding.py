@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, ForestId, NodeId, SessionId, TenantId
-from memforest_core.ingest.accept.rows.flushing import FlushRows
+from memforest_core.ingest.accept.progress_rows import ProgressRows
 from memforest_core.ingest.reduce.records import HELD, Rules
 from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows
 from memforest_core.lifecycle.rebuild.records import Pair
@@ -210,7 +210,7 @@ class CopyRows(HiddenForestRows):
         super().__init__(connection, tenant)
         self.sessions = SessionCopies(connection, tenant)
         self.removal = RemovalRows(connection, tenant)
-        self.flushing = FlushRows(connection, tenant)
+        self.flushing = ProgressRows(connection, tenant)
 
     def hidden(self, owner: str) -> Sequence[ForestId]:
         """Forests of the owner that are or were built to replace the live one."""

@@ -19,13 +19,8 @@ from memforest_core.errors import InvalidInput, InvalidSettings
 from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.accept.records import (
     SessionHead,
-    SessionProgress,
-    Stage,
-    StoredTurns,
     TenantLimits,
-    WaitingCells,
 )
-from memforest_core.ingest.accept.rows.running import RunningRows
 from memforest_core.store import tables as m
 from memforest_core.store.copying import adding, given_to, in_columns
 from memforest_core.store.engine import is_same_database, set_tenant, store_errors
@@ -33,8 +28,7 @@ from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
 from memforest_core.store.turns import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
-from memforest_core.work.jobs import Lane, WorkError, WorkState
-from memforest_core.work.rows.pace import explained
+from memforest_core.work.jobs import Lane, WorkState
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""
@@ -44,12 +38,8 @@ _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has
 
 
 class AcceptRows(TenantRows):
-    """Rows of one accepting transaction."""
-
-    @property
-    def running(self) -> RunningRows:
-        """The session that runs, in the same transaction."""
-        return RunningRows(self._db, self._tenant)
+    """Rows of one accepting transaction. The row of the session that runs is locked after the forest's and before any
+    session's."""
 
     def find_forest(self, owner: str) -> ForestRef | None:
         """The owner's forest, which no other transaction freezes or deletes before this one ends."""
@@ -227,29 +217,51 @@ class AcceptRows(TenantRows):
         own = sa.update(m.Session).where(m.Session.tenant_id == self._tenant, m.Session.session_id == session)
         self._db.execute(own.values(turn_count=turns, cell_count=cells, updated_at=sa.func.clock_timestamp()))
 
-    def progress(self, forest: ForestId, session: SessionId) -> SessionProgress | None:
-        """How far a session has come; None when it does not exist."""
-        row = self._run(_PROGRESS, s=session).mappings().first()
-        if row is None:
-            return None
-        counts = dict(row)
-        unplaced = counts.pop("unplaced")
-        if unplaced == 0 and counts["dirty_trees"] == 0:
-            stage = Stage.SUMMARIES
-        elif unplaced == 0:
-            stage = Stage.FACTS
-        elif counts["indexed"] >= counts["cells"]:
-            stage = Stage.RAW
-        else:
-            stage = Stage.ACCEPTED
-        return SessionProgress(session_id=session, stage=stage, **counts)
+    def running(self, forest: ForestId) -> str | None:
+        """The id of the session that runs."""
+        own = sa.select(m.RunningSession.external_id).where(*self._running(forest))
+        found: str | None = self._db.scalar(own)
+        return found
 
-    def last_error(self, session: SessionId) -> WorkError | None:
-        """What the last failed try of the session's unfinished work ended with; else of any other waiting cell; else
-        what of a model's answer could not be used."""
-        row = self._run(_LAST_ERROR, s=session).first()
-        error = None if row is None else WorkError(row.error_code, row.error_text or "")
-        return explained(self._db, self._tenant, error, "this session", m.Cell.session_id == session)
+    def lock_running(self, forest: ForestId, otherwise: str) -> str:
+        """The id of the session that runs, locked by this transaction; ``otherwise`` when none did."""
+        self._db.execute(
+            insert(m.RunningSession)
+            .values(tenant_id=self._tenant, forest_id=forest, external_id=otherwise)
+            .on_conflict_do_nothing()
+        )
+        own = sa.select(m.RunningSession.external_id).where(*self._running(forest)).with_for_update()
+        return str(self._db.execute(own).scalar_one())
+
+    def begin(self, forest: ForestId, name: str) -> None:
+        """From now on this session runs."""
+        new = insert(m.RunningSession).values(tenant_id=self._tenant, forest_id=forest, external_id=name)
+        since = {"external_id": name, "started_at": sa.func.clock_timestamp()}
+        self._db.execute(new.on_conflict_do_update(index_elements=["tenant_id", "forest_id"], set_=since))
+
+    def end(self, forest: ForestId, name: str) -> bool:
+        """No session runs any more, if this one did; whether it did."""
+        gone = sa.delete(m.RunningSession).where(*self._running(forest), m.RunningSession.external_id == name)
+        return bool(self._db.execute(gone).rowcount)
+
+    def turns_so_far(self, forest: ForestId, name: str) -> tuple[int, datetime | None]:
+        """How many turns a session has, 0 before its first one, and when the last one was said."""
+        s, t = m.Session, m.TurnRow
+        last = sa.and_(t.tenant_id == s.tenant_id, t.session_id == s.session_id, t.ordinal == s.turn_count - 1)
+        own = sa.select(s.turn_count, t.occurred_at).outerjoin(t, last)
+        row = self._db.execute(own.where(s.tenant_id == self._tenant, s.session_id == session_id(forest, name))).first()
+        return (0, None) if row is None else (row.turn_count, row.occurred_at)
+
+    def release(self, session: SessionId) -> int:
+        """Close a session's open last cell now; how many became ready."""
+        c = m.Cell
+        own = [c.tenant_id == self._tenant, c.session_id == session, c.state == WorkState.HELD]
+        self._db.execute(sa.select(c.cell_id).where(*own).order_by(c.cell_id).with_for_update(key_share=True)).all()
+        ready = {"state": WorkState.READY, "available_at": sa.func.clock_timestamp()}
+        return self._db.execute(sa.update(c).where(*own).values(**ready)).rowcount
+
+    def _running(self, forest: ForestId) -> tuple[sa.ColumnElement[bool], ...]:
+        return (m.RunningSession.tenant_id == self._tenant, m.RunningSession.forest_id == forest)
 
     def limits(self) -> TenantLimits:
         """The tenant's own limits."""
@@ -267,8 +279,8 @@ class AcceptRows(TenantRows):
             .on_conflict_do_update(index_elements=["tenant_id"], set_=values)
         )
 
-    def waiting_cells(self, most: int) -> WaitingCells:
-        """How many of the tenant's cells wait for extraction, from at most ``most`` windows.
+    def waiting_cells(self, most: int) -> tuple[int, bool]:
+        """How many of the tenant's cells wait for extraction, from at most ``most`` windows; and whether these are all.
 
         Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
         """
@@ -276,76 +288,16 @@ class AcceptRows(TenantRows):
         cells = int(row.sampled)
         if row.windows > SAMPLE_WINDOWS:
             cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
-        return WaitingCells(cells, row.windows < most)
+        return cells, row.windows < most
 
-    def stored_turns(self, span_s: float) -> StoredTurns:
-        """Turns that the tenant stored within the last ``span_s`` seconds.
+    def stored_turns(self, span_s: float) -> tuple[int, float]:
+        """Turns that the tenant stored within the last ``span_s`` seconds, and the age of the oldest (0: none).
 
         The second turn of an appended cell counts at the time of the first.
         """
         row = self._run(_STORED_TURNS, span=span_s).one()
-        return StoredTurns(int(row.turns), float(row.oldest_s))
+        return int(row.turns), float(row.oldest_s)
 
-
-# A dead cell does not delay its session. A cell that was in the trees before it was opened again stays in them.
-_PROGRESS = sa.text("""
-    SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
-           count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
-           count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
-           count(c.cell_id) FILTER (WHERE c.placed) AS placed,
-           count(c.cell_id) FILTER (WHERE NOT c.placed AND c.state <> 'dead') AS unplaced,
-           count(c.cell_id) FILTER (WHERE c.ended = 'ok') AS ok,
-           count(c.cell_id) FILTER (WHERE c.ended = 'empty') AS empty,
-           count(c.cell_id) FILTER (WHERE c.ended = 'repaired') AS repaired,
-           count(c.cell_id) FILTER (WHERE c.ended = 'verbatim') AS verbatim,
-           count(c.cell_id) FILTER (WHERE c.ended = 'failed') AS failed,
-           count(c.cell_id) FILTER (WHERE c.ended = 'dead') AS dead,
-           count(c.cell_id) FILTER (WHERE c.ended = 'waiting') AS waiting,
-           count(c.cell_id) FILTER (WHERE c.placed AND c.ended IN ('ok', 'empty', 'repaired')) AS covered,
-           (SELECT count(DISTINCT o.fact_id) FROM memforest.occurrence o
-             WHERE o.tenant_id = :t AND o.session_id = :s) AS facts,
-           (SELECT count(*) FROM memforest.tree r WHERE r.tenant_id = :t AND r.due_at IS NOT NULL
-             AND r.tree_id IN (SELECT p.tree_id FROM memforest.placement p
-                               WHERE p.tenant_id = :t AND p.payload_id IN (
-                                 SELECT o.fact_id FROM memforest.occurrence o
-                                  WHERE o.tenant_id = :t AND o.session_id = :s
-                                 UNION ALL SELECT other.cell_id FROM memforest.cell other
-                                  WHERE other.tenant_id = :t AND other.session_id = :s))) AS dirty_trees
-      FROM memforest.session s
-      LEFT JOIN (SELECT cell_id, session_id, state, placed,
-                        CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
-                             WHEN state = 'ready' AND error_code IS NOT NULL THEN 'failed'
-                             ELSE 'waiting' END AS ended
-                   FROM memforest.cell WHERE tenant_id = :t AND session_id = :s) c ON c.session_id = s.session_id
-      LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
-     WHERE s.tenant_id = :t AND s.session_id = :s
-     GROUP BY s.turn_count
-    """)
-
-# While a model is paused after failures no cell is claimed: then another waiting cell has the error.
-_LAST_ERROR = sa.text("""
-    SELECT error_code, error_text FROM (
-        (SELECT 1 AS place, error_code, error_text, available_at FROM memforest.cell
-          WHERE tenant_id = :t AND session_id = :s AND state <> 'done' AND error_code IS NOT NULL)
-        UNION ALL
-        (SELECT 1, i.error_code, i.error_text, i.available_at FROM memforest.cell c
-           JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
-          WHERE c.tenant_id = :t AND c.session_id = :s AND i.state <> 'done' AND i.error_code IS NOT NULL)
-        UNION ALL
-        (SELECT 1, n.error_code, n.error_text, n.available_at FROM memforest.tree r
-           JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
-          WHERE r.tenant_id = :t AND r.session_id = :s AND n.version > n.clean_version AND n.error_code IS NOT NULL)
-        UNION ALL
-        (SELECT 2, error_code, error_text, available_at FROM memforest.cell
-          WHERE tenant_id = :t AND state = 'ready' AND error_code IS NOT NULL
-            AND EXISTS (SELECT 1 FROM memforest.cell c
-                         WHERE c.tenant_id = :t AND c.session_id = :s AND c.state IN ('ready', 'running'))
-          LIMIT 1)
-        UNION ALL
-        (SELECT 3, error_code, error_text, available_at FROM memforest.cell
-          WHERE tenant_id = :t AND session_id = :s AND state = 'done' AND error_code IS NOT NULL LIMIT 1)) e
-     ORDER BY place, available_at DESC LIMIT 1
-    """)
 
 # Hidden forests are not counted: operations copy into them what was accepted before. No window has more than
 # ``:window`` cells: counting them never reads on into a long session.

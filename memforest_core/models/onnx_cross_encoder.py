@@ -18,7 +18,7 @@ from memforest_core.domain.extras import needed
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Reranked, Step
-from memforest_core.models.embedders.built_in import cores
+from memforest_core.models.embedders.batching import cores
 
 MODEL_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"

@@ -1,1 +1,0 @@
-"""Cross-encoders: a provider's through litellm, or an ONNX file in this process."""
