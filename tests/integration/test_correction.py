@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -253,9 +253,7 @@ def test_what_cannot_be_done_is_refused_with_a_sentence_and_nothing_is_written(i
     ines.execute("UPDATE memforest.forest SET state = 'frozen'")
     with pytest.raises(ForestFrozen):
         correction(ines).correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
-    unavailable = Correction(ines.services.engine, UnavailableEmbedder(), ines.services.producer.wakeups)
-    with pytest.raises(InvalidInput, match="without erase"):
-        unavailable.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", erase=True, actor=ACTOR)
+    unavailable = Correction(ines.services.engine, UnavailableEmbedder(), ines.services.producer.wakeups, Erasing())
     with pytest.raises(ModelUnavailable):
         unavailable.correct(ines.tenant, "ines", bergen, text="Ines lives in Oslo.", actor=ACTOR)
     assert ines.counts() == before
@@ -357,7 +355,7 @@ def steps(pipeline: Stack, service: Correction, task: TaskId, start: Numbers) ->
 
 def test_with_erasure_the_old_fact_is_deleted_once_the_new_one_is_there(ines: Stack) -> None:
     bergen, erasing = fact(ines, "Bergen"), Erasing()
-    service = ines.services.lifecycle.correcting(erasing)
+    service = replace(correction(ines), erase=erasing)
     task = service.correct(ines.tenant, "ines", bergen, value="Oslo", erase=True, actor=ACTOR)
     ines.runtime.reduce()
     assert erasing.requested == []
@@ -398,15 +396,12 @@ def test_requested_twice_it_is_one_correction_and_each_step_can_be_taken_again(i
     assert_sound(ines)
 
 
-def test_a_correction_waits_for_its_reducer_and_says_when_it_waits_in_vain(ines: Stack) -> None:
+def test_a_correction_waits_for_its_reducer_and_says_when_it_waits_in_vain(
+    ines: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Given a correction and no reducer, then its task is given back; a cell that was given up ends it."""
-    service = Correction(
-        ines.services.engine,
-        ines.services.embedder,
-        ines.services.producer.wakeups,
-        clock=iter(range(100)).__next__,
-        sleep=lambda _: None,
-    )
+    monkeypatch.setattr("memforest_core.lifecycle.correct.service.PLACED_S", 0.1)
+    service = correction(ines)
     task = service.correct(ines.tenant, "ines", fact(ines, "Bergen"), value="Oslo", actor=ACTOR)
     with pytest.raises(NotPlacedYet):
         service.step(ines.tenant, seen(ines, task), {"phase": "placing"})

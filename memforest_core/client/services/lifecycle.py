@@ -17,7 +17,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.lifecycle.bundle.importing import BundleParts
 from memforest_core.lifecycle.bundle.service import Bundles
-from memforest_core.lifecycle.correct.service import Correction, Eraser
+from memforest_core.lifecycle.correct.service import Correction
 from memforest_core.lifecycle.erase.service import Erasure
 from memforest_core.lifecycle.erase.steps import Clearing, Erasing, ForestEraser
 from memforest_core.lifecycle.erase.vacuuming import Vacuuming
@@ -80,11 +80,7 @@ class LifecycleParts:
         def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
             return self.erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
 
-        return self.correcting(erase_fact)
-
-    def correcting(self, erase: Eraser) -> Correction:
-        """The same with another way to ask for the deletion of a fact."""
-        return Correction(self._engine, self._process.embedder, self._process.producer.wakeups, erase)
+        return Correction(self._engine, self._process.embedder, self._process.producer.wakeups, erase_fact)
 
     @cached_property
     def merging(self) -> Merging:

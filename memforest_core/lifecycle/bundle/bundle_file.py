@@ -10,7 +10,7 @@ import sqlite3
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
@@ -57,7 +57,6 @@ class BundleWriter:
             database.execute(f"PRAGMA {pragma}")
         for statement in SCHEMA.values():
             database.execute(statement)
-        database.execute("CREATE TEMP TABLE wanted (text_hash BLOB PRIMARY KEY) WITHOUT ROWID")
 
     @property
     def whole(self) -> bool:
@@ -73,20 +72,6 @@ class BundleWriter:
         )
         self._digests.add(table, rows)
         self._rows[table.name] += len(rows)
-
-    def want(self, hashes: Iterable[bytes]) -> None:
-        """Remember texts, by hash, whose vectors belong into the bundle."""
-        self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((each,) for each in hashes))
-
-    def wanted(self, page: int) -> Iterator[Sequence[bytes]]:
-        """The remembered hashes in order, each once, ``page`` at a time."""
-        after = b""
-        while found := self._db.execute(
-            "SELECT text_hash FROM wanted WHERE text_hash > ? ORDER BY text_hash LIMIT ?", (after, page)
-        ).fetchall():
-            hashes = [bytes(row[0]) for row in found]
-            yield hashes
-            after = hashes[-1]
 
     def finish(
         self, forest: ForestHead, embedding: tuple[str, int], summary_models: Sequence[str], options: tuple[bool, bool]

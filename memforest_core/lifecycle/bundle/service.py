@@ -12,7 +12,6 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.lifecycle.bundle.bundle_file import BundleReader, BundleWriter, reading, writing
-from memforest_core.lifecycle.bundle.checking import embedded_cell
 from memforest_core.lifecycle.bundle.importing import (
     BundleParts,
     Import,
@@ -24,7 +23,7 @@ from memforest_core.lifecycle.bundle.importing import (
     inspect,
 )
 from memforest_core.lifecycle.bundle.new_ids import id_table
-from memforest_core.lifecycle.bundle.records import CELL, SUMMARY, TABLES, VECTOR
+from memforest_core.lifecycle.bundle.records import SUMMARY, TABLES, VECTOR
 from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows
 from memforest_core.lifecycle.bundle.rows.values import ExportRows
 from memforest_core.models.calls import Embedder
@@ -233,22 +232,11 @@ def write_forest(
     """Write all rows of a forest; how many each table has."""
     head, done = rows.head(), 0
     total = sum(counted(dict(rows.counts()), with_summaries).values())
-    for table in TABLES:
-        if table is VECTOR or (table is SUMMARY and not with_summaries):
-            continue
-        for page in rows.pages(table, PAGE, with_vectors):
+    taken = {VECTOR: with_vectors, SUMMARY: with_summaries}
+    for table in (each for each in TABLES if taken.get(each, True)):
+        for page in rows.pages(table, PAGE, embedder.model if with_vectors else None):
             writer.add(table, page)
-            if table is CELL and with_vectors:
-                writer.want(text_hash(embedded_cell(row)) for row in page)
             done += len(page)
-            watch(done, max(done, total))
-    if with_vectors:
-        for hashes in rows.hashes(PAGE):
-            writer.want(hashes)
-        for hashes in writer.wanted(PAGE):
-            found = rows.vectors(embedder.model, hashes)
-            writer.add(VECTOR, found)
-            done += len(found)
             watch(done, max(done, total))
     written = writer.finish(
         head,

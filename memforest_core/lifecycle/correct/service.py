@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
@@ -67,10 +66,8 @@ class Correction:
     engine: Engine
     embedder: Embedder
     wakeups: WakeUps
-    erase: Eraser | None = None
-    """Deletes old facts where a caller wants no history; without it that is refused."""
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    erase: Eraser
+    """Deletes old facts where a caller wants no history."""
 
     @repeated
     def correct(
@@ -95,8 +92,6 @@ class Correction:
         Raises ModelUnavailable and ModelRejected too: the new sentence has to be embedded.
         """
         actor = checked_actor(actor)
-        if erase and self.erase is None:
-            raise InvalidInput("Facts can't be deleted here: correct it without erase.", code="no_eraser")
         with CorrectionRows.opened(self.engine, tenant) as rows:
             forest, stored = _found(rows, owner, fact)
         statement = corrected(stored.statement, Wanted(text, start, end, value), ZoneInfo(forest.time_zone))
@@ -212,7 +207,7 @@ class Correction:
                 raise CorrectionStuck("A cell of this correction was given up: see memforest dead, then try again.")
             return None
 
-        placed = waited(polled(check, PLACED_S, POLL_S, clock=self.clock), self.sleep)
+        placed = waited(polled(check, PLACED_S, POLL_S))
         if placed is None:
             raise NotPlacedYet("The correction waits for a reducer: is a worker of the reduce queue running?")
         return placed
@@ -220,11 +215,10 @@ class Correction:
     def _erased(self, tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
         """Ask for the deletion of the old fact, unless it is gone already."""
         old = _argument(task, FACT)
-        if self.erase is None or task.forest_id is None:
-            raise CorrectionStuck("This worker can't delete facts: let one of the same version take it.")
         with CorrectionRows.opened(self.engine, tenant) as rows:
-            owner = rows.owner_of(task.forest_id)
-            if owner is None or rows.fact(task.forest_id, old) is None:
+            forest = task.forest_id
+            owner = rows.owner_of(forest) if forest is not None else None
+            if forest is None or owner is None or rows.fact(forest, old) is None:
                 return None
         erasing = self.erase(tenant, owner, old, task.actor, task.id)
         return dict(progress) | {"phase": "erasing", "erase_task": str(erasing)}

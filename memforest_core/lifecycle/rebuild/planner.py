@@ -20,7 +20,6 @@ from memforest_core.models.accounting import ListPrices
 from memforest_core.models.calls import Step
 from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.settings import Settings
-from memforest_core.work.records import Numbers
 
 Paid = Callable[[Sequence[bytes]], dict[bytes, str]]
 """Summaries that were made before, by the hashes of their inputs."""
@@ -300,8 +299,3 @@ def _cached_of(prompt_tokens: dict[Step, int], history: dict[Step, Spent]) -> in
     """The same over all steps; None as soon as one will be called of which no call is known."""
     known = [_cached(tokens, history[step]) for step, tokens in prompt_tokens.items() if tokens]
     return None if None in known else sum(each or 0 for each in known)
-
-
-def planned(plan: Plan) -> Numbers:
-    """What a dry run ends with."""
-    return {"phase": "planned", **plan.numbers()}

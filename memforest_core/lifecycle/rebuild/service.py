@@ -13,7 +13,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.placing import retire
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.rebuild.planner import Planner, planned
+from memforest_core.lifecycle.rebuild.planner import Planner
 from memforest_core.lifecycle.rebuild.records import (
     Options,
     Pair,
@@ -188,7 +188,7 @@ class Rematerializing:
             source = rows.forest(forest)
         if source is None:
             raise NotFound(f"Forest {forest} is not there any more.")
-        return planned(self.planner.plan(tenant, source, options))
+        return {"phase": "planned", **self.planner.plan(tenant, source, options).numbers()}
 
     def _begin(
         self, tenant: TenantId, pair: Pair, source: StoredForest, options: Options, *, cleared: bool

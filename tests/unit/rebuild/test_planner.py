@@ -13,7 +13,7 @@ from memforest_core.ingest.extract.extraction_prompt import SYSTEM, input_hash, 
 from memforest_core.ingest.extract.records import ClaimedCell, ClaimedWindow
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.rebuild.planner import Planner, planned
+from memforest_core.lifecycle.rebuild.planner import Planner
 from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, PlannedTree, Spent
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.models.accounting import ListPrices, Price
@@ -135,7 +135,7 @@ def test_cached_tokens_are_the_share_that_calls_so_far_had() -> None:
         round(0.2 * written.prompt_tokens),
     )
     assert both.cached_tokens == read.cached_tokens + written.cached_tokens
-    assert planned(both)["cached_tokens"] == both.cached_tokens
+    assert both.numbers()["cached_tokens"] == both.cached_tokens
 
 
 def test_without_calls_nothing_is_said_of_cached_tokens() -> None:
@@ -143,7 +143,7 @@ def test_without_calls_nothing_is_said_of_cached_tokens() -> None:
     history = {Step.EXTRACT: Spent(10, 1_000, 100, 0.0, 600)}
     found = plan(Rows(history), Options(extract=True))
     assert found.summary_calls == 1
-    assert (found.cached_tokens, planned(found)["cached_tokens"]) == (None, -1)
+    assert (found.cached_tokens, found.numbers()["cached_tokens"]) == (None, -1)
     assert plan(Rows(history), Options(), models_of(None, None, "embedder")).cached_tokens == 0
 
 
@@ -161,7 +161,7 @@ def test_an_unknown_price_is_said_to_be_unknown() -> None:
     """Given a model that no list knows, when a plan is made, then there are no dollars, and a task says -1."""
     found = plan(Rows({}), Options(), prices=ListPrices({}, frozenset({"embedder"})))
     assert found.cost_usd is None
-    assert planned(found)["cost_microusd"] == -1
+    assert found.numbers()["cost_microusd"] == -1
 
 
 def test_offline_models_cost_nothing() -> None:

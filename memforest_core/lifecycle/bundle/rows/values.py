@@ -40,17 +40,35 @@ _ORDER: Mapping[str, Sequence[Any]] = {
 }
 
 
-def reading(table: BundleTable, tenant: TenantId, forest: ForestId, with_vectors: bool) -> sa.Select[Any]:
-    """All rows of a table of one forest as plain values, in the order of the format."""
+# Vectors of texts that are gone wait for their deletion.
+_OF_TEXTS = sa.text("""
+    memforest.vector.text_hash IN (
+        SELECT text_hash FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
+        UNION ALL
+        SELECT text_hash FROM memforest.cell WHERE tenant_id = :t AND forest_id = :f
+        UNION ALL
+        SELECT h FROM memforest.cell c
+          JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
+         CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS u(h)
+         WHERE c.tenant_id = :t AND c.forest_id = :f)
+    """)
+
+
+def reading(table: BundleTable, tenant: TenantId, forest: ForestId, model: str | None) -> sa.Select[Any]:
+    """All rows of a table of one forest as plain values, in the order of the format; ``model`` is that of the vectors,
+    None to leave them out."""
     stored = stored_table(table.stored)
     columns = [
         sa.null()
-        if table is SUMMARY and column.vector and not with_vectors
+        if table is SUMMARY and column.vector and model is None
         else _read(stored.c[column.stored], table, column)
         for column in table.columns
     ]
     order = _ORDER.get(table.name) or [each for each in stored.primary_key if each.name != "tenant_id"]
-    return _of_forest(sa.select(*columns), table, tenant, forest).order_by(*order)
+    statement = _of_forest(sa.select(*columns), table, tenant, forest).order_by(*order)
+    if table is VECTOR:
+        statement = statement.where(m.VectorRow.model == model, _OF_TEXTS.bindparams(t=tenant, f=forest))
+    return statement
 
 
 def counting(tenant: TenantId, forest: ForestId) -> sa.CompoundSelect[Any]:
@@ -183,15 +201,6 @@ def _written(stored: sa.Column[Any], column: Column) -> sa.ColumnElement[Any]:
     return given(column.name)
 
 
-_HASHES = sa.text("""
-    SELECT text_hash FROM memforest.fact WHERE tenant_id = :t AND forest_id = :f
-    UNION ALL
-    SELECT h FROM memforest.cell c
-      JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id
-     CROSS JOIN LATERAL (VALUES (k.text_hash), (k.routing_hash)) AS u(h)
-     WHERE c.tenant_id = :t AND c.forest_id = :f
-    """)
-
 _MODELS = sa.text("""
     SELECT DISTINCT s.model FROM memforest.tree r
       JOIN memforest.node n ON n.tenant_id = :t AND n.tree_id = r.tree_id
@@ -237,34 +246,13 @@ class ExportRows(TenantRows):
         """How many rows each table has, but for the vectors."""
         return dict(self._db.execute(counting(self._tenant, self._forest)).all())
 
-    def pages(self, table: BundleTable, page: int, with_vectors: bool) -> Iterator[Sequence[Row]]:
-        """Rows of a table, in the order of their keys; facts in the order in which they came."""
+    def pages(self, table: BundleTable, page: int, model: str | None) -> Iterator[Sequence[Row]]:
+        """Rows of a table, in the order of their keys, facts as they came; ``model`` as in ``reading``."""
         streaming = {"stream_results": True, "max_row_buffer": page}
-        statement = reading(table, self._tenant, self._forest, with_vectors)
+        statement = reading(table, self._tenant, self._forest, model)
         with self._db.execute(statement, execution_options=streaming) as rows:
             for some in rows.partitions(page):
                 yield [in_full(table, tuple(row)) for row in some]
 
-    def hashes(self, page: int) -> Iterator[Sequence[bytes]]:
-        """The hashes of all texts of candidates and facts that have vectors, ``page`` rows at a time."""
-        streaming = {"stream_results": True, "max_row_buffer": page}
-        with self._db.execute(_HASHES, self._values, execution_options=streaming) as rows:
-            for some in rows.scalars().partitions(page):
-                yield [bytes(each) for each in some]
-
     def summary_models(self) -> Sequence[str]:
         return self._db.scalars(_MODELS, self._values).all()
-
-    def vectors(self, model: str, hashes: Sequence[bytes]) -> Sequence[Row]:
-        """The vectors of these texts that are there, in the order of hashes."""
-        found = self._db.execute(
-            sa.select(m.VectorRow.text_hash, m.VectorRow.vector)
-            .where(
-                m.VectorRow.tenant_id == self._tenant,
-                m.VectorRow.forest_id == self._forest,
-                m.VectorRow.model == model,
-                m.VectorRow.text_hash.in_(hashes),
-            )
-            .order_by(m.VectorRow.text_hash)
-        )
-        return [in_full(VECTOR, (bytes(row.text_hash), bytes(row.vector))) for row in found]

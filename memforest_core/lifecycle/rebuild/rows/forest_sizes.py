@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,6 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, TreeId, TreeKind
-from memforest_core.domain.indexed import cell_text
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS
@@ -22,7 +20,6 @@ from memforest_core.models.calls import Step
 from memforest_core.store import tables as m
 from memforest_core.store.rows import FIRST, TenantRows
 from memforest_core.store.turns import turn_of
-from memforest_core.store.vectors import VectorRows, of_forest
 
 _NO_TOKEN = LeaseToken(UUID(int=0))
 """These windows are not claimed."""
@@ -40,19 +37,20 @@ _COUNTS = sa.text("""
      WHERE s.tenant_id = :t AND s.forest_id = :source
     """)
 
-# Labels, which routing vectors are made with, are few: they are not counted.
+# Labels, which routing vectors are made with, are few: they are not counted. Cells are embedded under their date.
 _UNEMBEDDED = sa.text("""
     SELECT count(*) AS texts, coalesce(sum(chars), 0) AS chars FROM (
         SELECT k.text_hash, max(length(k.statement ->> 'text')) AS chars
           FROM memforest.cell c JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = c.cell_id AND k.item >= 0
          WHERE c.tenant_id = :t AND c.forest_id = :source
-         GROUP BY k.text_hash) texts
+         GROUP BY k.text_hash
+         UNION ALL
+        SELECT text_hash, max(length(to_char(time_start AT TIME ZONE 'UTC', 'FMDay FMDD FMMonth YYYY ')) + length(text))
+          FROM memforest.cell WHERE tenant_id = :t AND forest_id = :source GROUP BY text_hash) texts
      WHERE NOT EXISTS (SELECT 1 FROM memforest.vector v
                         WHERE v.tenant_id = :t AND v.forest_id = :source AND v.model = :model
                           AND v.text_hash = texts.text_hash)
     """)
-
-_CELL_TEXTS = sa.text("SELECT text, time_start FROM memforest.cell WHERE tenant_id = :t AND forest_id = :source")
 
 _WINDOWS = sa.text("""
     SELECT c.*, f.owner, f.display_name, f.time_zone AS zone FROM memforest.cell c
@@ -89,18 +87,7 @@ class PlanRows(TenantRows):
         """The sizes of the forest; ``model`` is the embedding model."""
         held = {name: int(count) for name, count in self._run(_COUNTS, source=source).one()._asdict().items()}
         missing = self._run(_UNEMBEDDED, source=source, model=model).one()
-        cells = self._unembedded_cells(source, model)
-        return Counts(
-            **held,
-            unembedded=missing.texts + len(cells),
-            unembedded_chars=int(missing.chars) + sum(map(len, cells)),
-        )
-
-    def _unembedded_cells(self, source: ForestId, model: str) -> list[str]:
-        """Cells are embedded with their date, so their hash is not in their row."""
-        texts = [cell_text(row.text, row.time_start.astimezone(UTC)) for row in self._run(_CELL_TEXTS, source=source)]
-        known = VectorRows(self._db, self._tenant).known_vectors(model, of_forest(source, texts))
-        return [own.text for own in dict.fromkeys(of_forest(source, texts)) if own not in known]
+        return Counts(**held, unembedded=missing.texts, unembedded_chars=int(missing.chars))
 
     def windows_after(
         self, source: ForestId, after: SessionId | None, turns: int
