@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memforest_core.domain.ids import PayloadId, SessionId, TreeId, TreeKind, leaf_id
+from memforest_core.domain.ids import PayloadId, SessionId, TreeId, TreeKind
 from memforest_core.domain.indexed import TermCounts
-from memforest_core.memtree import Key, Leaf
+from memforest_core.memtree import Key, Node, leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import ReduceSettings
 
@@ -36,7 +36,7 @@ class Scope:
     domain: str = ""
     always: bool = False
     """Has a tree from its first leaf."""
-    leaves: dict[PayloadId, Leaf] = field(default_factory=dict)
+    leaves: dict[PayloadId, Node] = field(default_factory=dict)
     sessions: dict[PayloadId, SessionId] = field(default_factory=dict)
 
     @property
@@ -49,5 +49,5 @@ class Scope:
 
     def take(self, payload: PayloadId, key: Key, span: tuple[int, int], session: SessionId) -> None:
         """One more leaf."""
-        self.leaves[payload] = Leaf(leaf_id(self.id, payload), key, *span, payload)
+        self.leaves[payload] = leaf(self.id, payload, key, *span)
         self.sessions[payload] = session

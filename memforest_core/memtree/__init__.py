@@ -4,7 +4,7 @@ from memforest_core.memtree.build import build
 from memforest_core.memtree.check import Broken, Violation, violations
 from memforest_core.memtree.delete import delete
 from memforest_core.memtree.insert import KeyTaken, insert
-from memforest_core.memtree.nodes import MIN_BRANCHING, Diff, Key, Leaf, Node, TreeHead
+from memforest_core.memtree.nodes import MIN_BRANCHING, Diff, Key, Node, TreeHead, leaf
 from memforest_core.memtree.paths import NotLoaded
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Diff",
     "Key",
     "KeyTaken",
-    "Leaf",
     "Node",
     "NotLoaded",
     "TreeHead",
@@ -21,5 +20,6 @@ __all__ = [
     "build",
     "delete",
     "insert",
+    "leaf",
     "violations",
 ]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.memtree.edit import Edit
 from memforest_core.memtree.insert import fresh_leaves
-from memforest_core.memtree.nodes import Diff, Leaf, Node, TreeHead
+from memforest_core.memtree.nodes import Diff, Node, TreeHead
 from memforest_core.memtree.paths import Paths
 
 
-def build(*, tree_id: TreeId, k: int, root_id: NodeId, leaves: Iterable[Leaf], new_id: Callable[[], NodeId]) -> Diff:
+def build(*, tree_id: TreeId, k: int, root_id: NodeId, leaves: Iterable[Node], new_id: Callable[[], NodeId]) -> Diff:
     """The diff, all insertions, that makes a tree of ``leaves`` (any order, possibly none).
 
     Nodes are full; the right spine takes the rest. No leaves make a level-1 root without children.

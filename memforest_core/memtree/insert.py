@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from memforest_core.domain.ids import NodeId, TreeId
 from memforest_core.memtree.edit import Edit
-from memforest_core.memtree.nodes import Diff, Leaf, Node, TreeHead
+from memforest_core.memtree.nodes import Diff, Node, TreeHead
 from memforest_core.memtree.paths import Paths, order
 
 
@@ -16,7 +16,7 @@ class KeyTaken(ValueError):
     """Two different leaves claim the same key."""
 
 
-def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Leaf], new_id: Callable[[], NodeId]) -> Diff:
+def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Node], new_id: Callable[[], NodeId]) -> Diff:
     """The diff that inserts ``batch`` (any size, any order) into the tree of ``head``.
 
     ``loaded`` must hold, in any order, repetitions allowed, more being harmless:
@@ -44,8 +44,8 @@ def insert(head: TreeHead, loaded: Iterable[Node], batch: Sequence[Leaf], new_id
     return edit.set_root(root, _grown(edit, paths, root, fresh, rightmost=True))
 
 
-def fresh_leaves(tree_id: TreeId, paths: Paths, batch: Iterable[Leaf]) -> list[Node]:
-    """The leaves of ``batch`` that are not there yet, as nodes in key order. Raises KeyTaken."""
+def fresh_leaves(tree_id: TreeId, paths: Paths, batch: Iterable[Node]) -> list[Node]:
+    """The leaves of ``batch`` that are not there yet, in key order. Raises KeyTaken."""
     stored = [node for node in paths if node.level == 0]
     ids = {leaf.id for leaf in stored}
     payloads = {leaf.payload_id for leaf in stored}
@@ -59,20 +59,7 @@ def fresh_leaves(tree_id: TreeId, paths: Paths, batch: Iterable[Leaf]) -> list[N
         ids.add(leaf.id)
         payloads.add(leaf.payload_id)
         keys.add(leaf.key)
-        fresh.append(
-            Node(
-                id=leaf.id,
-                tree_id=tree_id,
-                parent_id=None,
-                level=0,
-                key=leaf.key,
-                time_start=leaf.time_start,
-                time_end=leaf.time_end,
-                leaf_count=1,
-                clean_version=1,  # a leaf's text is its payload's: there is no summary to wait for
-                payload_id=leaf.payload_id,
-            )
-        )
+        fresh.append(leaf)
     return sorted(fresh, key=order)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memforest_core.domain.ids import NodeId, PayloadId, TreeId
+from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
 
 MIN_BRANCHING = 3
 """Below 3 children a node can't be halved into nodes that still branch (DESIGN section 5)."""
@@ -53,15 +53,15 @@ class Node:
         return self.version > self.clean_version
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf to insert. Times are microseconds since the epoch, None when unknown."""
+def leaf(
+    tree: TreeId, payload: PayloadId, key: Key, start: int | None, end: int | None, id_: NodeId | None = None
+) -> Node:
+    """A leaf to insert. Times are microseconds since the epoch, None when unknown.
 
-    id: NodeId
-    key: Key
-    time_start: int | None
-    time_end: int | None
-    payload_id: PayloadId
+    It is clean: a leaf's text is its payload's, there is no summary to wait for.
+    """
+    own = leaf_id(tree, payload) if id_ is None else id_
+    return Node(own, tree, None, 0, key, start, end, leaf_count=1, clean_version=1, payload_id=payload)
 
 
 @dataclass(frozen=True, slots=True)

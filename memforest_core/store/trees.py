@@ -37,13 +37,16 @@ class SceneSpan:
 class TreeChange:
     """What a batch does to one tree."""
 
-    tree_id: TreeId
-    head: TreeHead
     diff: Diff
     span: SceneSpan | None = None
     """Of a scene whose span changes."""
     noted: bool = False
     """Whether the placements name the new leaves already."""
+
+    @property
+    def head(self) -> TreeHead:
+        """The tree after the change."""
+        return self.diff.head
 
 
 _CHANGING = ("parent_id", "level", "time_start", "time_end", "leaf_count", "version")
@@ -55,8 +58,8 @@ _COLUMNS = ", ".join(
 # For each wanted key the level-1 node it descends to: one index probe each, whatever the tree's size.
 _SEEK = sa.text("""
     SELECT DISTINCT n.node_id
-      FROM unnest(CAST(:trees AS uuid[]), CAST(:kt AS bigint[]), CAST(:ko AS int[]), CAST(:ki AS int[]),
-                  CAST(:kid AS text[])) AS w(tree, kt, ko, ki, kid)
+      FROM unnest(CAST(:tree_id AS uuid[]), CAST(:key_time AS bigint[]), CAST(:key_ordinal AS int[]),
+                  CAST(:key_item AS int[]), CAST(:key_id AS text[])) AS w(tree, kt, ko, ki, kid)
      CROSS JOIN LATERAL (
         SELECT node_id FROM memforest.node
          WHERE tenant_id = :t AND tree_id = w.tree AND level = 1
@@ -246,19 +249,11 @@ def bury_points(connection: sa.Connection, tenant: TenantId, ids: Sequence[Any])
 class TreeRows(TenantRows):
     """Tree rows in a transaction that holds the forest."""
 
-    def load_paths(self, wanted: Sequence[tuple[TreeId, Key]]) -> dict[TreeId, list[Node]]:
-        """The touched level-1 nodes, their ancestors, and all children of those: three statements."""
-        if not wanted:
+    def load_paths(self, leaves: Sequence[Node]) -> dict[TreeId, list[Node]]:
+        """The level-1 nodes that these leaves touch, their ancestors, and all children of those: three statements."""
+        if not leaves:
             return {}
-        pairs = sorted(set(wanted), key=lambda pair: (str(pair[0]), pair[1]))
-        bottoms = self._run(
-            _SEEK,
-            trees=[tree for tree, _ in pairs],
-            kt=[key.time for _, key in pairs],
-            ko=[key.ordinal for _, key in pairs],
-            ki=[key.item for _, key in pairs],
-            kid=[key.id for _, key in pairs],
-        )
+        bottoms = self._run(_SEEK, **_columns(leaves, "tree_id"))
         paths = with_ancestors(self._db, self._tenant, bottoms.scalars().all())
         return self._with_children(paths, [row.node_id for row in paths])
 
@@ -302,7 +297,7 @@ class TreeRows(TenantRows):
 
         ``quiet_of`` gives the seconds until a tree of so many leaves is due, ``stale_s`` those since its first mark.
         """
-        changes = sorted(changes, key=lambda change: str(change.tree_id))
+        changes = sorted(changes, key=lambda change: str(change.head.tree_id))
         self._write_nodes(changes, absorbed)
         unnoted = [change for change in changes if not change.noted]
         leaves = [node for change in unnoted for node in change.diff.inserted if node.payload_id is not None]
@@ -311,13 +306,13 @@ class TreeRows(TenantRows):
             self._change("placement", by, new)
         marked = [c for c in changes if c.diff.inserted or c.diff.updated or c.diff.deleted]
         if marked or absorbed:
-            lock_trees(self._db, self._tenant, [*(change.tree_id for change in marked), *absorbed])
+            lock_trees(self._db, self._tenant, [*(change.head.tree_id for change in marked), *absorbed])
         if absorbed:
             self._run(WITHOUT_TREE, trees=list(absorbed))
         if marked:
             self._run(
                 _HEADS,
-                trees=[change.tree_id for change in marked],
+                trees=[change.head.tree_id for change in marked],
                 roots=[change.head.root_id for change in marked],
                 heights=[change.head.height for change in marked],
                 leaves=[change.head.leaf_count for change in marked],
@@ -327,7 +322,7 @@ class TreeRows(TenantRows):
                 quiet=[quiet_of(change.head.leaf_count) for change in marked],
                 stale=stale_s,
             )
-        smaller = [change.tree_id for change in changes if change.diff.deleted]
+        smaller = [change.head.tree_id for change in changes if change.diff.deleted]
         if smaller:
             self._run(_SPANS, trees=smaller)
 

@@ -18,7 +18,6 @@ from memforest_core.domain.ids import (
     SessionId,
     TreeId,
     TreeKind,
-    leaf_id,
     tree_id,
 )
 from memforest_core.domain.people import KnownPerson, called
@@ -44,7 +43,7 @@ from memforest_core.ingest.reduce.routing.scenes import (
     subject_key,
 )
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.memtree import Diff, Key, Leaf, Node, NotLoaded, TreeHead, build, delete, insert
+from memforest_core.memtree import Diff, Key, Node, NotLoaded, TreeHead, build, delete, insert, leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
 from memforest_core.store.removal import RemovalRows, Retired
@@ -64,14 +63,14 @@ def remove_leaves(rows: RemovalRows, leaves: dict[TreeId, list[NodeId]], setting
     if not leaves:
         return ()
     heads = rows.shrinking(list(leaves))
-    loaded = rows.load_leaves([leaf for group in leaves.values() for leaf in group])
+    loaded = rows.load_leaves([one for group in leaves.values() for one in group])
     changes: list[TreeChange] = []
     for tree, head in heads.items():
         diff = _removed(rows, head, loaded.get(tree, []), leaves[tree])
-        changes.append(TreeChange(tree, diff.head, diff))
+        changes.append(TreeChange(diff))
     rows.write_trees(changes, settings.refresh.quiet_of, settings.refresh.max_staleness_s)
     empty = [change for change in changes if change.head.leaf_count == 0]
-    rows.drop_empty([change.tree_id for change in empty])
+    rows.drop_empty([change.head.tree_id for change in empty])
     return (*(node for change in changes for node in change.diff.deleted), *(change.head.root_id for change in empty))
 
 
@@ -122,7 +121,7 @@ class Placing:
         self._compared = compared
         self._nearby = nearby
         self._settings = settings
-        self._leaves: dict[TreeId, dict[UUID, Leaf]] = defaultdict(dict)
+        self._leaves: dict[TreeId, dict[UUID, Node]] = defaultdict(dict)
         self._sessions: dict[FactId, SessionId] = {}
         self._keys: dict[FactId, Key] = {}
         self._persons: set[TreeId] = set()
@@ -227,13 +226,13 @@ class Placing:
             )
             payload = PayloadId(cell.id)
             key = Key(0, cell.first_turn, cell.char_start, cell.id.hex)
-            self._leaves[tree][payload] = _leaf(tree, payload, key, micros(cell.time_start), micros(cell.time_end))
+            self._leaves[tree][payload] = leaf(tree, payload, key, micros(cell.time_start), micros(cell.time_end))
             self._members.append(Member(tree, payload, cell.session_id))
         return list(drafts.values())
 
     def _fact_leaf(self, tree: TreeId, fact: Fact) -> None:
         payload = PayloadId(fact.id)
-        self._leaves[tree][payload] = _leaf(tree, payload, self._keys[fact.id], *fact_span(fact))
+        self._leaves[tree][payload] = leaf(tree, payload, self._keys[fact.id], *fact_span(fact))
         self._members.append(Member(tree, payload, self._sessions[fact.id]))
 
     def _route_entities(self, facts: Sequence[Fact]) -> list[ScopeDraft]:
@@ -333,17 +332,17 @@ class Placing:
             k = self._k(heads[tree].kind)
             diff = build(tree_id=tree, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
             noted = heads[tree].kind is TreeKind.SESSION
-            changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted))
+            changes.append(TreeChange(diff, spans.get(tree), noted))
         for tree in rebuilt:
             if tree in grown:
-                self._leaves[tree] = {leaf.payload_id: leaf for leaf in scene_leaves(tree, whole[tree])}
-        loaded = self._rows.load_paths([(tree, leaf.key) for tree in grown for leaf in self._leaves[tree].values()])
+                self._leaves[tree] = {member[0]: leaf(tree, *member) for member in whole[tree]}
+        loaded = self._rows.load_paths([one for tree in grown for one in self._leaves[tree].values()])
         for tree, head in grown.items():
             diff = insert(head, loaded[tree], list(self._leaves[tree].values()), _new_node)
-            changes.append(TreeChange(tree, diff.head, diff, spans.get(tree), noted=tree not in rebuilt))
+            changes.append(TreeChange(diff, spans.get(tree), noted=tree not in rebuilt))
         refresh = self._settings.refresh
         self._rows.write_trees(changes, refresh.quiet_of, refresh.max_staleness_s, list(retired))
-        written = retired | {change.tree_id for change in changes if change.diff.inserted}
+        written = retired | {change.head.tree_id for change in changes if change.diff.inserted}
         self._rows.scopes.set_spans({tree: span for tree, span in spans.items() if tree not in written})
 
     def _k(self, kind: TreeKind) -> int:
@@ -352,13 +351,9 @@ class Placing:
         return widths[kind]
 
 
-def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> Leaf:
-    return Leaf(id=leaf_id(tree, payload), key=key, time_start=start, time_end=end, payload_id=payload)
-
-
-def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Leaf]:
+def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]]) -> list[Node]:
     """The leaves of a tree of facts: payload, key, and start and end in microseconds of each member."""
-    return [_leaf(tree, *member) for member in members]
+    return [leaf(tree, *member) for member in members]
 
 
 def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, settings: Settings) -> int:
@@ -375,10 +370,10 @@ def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, se
     together = SceneSpan(target.total + absorbed.total, start, end)
     scopes.move_members(absorbed.id, target.id)
     leaves = scene_leaves(target.id, scopes.members([target.id])[target.id])
-    loaded = rows.load_paths([(target.id, leaf.key) for leaf in leaves])
+    loaded = rows.load_paths(leaves)
     diff = insert(head, loaded[target.id], leaves, lambda: NodeId(uuid4()))
     refresh = settings.refresh
-    change = TreeChange(target.id, diff.head, diff, together)
+    change = TreeChange(diff, together)
     rows.write_trees([change], refresh.quiet_of, refresh.max_staleness_s, [absorbed.id])
     if absorbed.id in tags:
         scopes.set_tags(target.id, united_tags(tags.get(target.id), tags[absorbed.id]))

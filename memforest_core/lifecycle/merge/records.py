@@ -10,7 +10,7 @@ from enum import StrEnum
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ScopeState, SessionId, TreeId, TreeKind
 from memforest_core.lifecycle.merge.transplanting import Successor, Transplant
-from memforest_core.memtree import Key, Leaf, TreeHead
+from memforest_core.memtree import Key, Node, TreeHead
 from memforest_core.models.calls import Vectors
 
 
@@ -176,7 +176,7 @@ class ScopeCopy:
     copy: Transplant | None = None
 
     @property
-    def leaves(self) -> list[Leaf]:
+    def leaves(self) -> list[Node]:
         """The members as leaves of the target's tree."""
         return [successor.leaf(self.id) for successor, _ in self.members]
 

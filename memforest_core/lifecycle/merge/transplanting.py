@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
-from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, delete, insert
+from memforest_core.domain.ids import NodeId, PayloadId, TreeId
+from memforest_core.memtree import Diff, Key, Node, TreeHead, delete, insert, leaf
 from memforest_core.memtree.paths import order
 
 
@@ -21,9 +21,9 @@ class Successor:
     """In microseconds."""
     same: bool
 
-    def leaf(self, tree: TreeId) -> Leaf:
+    def leaf(self, tree: TreeId) -> Node:
         """Its leaf in a tree."""
-        return Leaf(leaf_id(tree, self.payload_id), self.key, self.start, self.end, self.payload_id)
+        return leaf(tree, self.payload_id, self.key, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def transplant(
     nodes: Sequence[Node],
     tree: TreeId,
     successors: Mapping[PayloadId, Successor],
-    extra: Sequence[Leaf],
+    extra: Sequence[Node],
     new_id: Callable[[], NodeId],
 ) -> Transplant:
     """The tree of ``head``, whose nodes are all in ``nodes``, as tree ``tree`` of another forest.
@@ -99,12 +99,12 @@ def _staying(nodes: Sequence[Node], successors: Mapping[PayloadId, Successor]) -
     stay: set[NodeId] = set()
     taken: set[PayloadId] = set()
     last: Key | None = None
-    for leaf in sorted(_leaves(nodes), key=order):
-        successor = successors.get(leaf.payload_id) if leaf.payload_id is not None else None
+    for node in sorted(_leaves(nodes), key=order):
+        successor = successors.get(node.payload_id) if node.payload_id is not None else None
         if successor is None or not successor.same or successor.payload_id in taken:
             continue
         if last is None or successor.key > last:
-            stay.add(leaf.id)
+            stay.add(node.id)
             taken.add(successor.payload_id)
             last = successor.key
     return stay
@@ -120,9 +120,9 @@ def _moved(
         parent = names[node.parent_id] if node.parent_id is not None else None
         key = lowest.get(node.id)
         if node.payload_id is not None:
-            leaf = successors[node.payload_id].leaf(tree)
-            key = leaf.key
-            moved.append(replace(node, id=leaf.id, tree_id=tree, parent_id=parent, key=key, payload_id=leaf.payload_id))
+            new = successors[node.payload_id].leaf(tree)
+            key = new.key
+            moved.append(replace(node, id=new.id, tree_id=tree, parent_id=parent, key=key, payload_id=new.payload_id))
         else:
             first = None if node.key is None else key
             moved.append(replace(node, id=names[node.id], tree_id=tree, parent_id=parent, key=first))

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import numpy as np
 
-from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind, leaf_id, tree_id
+from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind, tree_id
 from memforest_core.domain.times import from_micros
 from memforest_core.ingest.reduce.routing.scenes import continued, deserves_tree
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
@@ -22,7 +22,7 @@ from memforest_core.lifecycle.merge.records import (
 )
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.lifecycle.merge.transplanting import Successor, transplant
-from memforest_core.memtree import Diff, Key, Leaf, Node, build, insert
+from memforest_core.memtree import Diff, Node, build, insert, leaf
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import Settings
 from memforest_core.store.trees import SceneSpan, TreeChange
@@ -213,7 +213,7 @@ class Uniting:
         nodes = self._rows.trees.nodes(self._source.id)
         stored = [scope.id for scope in scopes if scope.there is not None]
         extra = {
-            tree: [_leaf(tree, *member) for member in members]
+            tree: [leaf(tree, *member) for member in members]
             for tree, members in self._rows.reduce.scopes.members(stored).items()
         }
         for scope in scopes:
@@ -250,14 +250,12 @@ class Uniting:
         """What happens to trees that take the source's leaves, and to scopes that are active from now on."""
         rest = [scope for scope in scopes if scope.copy is None]
         growing = [scope for scope in rest if scope.there is not None and scope.there.head is not None]
-        loaded = self._rows.reduce.load_paths(
-            [(scope.id, brought.key) for scope in growing for brought, _ in scope.members]
-        )
+        loaded = self._rows.reduce.load_paths([one for scope in growing for one in scope.leaves])
         changes = []
         for scope in growing:
             if scope.there is not None and scope.there.head is not None:
                 diff = insert(scope.there.head, loaded[scope.id], scope.leaves, _new_node)
-                changes.append(TreeChange(scope.id, diff.head, diff))
+                changes.append(TreeChange(diff))
         self._tally[Counted.TREES_MATCHED] += len(growing)
         self._tally[Counted.LEAVES_INSERTED] += sum(len(_leaves(change.diff)) for change in changes)
         changes += self._build([scope for scope in rest if scope not in growing])
@@ -285,10 +283,10 @@ class Uniting:
         changes = []
         for scope in active:
             stored = whole.get(scope.id)
-            leaves = scope.leaves if stored is None else [_leaf(scope.id, *member) for member in stored]
+            leaves = scope.leaves if stored is None else [leaf(scope.id, *member) for member in stored]
             k = scope.there.k if scope.there is not None else scope.source.k
             diff = build(tree_id=scope.id, k=k, root_id=_new_node(), leaves=leaves, new_id=_new_node)
-            changes.append(TreeChange(scope.id, diff.head, diff))
+            changes.append(TreeChange(diff))
         return changes
 
     def _store_trees(
@@ -304,7 +302,7 @@ class Uniting:
         heads = {scope.id: scope.copy for scope in copies if scope.copy is not None and scope.there is not None}
         rows.set_heads(list(heads.values()), refresh.quiet_s)
         sizes = {tree: copy.head.leaf_count for tree, copy in heads.items()}
-        sizes |= {change.tree_id: change.head.leaf_count for change in changes}
+        sizes |= {change.head.tree_id: change.head.leaf_count for change in changes}
         rows.set_scenes(
             {
                 pair.target.id: united(pair, sizes[pair.target.id] - pair.target.head.leaf_count)
@@ -317,10 +315,6 @@ class Uniting:
 def _session_of(scope: StoredScope) -> SessionId:
     """The session that a session scope is about: its key."""
     return SessionId(UUID(scope.key))
-
-
-def _leaf(tree: TreeId, payload: PayloadId, key: Key, start: int, end: int) -> Leaf:
-    return Leaf(leaf_id(tree, payload), key, start, end, payload)
 
 
 def _leaves(diff: Diff) -> list[Node]:

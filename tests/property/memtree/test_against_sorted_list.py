@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 
 from memforest_core.domain.ids import NodeId
-from memforest_core.memtree import Diff, Key, Leaf, Node
+from memforest_core.memtree import Diff, Key, Node
 from tests.unit.memtree.tree_store import ROOT, TreeStore, leaf
 
 TIMES = st.one_of(
@@ -36,9 +36,9 @@ class SortedList:
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
-        self.leaves: dict[Key, Leaf] = {}
+        self.leaves: dict[Key, Node] = {}
 
-    def add(self, batch: list[Leaf]) -> None:
+    def add(self, batch: list[Node]) -> None:
         self.leaves.update((leaf.key, leaf) for leaf in batch)
         self.keys = sorted(self.leaves)
 
@@ -57,12 +57,12 @@ class TreeAgainstList(RuleBasedStateMachine):
         self.list = SortedList()
         self.count = 0
 
-    def leaf(self, time: int, span: Span | None = None) -> Leaf:
+    def leaf(self, time: int, span: Span | None = None) -> Node:
         # Ids in an order of their own, so that equal times are not settled by arrival.
         self.count += 1
         return leaf(time, self.count * 7919 % 10_007, span=span)
 
-    def drawn(self, drafts: Drafts) -> list[Leaf]:
+    def drawn(self, drafts: Drafts) -> list[Node]:
         return [self.leaf(time, span) for time, span in drafts]
 
     @initialize(k=st.integers(3, 12), drafts=st.lists(DRAFTS, max_size=60))
@@ -134,7 +134,7 @@ class TreeAgainstList(RuleBasedStateMachine):
     def is_rebuilt(self) -> None:
         self.store = TreeStore(k=self.store.head.k, first=self.list.leaves.values())
 
-    def insert(self, batch: list[Leaf], fresh: list[Leaf] | None = None) -> None:
+    def insert(self, batch: list[Node], fresh: list[Node] | None = None) -> None:
         """Insert, then hold the version rules against what was stored before."""
         before = dict(self.store.nodes)
         new = batch if fresh is None else fresh
@@ -144,7 +144,7 @@ class TreeAgainstList(RuleBasedStateMachine):
         self.versions_rose_once(before, descended)
         self.new_nodes_are_as_born(diff, new)
 
-    def descended(self, batch: list[Leaf]) -> set[NodeId]:
+    def descended(self, batch: list[Node]) -> set[NodeId]:
         """The nodes that these leaves go through, by the slow way: from each level's separators."""
         found: set[NodeId] = set()
         for level in range(1, self.store.head.height + 1):
@@ -162,7 +162,7 @@ class TreeAgainstList(RuleBasedStateMachine):
             assert now.level == old.level or node_id == ROOT
             assert (now.key, now.payload_id) == (old.key, old.payload_id)
 
-    def new_nodes_are_as_born(self, diff: Diff, fresh: list[Leaf]) -> None:
+    def new_nodes_are_as_born(self, diff: Diff, fresh: list[Node]) -> None:
         assert {node.id for node in diff.inserted if node.level == 0} == {leaf.id for leaf in fresh}
         for node in diff.inserted:
             assert (node.version, node.clean_version) == ((1, 0) if node.level else (1, 1))

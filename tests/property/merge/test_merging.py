@@ -12,11 +12,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, TreeId, TreeKind, leaf_id
+from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, TreeId, TreeKind
 from memforest_core.lifecycle.merge.records import StoredScope
 from memforest_core.lifecycle.merge.transplanting import Successor, Transplant, transplant
 from memforest_core.lifecycle.merge.tree_union import match_scenes
-from memforest_core.memtree import Key, Leaf, Node, TreeHead, build, violations
+from memforest_core.memtree import Key, Node, TreeHead, build, violations
+from memforest_core.memtree import leaf as new_leaf
 from memforest_core.memtree.paths import order
 
 OLD, NEW = TreeId(UUID(int=1)), TreeId(UUID(int=2))
@@ -29,12 +30,12 @@ def payload(number: int) -> PayloadId:
     return PayloadId(UUID(int=number))
 
 
-def leaf(tree: TreeId, number: int, time: int) -> Leaf:
+def leaf(tree: TreeId, number: int, time: int) -> Node:
     key = Key(time, 0, 0, payload(number).hex)
-    return Leaf(leaf_id(tree, payload(number)), key, time, time, payload(number))
+    return new_leaf(tree, payload(number), key, time, time)
 
 
-def clean(k: int, leaves: Sequence[Leaf]) -> tuple[TreeHead, list[Node]]:
+def clean(k: int, leaves: Sequence[Node]) -> tuple[TreeHead, list[Node]]:
     """A tree in which every node is summarized."""
     ids = count(1_000_000)
     diff = build(
@@ -44,7 +45,7 @@ def clean(k: int, leaves: Sequence[Leaf]) -> tuple[TreeHead, list[Node]]:
 
 
 def carried(
-    head: TreeHead, nodes: Sequence[Node], successors: Mapping[PayloadId, Successor], extra: Sequence[Leaf] = ()
+    head: TreeHead, nodes: Sequence[Node], successors: Mapping[PayloadId, Successor], extra: Sequence[Node] = ()
 ) -> Transplant:
     ids = count(5_000_000)
     return transplant(head, nodes, NEW, successors, extra, lambda: NodeId(UUID(int=next(ids))))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from memforest_core.domain.ids import NodeId
-from memforest_core.memtree import KeyTaken, Leaf, TreeHead, build
+from memforest_core.memtree import KeyTaken, TreeHead, build
 from tests.unit.memtree.tree_store import ROOT, TREE, Counted, TreeStore, leaf, leaves
 
 
@@ -59,7 +60,7 @@ def test_the_first_of_repeated_leaves_counts() -> None:
 def test_two_leaves_cannot_have_one_key() -> None:
     first, other = leaf(1, 1), leaf(2, 2)
     with pytest.raises(KeyTaken):
-        TreeStore(k=3, first=[first, Leaf(other.id, first.key, 0, 0, other.payload_id)])
+        TreeStore(k=3, first=[first, replace(other, key=first.key)])
 
 
 def test_fewer_than_three_children_are_refused() -> None:

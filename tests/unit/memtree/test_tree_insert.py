@@ -135,7 +135,7 @@ def test_an_empty_batch_needs_nothing_loaded() -> None:
 def test_two_leaves_cannot_have_one_key() -> None:
     store = TreeStore(k=3, first=leaves(5))
     twin, other = leaves(5)[2], leaf(77, 77)
-    stolen = type(other)(other.id, twin.key, 0, 0, other.payload_id)
+    stolen = replace(other, key=twin.key)
     with pytest.raises(KeyTaken):
         store.insert([stolen])
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from memforest_core.domain.ids import NodeId, PayloadId, TreeId, leaf_id
-from memforest_core.memtree import Diff, Key, Leaf, Node, TreeHead, build, delete, insert, violations
+from memforest_core.domain.ids import NodeId, PayloadId, TreeId
+from memforest_core.memtree import Diff, Key, Node, TreeHead, build, delete, insert, violations
+from memforest_core.memtree import leaf as new_leaf
 
 TREE = TreeId(UUID(int=1))
 ROOT = NodeId(UUID(int=2))
@@ -25,20 +26,14 @@ class Counted:
         return NodeId(UUID(int=self._next))
 
 
-def leaf(time: int, number: int, *, span: tuple[int | None, int | None] | None = None) -> Leaf:
+def leaf(time: int, number: int, *, span: tuple[int | None, int | None] | None = None) -> Node:
     """A leaf at ``time`` whose payload is the ``number``-th."""
     payload = PayloadId(UUID(int=number + 1))
     start, end = span if span is not None else (time, time)
-    return Leaf(
-        id=leaf_id(TREE, payload),
-        key=Key(time, number, 0, payload.hex),
-        time_start=start,
-        time_end=end,
-        payload_id=payload,
-    )
+    return new_leaf(TREE, payload, Key(time, number, 0, payload.hex), start, end)
 
 
-def leaves(count: int) -> list[Leaf]:
+def leaves(count: int) -> list[Node]:
     """``count`` leaves in key order, one every 10 microseconds."""
     return [leaf(10 * number, number) for number in range(count)]
 
@@ -46,7 +41,7 @@ def leaves(count: int) -> list[Leaf]:
 class TreeStore:
     """One stored tree."""
 
-    def __init__(self, k: int, first: Iterable[Leaf] = ()) -> None:
+    def __init__(self, k: int, first: Iterable[Node] = ()) -> None:
         self.new_id = Counted()
         self.nodes: dict[NodeId, Node] = {}
         self._children: dict[NodeId, set[NodeId]] = defaultdict(set)
@@ -71,7 +66,7 @@ class TreeStore:
             loaded.update((child.id, child) for child in self.children(node_id))
         return list(loaded.values())
 
-    def insert(self, batch: Sequence[Leaf]) -> Diff:
+    def insert(self, batch: Sequence[Node]) -> Diff:
         """Load, insert, write."""
         loaded = self.load([leaf.key for leaf in batch])
         diff = insert(self.head, loaded, batch, self.new_id)

@@ -17,7 +17,7 @@ from memforest_core.lifecycle.bundle.records import BundleTable, ForestHead, Row
 from memforest_core.lifecycle.bundle.rows.values import FOREVER, writing, written
 from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows
 from memforest_core.lifecycle.verify.rows.checks import DIRTY
-from memforest_core.memtree import Diff, Leaf, TreeHead
+from memforest_core.memtree import Diff, Node, TreeHead, leaf
 from memforest_core.store import tables as m
 from memforest_core.store.copying import delete_rows, stored_table
 from memforest_core.store.owners import lock_forests, visible
@@ -170,7 +170,7 @@ class ImportRows(HiddenForestRows):
             for level in range(1, self._run(_HEIGHT, f=forest).scalar_one() + 1):
                 self._run(_SEPARATORS, f=forest, level=level)
 
-    def leaves(self, tree: TreeId) -> tuple[TreeHead, Sequence[Leaf]] | None:
+    def leaves(self, tree: TreeId) -> tuple[TreeHead, Sequence[Node]] | None:
         """A tree's head and leaves; None when it has no root."""
         head = self._db.execute(
             sa.select(m.Tree.root_id, m.Tree.k).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
@@ -184,7 +184,7 @@ class ImportRows(HiddenForestRows):
         )
         nodes = [node_of(row) for row in rows]
         leaves = [
-            Leaf(node.id, node.key, node.time_start, node.time_end, node.payload_id)
+            leaf(tree, node.payload_id, node.key, node.time_start, node.time_end, node.id)
             for node in nodes
             if node.key is not None and node.payload_id is not None
         ]
@@ -193,7 +193,7 @@ class ImportRows(HiddenForestRows):
     def rebuild(self, tree: TreeId, diff: Diff) -> None:
         """Replace all nodes of a tree."""
         self._run(sa.text("DELETE FROM memforest.node WHERE tenant_id = :t AND tree_id = :r"), r=tree)
-        self._trees.write_trees([TreeChange(tree, diff.head, diff)], lambda _leaves: 0.0, 0.0)
+        self._trees.write_trees([TreeChange(diff)], lambda _leaves: 0.0, 0.0)
         # Nothing is due before the forest is shown.
         own = sa.update(m.Tree).where(m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
         self._db.execute(own.values(due_at=None, first_mark_at=None))
