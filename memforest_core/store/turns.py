@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC
 
 import sqlalchemy as sa
 
 from memforest_core.domain.turns import Role, Turn
 
+COLUMNS = {each.name: "external_id" if each.name == "id" else each.name for each in fields(Turn)}
+"""The column of each field of a turn."""
+del COLUMNS["named"]
+
 
 def turn_of(row: sa.RowMapping) -> Turn:
     """A turn from its row."""
-    return Turn(
-        ordinal=row["ordinal"],
-        id=row["external_id"],
-        role=Role(row["role"]),
-        content=row["content"],
-        occurred_at=row["occurred_at"].astimezone(UTC),
-        dated=row["dated"],
-        speaker_id=row["speaker_id"],
-        name=row["name"],
-        metadata=row["metadata"],
-        erased=row["erased"],
-        utc_offset=row["utc_offset"],
-    )
+    values = {field: row[column] for field, column in COLUMNS.items()}
+    return Turn(**values | {"role": Role(values["role"]), "occurred_at": values["occurred_at"].astimezone(UTC)})
 
 
 def row_of(turn: Turn) -> dict[str, object]:
-    """The columns of a turn's row, apart from tenant and session."""
-    return {
-        "ordinal": turn.ordinal,
-        "external_id": turn.id,
-        "role": turn.role.value,
-        "content": turn.content,
-        "occurred_at": turn.occurred_at,
-        "dated": turn.dated,
-        "speaker_id": turn.speaker_id,
-        "name": turn.name,
-        "metadata": dict(turn.metadata),
-        "utc_offset": turn.utc_offset,
-    }
+    """The columns of a new turn's row, apart from tenant and session."""
+    values: dict[str, object] = {column: getattr(turn, field) for field, column in COLUMNS.items() if field != "erased"}
+    return values | {"role": turn.role.value, "metadata": dict(turn.metadata)}
+
+
+def columns_with(**instead: str) -> str:
+    """The columns of turns ``t`` that ``turn_of`` reads, as SQL; ``instead`` has another term for some."""
+    return ", ".join(f"{instead[name]} AS {name}" if name in instead else f"t.{name}" for name in COLUMNS.values())

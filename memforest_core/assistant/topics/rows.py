@@ -27,7 +27,7 @@ from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import TOPIC, TURNS, described
-from memforest_core.store.turns import turn_of
+from memforest_core.store.turns import columns_with, turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
 
@@ -79,8 +79,7 @@ _HISTORY = sa.text(f"""
 """)
 
 _NEWEST = sa.text(f"""
-    SELECT t.session_id, t.ordinal, t.external_id, t.role, left(t.content, :chars) AS content, t.occurred_at,
-           t.utc_offset, t.dated, t.speaker_id, t.name, t.metadata, t.erased, s.external_id AS session_external_id
+    SELECT t.session_id, {columns_with(content="left(t.content, :chars)")}, s.external_id AS session_external_id
       FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
      CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
