@@ -37,8 +37,7 @@ from memforest_core.errors import (
 
 if TYPE_CHECKING:
     from memforest_core.assistant.calendar.records import DayDigest, DaySource, PeriodDigest, SpeakerDigest
-    from memforest_core.assistant.context.records import ContextPart, Omission
-    from memforest_core.assistant.context.result import Context
+    from memforest_core.assistant.context.records import Context, ContextPart, Omission
     from memforest_core.assistant.conversation_window.records import HeldItems, LeftOut, SessionWindow, WindowPart
     from memforest_core.assistant.profile.records import (
         Forgetting,
@@ -94,8 +93,7 @@ _NAMES = {
     "memforest_core.client.producer": ("MemForestClient",),
     "memforest_core.client.handles": ("Operation", "SessionHandle"),
     "memforest_core.domain.chat_messages": ("TurnInput",),
-    "memforest_core.assistant.context.records": ("ContextPart", "Omission"),
-    "memforest_core.assistant.context.result": ("Context",),
+    "memforest_core.assistant.context.records": ("Context", "ContextPart", "Omission"),
     "memforest_core.domain.evidence": ("Evidence", "RecallResult"),
     "memforest_core.domain.pages": ("Page",),
     "memforest_core.domain.turns": ("Turn",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.errors import ContentFault, StoreUnavailable
@@ -14,6 +15,8 @@ from memforest_core.store.calls import record_calls
 from memforest_core.store.engine import Engine, tenant_transaction
 from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
+
+Shown = TypeVar("Shown")
 
 
 def checked_call(
@@ -38,6 +41,22 @@ def checked_call(
         return check(parsed(text, shape))
 
     return repaired(chat, first, read, calls)[0]
+
+
+def numbered(name: str, numbers: Sequence[int], shown: Sequence[Shown], hint: str = "") -> list[Shown]:
+    """What an answer names by its numbers, from 1. Raises ContentFault for a number that was not shown."""
+    unknown = [number for number in numbers if not 1 <= number <= len(shown)]
+    if unknown:
+        raise ContentFault(f'"{name}" names {unknown[0]}, which was not shown{hint}')
+    return [shown[number - 1] for number in numbers]
+
+
+def check_length(texts: Sequence[str], max_chars: int, known: str) -> None:
+    """Raise ContentFault unless there are sentences and all of them fit; ``known`` says what they could tell."""
+    if not texts:
+        raise ContentFault(f'"sentences" is empty although {known}')
+    if sum(len(text) + 1 for text in texts) > max_chars + 1:
+        raise ContentFault(f"the sentences have more than {max_chars} characters in all: say less")
 
 
 def record_costs(

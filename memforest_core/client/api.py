@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from memforest_core.assistant.calendar.service import CalendarService, Summarizing
-from memforest_core.assistant.context.answering import ContextualAnswers
-from memforest_core.assistant.context.service import ContextService
+from memforest_core.assistant.context.service import ContextService, ContextualAnswers
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.describing import Describer
 from memforest_core.assistant.profile.forgetting import Forgetter

@@ -8,7 +8,7 @@ from typing import Self, Unpack
 from uuid import UUID
 
 from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
-from memforest_core.assistant.context.result import Context
+from memforest_core.assistant.context.records import Context
 from memforest_core.assistant.conversation_window.records import HeldItems, ItemInput, SessionWindow
 from memforest_core.assistant.profile.records import Forgetting, Intent, Profile, Turns
 from memforest_core.assistant.topics.records import Topic, TopicContext, TopicStats, TopicTurn

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 from memforest_core.errors import InvalidInput
@@ -31,6 +31,19 @@ def plain(value: object) -> Any:
     if isinstance(value, UUID | Path):
         return str(value)
     return value
+
+
+class Document:
+    """A result that is a dataclass, as JSON values by the names of its fields."""
+
+    __slots__ = ()
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Properties that its JSON has too."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON values, by the names of the fields, with what is derived from them."""
+        made: dict[str, Any] = plain(self)
+        return made | {name: plain(getattr(self, name)) for name in self.derived}
 
 
 T = TypeVar("T")

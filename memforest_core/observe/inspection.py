@@ -152,7 +152,7 @@ class InspectionService:
         limit, after = checked_limit(limit), from_cursor(cursor, datetime, int)
         with self.store.observing(tenant) as rows:
             if which.owner is not None:
-                forest = rows.forest(which.owner)
+                forest = rows.find_forest(which.owner)
                 if forest is None:
                     return Page((), owner_known=False)
                 if which.session_id is not None and rows.session(forest.id, which.session_id) is None:
@@ -191,7 +191,7 @@ def summed(parts: Sequence[Spent]) -> Spent:
 
 
 def _forest(rows: ObserveRows, owner: str) -> ForestId:
-    return known(rows.forest(owner), owner).id
+    return known(rows.find_forest(owner), owner).id
 
 
 def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:

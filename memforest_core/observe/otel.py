@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from types import TracebackType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import structlog
 from opentelemetry.context import Context
@@ -15,7 +14,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
-from opentelemetry.trace import Span, StatusCode, set_span_in_context
+from opentelemetry.trace import StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from memforest_core.domain.forks import renewed_in_child
@@ -66,7 +65,8 @@ class OtelTracing:
         )
         self._tracer = self._provider.get_tracer(SERVICE)
 
-    def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
+    @contextmanager
+    def span(self, name: str, trace: str | None = None, **ids: str) -> Iterator[str | None]:
         """A span around a block, with the attributes ``memforest.<id>``; yields its own W3C traceparent.
 
         Its parent is ``trace`` when given, else the span that this thread is in; a ``trace`` that can't be read starts
@@ -74,16 +74,24 @@ class OtelTracing:
         """
         parent = None if trace is None else _PROPAGATOR.extract({_HEADER: trace}, Context())
         attributes = {f"{SERVICE}.{key}": str(value) for key, value in ids.items()}
-        return _Block(
-            self._tracer.start_as_current_span(
-                name,
-                context=parent,
-                attributes=attributes,
-                # Both would send the message, and with it what an error quotes.
-                record_exception=False,
-                set_status_on_exception=False,
-            )
+        current = self._tracer.start_as_current_span(
+            name,
+            context=parent,
+            attributes=attributes,
+            # Both would send the message, and with it what an error quotes.
+            record_exception=False,
+            set_status_on_exception=False,
         )
+        with current as span:
+            carrier: dict[str, str] = {}
+            _PROPAGATOR.inject(carrier, set_span_in_context(span))
+            try:
+                yield carrier.get(_HEADER)
+            except BaseException as error:
+                code = error.code if isinstance(error, MemForestError) else type(error).__name__
+                span.set_attribute("error.type", code)
+                span.set_status(StatusCode.ERROR)
+                raise
 
     def close(self, deadline_s: float = CLOSE_DEADLINE_S) -> None:
         """Send what waits, for at most ``deadline_s`` seconds; the rest is dropped."""
@@ -92,30 +100,6 @@ class OtelTracing:
         stopper.join(deadline_s)
         if stopper.is_alive():
             self._exporter.shutdown()
-
-
-class _Block(AbstractContextManager[str | None]):
-    """A span as long as a block lasts."""
-
-    def __init__(self, current: AbstractContextManager[Span]) -> None:
-        self._current = current
-        self._span: Span | None = None
-
-    def __enter__(self) -> str | None:
-        self._span = self._current.__enter__()
-        carrier: dict[str, str] = {}
-        _PROPAGATOR.inject(carrier, set_span_in_context(self._span))
-        return carrier.get(_HEADER)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._span is not None and error is not None:
-            self._span.set_attribute(
-                "error.type", error.code if isinstance(error, MemForestError) else type(error).__name__
-            )
-            self._span.set_status(StatusCode.ERROR)
-        self._current.__exit__(kind, error, trace)
 
 
 @renewed_in_child

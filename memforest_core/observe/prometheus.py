@@ -289,7 +289,7 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-class MetricsServer:
+class MetricsServer(AbstractContextManager["MetricsServer"]):
     """A running server; ``port`` is the one that it got."""
 
     def __init__(self, server: WSGIServer) -> None:
@@ -302,9 +302,6 @@ class MetricsServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
-
-    def __enter__(self) -> MetricsServer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

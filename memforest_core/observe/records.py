@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from memforest_core.domain.ids import NodeId, TenantId, TreeId, TreeKind
+from memforest_core.domain.pages import Document
 from memforest_core.work.messages import Queue
 
 
@@ -264,8 +265,10 @@ class ForestState:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(Document):
     """A tenant's work at one moment, and the workers that serve all tenants."""
+
+    derived = ("dead", "dirty_nodes", "summaries_stale_s", "index_stale_s")
 
     at: datetime
     queues: tuple[QueueDepth, ...]

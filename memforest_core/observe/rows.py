@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -277,27 +278,14 @@ class ObserveRows(ReadingRows):
 
     def calls(self, which: CallFilter, after: Sequence[object] | None, limit: int) -> list[LoggedCall]:
         """Single calls, the newest first, from the one after this time and id."""
-        statement = self._calls(which, *_CALL, _OWNER.label("owner"), _SESSION.label("session"))
+        own = (_CALL[each.name] for each in fields(LoggedCall) if each.name in _CALL)
+        names = (_CALL.call_id.label("id"), _OWNER.label("owner"), _SESSION.label("session_id"))
+        statement = self._calls(which, *(column for column in own if column.name != "session_id"), *names)
         if after is not None:
             statement = statement.where(sa.tuple_(_CALL.at, _CALL.call_id) < sa.tuple_(*after))
         newest = statement.order_by(_CALL.at.desc(), _CALL.call_id.desc()).limit(limit)
-        return [
-            LoggedCall(
-                id=row.call_id,
-                at=row.at.astimezone(UTC),
-                step=row.step,
-                model=row.model,
-                owner=row.owner,
-                session_id=row.session,
-                prompt_tokens=row.prompt_tokens,
-                completion_tokens=row.completion_tokens,
-                cached_tokens=row.cached_tokens,
-                cost_usd=row.cost_usd,
-                latency_ms=row.latency_ms,
-                outcome=row.outcome,
-            )
-            for row in self._db.execute(newest)
-        ]
+        found = [LoggedCall(**row._mapping) for row in self._db.execute(newest)]
+        return [replace(call, at=call.at.astimezone(UTC)) for call in found]
 
     def _calls(self, which: CallFilter, *columns: sa.ColumnElement[Any]) -> sa.Select[*tuple[Any, ...]]:
         """The calls of a filter with the forests and sessions that they belong to."""

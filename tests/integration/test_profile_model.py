@@ -186,7 +186,7 @@ def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(alice
 def test_nothing_is_stored_while_a_deletion_locks_a_fact_of_it(alice: Stack) -> None:
     engine, tenant = alice.services.engine, alice.tenant
     with ProfileRows.opened(engine, tenant) as rows:
-        forest = rows.forest("alice")
+        forest = rows.find_forest("alice")
         assert forest is not None
     fact = next(each for each in alice.memory.facts("alice").items if "Quibovix" in each.text)
     ((stored,),) = alice.rows("SELECT text_hash FROM memforest.fact WHERE fact_id = :f", f=fact.id)

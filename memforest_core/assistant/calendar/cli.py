@@ -8,7 +8,15 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.toolkit.output import console, no_memory, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import (
+    answered,
+    console,
+    no_memory,
+    plain_table,
+    print_degraded,
+    print_json,
+    printable,
+)
 
 if TYPE_CHECKING:
     from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
@@ -102,25 +110,19 @@ def summarize(
 
     if isinstance(made, DayDigest):
         _say_day(owner, made, as_json=as_json)
-    elif as_json:
-        print_json(made)
-    else:
+    elif not answered(made, as_json=as_json):
         console().print(f"Session {printable(session or '')} is at stage {made.stage.value}; its summaries are due.")
 
 
 def _say_day(owner: str, found: DayDigest, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_dict())
+    if answered(found, owner, as_json=as_json):
         return
     out = console()
-    if not found.owner_known:
-        out.print(no_memory(owner))
-        return
     if not found.made:
         out.print(f"{found.day}: nothing was said." if not found.turns else f"{found.day}: no digest.")
     for each in found.speakers:
         out.print(f"{printable(each.name)}: {printable(each.text)}")
-    _say_notes(found.degraded)
+    print_degraded(found.degraded)
     if found.made_at is not None:
         newer = f", {found.new_turns} have come since" if found.new_turns else ""
         model = f" by {printable(found.model)}" if not found.extractive else ""
@@ -129,22 +131,13 @@ def _say_day(owner: str, found: DayDigest, *, as_json: bool) -> None:
 
 
 def _say_period(owner: str, found: PeriodDigest, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_dict())
+    if answered(found, owner, as_json=as_json):
         return
     out = console()
-    if not found.owner_known:
-        out.print(no_memory(owner))
-        return
     out.print(printable(found.text) if found.text else "Nothing was said.")
-    _say_notes(found.degraded)
+    print_degraded(found.degraded)
     if found.missing:
         out.print(f"{len(found.missing)} days have no digest yet: ask again.", style="yellow")
     if found.first is not None:
         place = f"{found.first} to {found.last} ({found.time_zone})"
         out.print(f"{place}: {found.turns} turns; {found.source or 'nothing made'}.", style="dim")
-
-
-def _say_notes(notes: tuple[str, ...]) -> None:
-    for sentence in notes:
-        console().print(printable(sentence), style="yellow")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from memforest_core.domain.pages import plain
+from memforest_core.domain.pages import Document
 from memforest_core.domain.periods import DAY, add_months
 from memforest_core.domain.rendering import block, turn_line
 from memforest_core.domain.times import EARLIEST, LATEST
@@ -154,8 +153,10 @@ class DaySource:
 
 
 @dataclass(frozen=True, slots=True)
-class DayDigest:
+class DayDigest(Document):
     """What happened on one day."""
+
+    derived = ("id", "text", "extractive")
 
     day: date
     time_zone: str
@@ -201,14 +202,12 @@ class DayDigest:
         """A line or more for each speaker."""
         return speaker_lines(self.speakers)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The digest as JSON values, by the names of the fields, with ``id`` and ``text``."""
-        return {**plain(self), "id": self.id, "text": self.text, "extractive": self.extractive}
-
 
 @dataclass(frozen=True, slots=True)
-class PeriodDigest:
+class PeriodDigest(Document):
     """What happened in several days: the week, a month, a year, or the whole life; what is recent comes first."""
+
+    derived = ("id", "extractive")
 
     period: str
     """ "week", "2026-11", "2026" or "life"."""
@@ -241,10 +240,6 @@ class PeriodDigest:
     def id(self) -> str:
         """The same for the same time of an owner."""
         return f"{self.period}:{self.first}" if self.period == "week" else f"period:{self.period}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The digest as JSON values, by the names of the fields, with ``id``."""
-        return {**plain(self), "id": self.id, "extractive": self.extractive}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.toolkit.output import console, no_memory, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, print_degraded, printable
 from memforest_core.domain.turns import LATEST_SESSION
 
 if TYPE_CHECKING:
-    from memforest_core.assistant.context.result import Context
+    from memforest_core.assistant.context.records import Context
 
 
 def register(program: typer.Typer) -> None:
@@ -43,21 +43,15 @@ def context(
     """Print what goes into the prompt of one chat turn: profile, days, evidence and the running session."""
     with opened_memory(data) as memory:
         made = memory.context(owner, session, question, speaker, channel, max_tokens)
-    if as_json:
-        print_json(made.to_dict())
-    else:
+    if not answered(made, made.owner, as_json=as_json):
         _print(made)
 
 
 def _print(made: Context) -> None:
     out = console()
-    if not made.owner_known:
-        out.print(no_memory(made.owner))
-        return
     for line in made.text.splitlines():
         out.print(f"{'  ' if line.startswith('  ') else ''}{printable(line)}")
-    for sentence in made.degraded:
-        out.print(printable(sentence), style="yellow")
+    print_degraded(made.degraded)
     used = ", ".join(f"{section.value} {tokens}" for section, tokens in made.section_tokens.items()) or "nothing"
     left_out = Counter(f"{each.section.value} ({each.why.value})" for each in made.left_out)
     missing = "; left out: " + ", ".join(f"{count} {what}" for what, count in left_out.items()) if left_out else ""

@@ -1,29 +1,35 @@
-"""Profiles as a context shows them: read by one statement while the facts are the same, written by a model at times.
-
-A model's text of a profile would be out of date after nearly every turn of a chat. So it is written again at most once
-in ``context.profile_every_s``. Between, its sentences are shown as long as all their facts hold, and what is new valid
-below them as a list.
-"""
+"""Profiles as a context shows them, line by line: written by a model at times, and merged with days on request."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from memforest_core.assistant.context.records import ContextPart, Omission, PartKind, Section, Why
-from memforest_core.assistant.context.result import line_tokens
-from memforest_core.assistant.context.rows import AtHand, ContextRows, Stamp, Subject, Wanted
+from memforest_core.assistant.checked_calls import CheckedCalls, check_length, numbered
+from memforest_core.assistant.context.records import (
+    ContextPart,
+    ContextRequest,
+    DayText,
+    Omission,
+    PartKind,
+    Section,
+    Why,
+    line_tokens,
+)
+from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence
 from memforest_core.assistant.profile.describing import VERSION as PROFILE_VERSION
 from memforest_core.assistant.profile.describing import Describer
-from memforest_core.assistant.profile.people import Person
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.domain.ids import FactId, TenantId
-from memforest_core.errors import StoreUnavailable
+from memforest_core.domain.people import KnownPerson
+from memforest_core.domain.text import clean, clipped
+from memforest_core.errors import ContentFault, StoreUnavailable
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 
@@ -77,15 +83,6 @@ class Portrait:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What one read found: whom it is about, what their facts are now, and what is stored."""
-
-    subject: Subject
-    stamp: Stamp
-    stored: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Portraits:
     """Portraits of people. Thread-safe."""
 
@@ -94,24 +91,25 @@ class Portraits:
     every: timedelta
     """A model writes a portrait at most once in this time."""
 
-    def wanted(self, owner: str, session: str | None, channel: str | None, turns: int, about: str | None) -> Wanted:
-        """What is to be read at once."""
-        settings = self.describer.settings
-        pinned = MAX_STATES + 1
-        return Wanted(owner, session, channel, turns, about or owner, VERSION, settings.max_facts, pinned)
+    @property
+    def _limits(self) -> Mapping[str, int]:
+        return {"facts": self.describer.settings.max_facts, "pinned": MAX_STATES + 1}
 
-    def read(self, rows: ContextRows, found: AtHand, person: Person) -> Read:
-        """What there is to know, within an open transaction: by no statement of its own where a profile is stored."""
-        settings = self.describer.settings
-        subject = Subject(found.forest.id, person.keys, found.key, settings.max_facts, MAX_STATES + 1)
-        known = found.stored is not None and found.keys == person.keys
-        return Read(subject, found.stamp if known else rows.stamp(subject), found.stored)
+    def at_hand(self, rows: ContextRows, request: ContextRequest, turns: int) -> AtHand | None:
+        """What is read at once, within an open transaction; None without a memory."""
+        return rows.at_hand(request, turns, VERSION, self._limits)
 
-    def portrait(self, tenant: TenantId, found: AtHand, person: Person, read: Read) -> Portrait:
+    def of_person(self, rows: ContextRows, found: AtHand, person: KnownPerson) -> AtHand:
+        """The same with what is known of a person: by no statement of its own where their profile is stored."""
+        if found.stored is not None and found.keys == person.keys:
+            return found
+        return replace(found, keys=person.keys, stamp=rows.stamp(found.forest.id, person.keys, self._limits))
+
+    def portrait(self, tenant: TenantId, found: AtHand, person: KnownPerson) -> Portrait:
         """The lines: those that are stored when nothing has changed, else made. Raises StoreUnavailable."""
-        if not read.stamp.facts:
+        if not found.stamp.facts:
             return Portrait()
-        stamp, stored, now = self._stamp(found, person, read), _stored_portrait(read.stored), datetime.now(UTC)
+        stamp, stored, now = self._stamp(found, person), _stored_portrait(found.stored), datetime.now(UTC)
         due = self._due(stored, now)
         if stored is not None and stored.stamp == stamp and (stored.whole or not due):
             return Portrait(stored.lines, len(stored.written))
@@ -119,7 +117,7 @@ class Portraits:
         made, notes = _made(profile, stored, now), list(profile.degraded)
         if not notes:
             try:
-                self._store(tenant, read, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
+                self._store(tenant, found, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
             except StoreUnavailable:
                 notes.append("The profile could not be stored: Postgres was busy or unavailable.")
         return Portrait(made.lines, len(made.written), tuple(notes))
@@ -130,22 +128,22 @@ class Portraits:
             return False
         return stored is None or stored.written_at is None or now - stored.written_at >= self.every
 
-    def _stamp(self, found: AtHand, person: Person, read: Read) -> str:
+    def _stamp(self, found: AtHand, person: KnownPerson) -> str:
         """Of all that a portrait is made from."""
         calls, settings = self.describer.calls, self.describer.settings
         made_of = [
             *(VERSION, PROFILE_VERSION, calls.model, self.describer.system, settings.model_dump(mode="json")),
             *(found.forest.time_zone, found.forest.display_name, sorted(found.names)),
             # Plans come true by the day.
-            *(person.name, read.stamp.digest.hex(), datetime.now(UTC).date().isoformat()),
+            *(person.name, found.stamp.digest.hex(), datetime.now(UTC).date().isoformat()),
         ]
         return hashlib.sha256(json.dumps(made_of, default=list).encode()).hexdigest()
 
     @repeated
-    def _store(self, tenant: TenantId, read: Read, made: StoredPortrait) -> None:
+    def _store(self, tenant: TenantId, found: AtHand, made: StoredPortrait) -> None:
         mentioned = {fact for line in (*made.lines, *made.written) for fact in line.facts}
         with ContextRows.opened(self.engine, tenant) as rows:
-            rows.store(read.subject, made.model_dump_json(), mentioned, read.stamp.digest)
+            rows.store(found, made.model_dump_json(), mentioned, self._limits)
 
 
 def _stored_portrait(text: str | None) -> StoredPortrait | None:
@@ -218,3 +216,183 @@ def profile_parts(portrait: Portrait, max_tokens: int) -> tuple[list[ContextPart
         if at not in taken
     ]
     return shown, out, sum(part.tokens for part in shown)
+
+
+MERGED_VERSION = 1
+"""Of the prompt and of what is stored: another one makes other hashes."""
+SHOWN_CHARS = 2_000
+"""Of each text are shown to the model."""
+ONE_TEXT = 2
+"""From so many of the three on there is something to merge."""
+
+_SYSTEM = """\
+You tell an assistant about the person it is going to talk with. The user message is a JSON document: "about" is the
+person's name; "facts" are what is known to hold now, each with its number; "today" is what happened today; "history" is
+what happened in the days before, the most recent first. One of them may be empty. "max_chars" is how long your text may
+be in all.
+
+"sentences" of your answer are sentences that read on from one another: first what the facts say, then today, then the
+history. Where they contradict each other the facts hold. What is told by a fact is not told again from a day. Say only
+what is there; add nothing, guess nothing. Each sentence has "text", "facts": the numbers of the facts that it tells,
+and "days": "today" or "history" if it tells something of these, else "none". A sentence tells facts, or of one of the
+two, or both.
+"""
+
+_NAMES = {Section.PROFILE: "the profile", Section.TODAY: "today", Section.WEEK: "the days before"}
+"""In the order in which they stand in for the merged text."""
+
+
+class Days(StrEnum):
+    """Which text of days a sentence rests on."""
+
+    NONE = "none"
+    TODAY = "today"
+    HISTORY = "history"
+
+
+_SECTIONS = {Days.TODAY: Section.TODAY, Days.HISTORY: Section.WEEK}
+
+
+class MergedSentence(BaseModel):
+    """One sentence of an answer."""
+
+    text: str
+    facts: list[int]
+    days: Days
+
+
+class MergedAnswer(BaseModel):
+    """The shape of an answer, before it is checked; also that of a text that is stored."""
+
+    sentences: list[MergedSentence]
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    """Merges what is known of somebody. Thread-safe."""
+
+    engine: Engine
+    calls: CheckedCalls
+    enabled: bool = False
+
+    def fence(self, tenant: TenantId, owner: str, person: str) -> Fence | None:
+        """The row of a person's merged text, to be read before what it is made from; None when nothing is merged, or
+        the memory is being written. ``person`` is as the caller names them. Raises StoreUnavailable."""
+        return self._fence(tenant, owner, person) if self.enabled and self.calls.possible else None
+
+    @repeated
+    def _fence(self, tenant: TenantId, owner: str, person: str) -> Fence | None:
+        with ContextRows.opened(self.engine, tenant) as rows:
+            return rows.fence(owner, person, MERGED_VERSION)
+
+    def merged(
+        self,
+        tenant: TenantId,
+        fence: Fence | None,
+        about: str,
+        portrait: Portrait,
+        days: Mapping[Section, DayText],
+        max_chars: int,
+    ) -> tuple[Portrait | None, list[str]]:
+        """A portrait whose sentences tell the days too, and sentences about what was unavailable.
+
+        None instead of it when nothing is to be merged, or no model does it: then profile, today and the days before
+        stand as they are, in this order, and a sentence says so. Facts that came since a model wrote the profile stay
+        a list below. Raises StoreUnavailable.
+        """
+        present = [section for section in _NAMES if section in days or (section is Section.PROFILE and portrait.lines)]
+        if not self.enabled or len(present) < ONE_TEXT:
+            return None, []
+        if not self.calls.possible:
+            return None, [_instead(present, "no chat model is configured")]
+        if portrait.degraded:
+            return None, [_instead(present, "the model did not write the profile")]
+        if fence is None:
+            return None, [_instead(present, "the memory was being written")]
+        sources = portrait.lines[: portrait.written] or portrait.lines
+        below = portrait.lines[len(sources) :]
+        document = _document(about, sources, days, max_chars)
+        key = _key(self.calls.model, document, sources)
+
+        def check(answer: MergedAnswer) -> tuple[MergedAnswer, tuple[Line, ...]]:
+            return answer, _checked(answer, sources, days, max_chars)
+
+        stored = _parsed(fence.text) if fence.hash == key else None
+        if stored is not None:
+            return _portrait(check(stored)[1], below), []
+        answered, why = self.calls.answer(tenant, fence.forest, _SYSTEM, document, MergedAnswer, check, "merged")
+        if answered is None:
+            return None, [_instead(present, why)]
+        answer, lines = answered
+        notes = []
+        try:
+            self._store(tenant, fence, key, answer.model_dump_json())
+        except StoreUnavailable:
+            notes.append("The merged text could not be stored: Postgres was busy or unavailable.")
+        return _portrait(lines, below), notes
+
+    @repeated
+    def _store(self, tenant: TenantId, fence: Fence, key: str, text: str) -> None:
+        with ContextRows.opened(self.engine, tenant) as rows:
+            rows.store_merged(fence, key, text)
+
+
+def _instead(present: Sequence[Section], why: str) -> str:
+    names = [_NAMES[section] for section in present]
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{listed[0].upper()}{listed[1:]} stand as they are, not merged: {why}."
+
+
+def _document(
+    about: str, sources: Sequence[Line], days: Mapping[Section, DayText], max_chars: int
+) -> dict[str, object]:
+    return {
+        "about": about,
+        "max_chars": max_chars,
+        "facts": [
+            {"number": number, "text": clipped(line.text.removeprefix("- "), SHOWN_CHARS)}
+            for number, line in enumerate(sources, 1)
+        ],
+        **{name.value: clipped(days[of].text, SHOWN_CHARS) if of in days else "" for name, of in _SECTIONS.items()},
+    }
+
+
+def _key(model: str, document: Mapping[str, object], sources: Sequence[Line]) -> str:
+    """The hash of all that the text is made of, hexadecimal."""
+    facts = [[str(fact) for fact in line.facts] for line in sources]
+    return hashlib.sha256(
+        json.dumps([MERGED_VERSION, _SYSTEM, model, document, facts], sort_keys=True).encode()
+    ).hexdigest()
+
+
+def _parsed(text: str) -> MergedAnswer | None:
+    """A text that was stored, if this program wrote it."""
+    try:
+        return MergedAnswer.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def _checked(
+    answer: MergedAnswer, sources: Sequence[Line], days: Mapping[Section, DayText], max_chars: int
+) -> tuple[Line, ...]:
+    """The sentences as lines. Raises ContentFault with a sentence for the model."""
+    lines = []
+    for each in answer.sentences:
+        text = " ".join(clean(each.text).split())
+        lines_read = numbered("facts", each.facts, sources)
+        section = _SECTIONS.get(each.days)
+        if section is not None and section not in days:
+            raise ContentFault(f'"days" is "{each.days.value}", which is empty')
+        if not text or not (each.facts or section):
+            raise ContentFault("a sentence is empty, or names neither facts nor days")
+        facts: dict[FactId, None] = dict.fromkeys(fact for line in lines_read for fact in line.facts)
+        sentences = dict.fromkeys(sentence for line in lines_read for sentence in line.sentences)
+        digest = "" if section is None else days[section].id
+        lines.append(Line(text=text, facts=tuple(facts), sentences=tuple(sentences), digest=digest))
+    check_length([line.text for line in lines], max_chars, "something is known")
+    return tuple(lines)
+
+
+def _portrait(lines: tuple[Line, ...], below: tuple[Line, ...]) -> Portrait:
+    return Portrait((*lines, *below), len(lines))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 import sqlalchemy as sa
 
+from memforest_core.assistant.context.records import ContextRequest
 from memforest_core.assistant.made_text_rows import MadeTextRows
 from memforest_core.domain.ids import FactId, ForestId, SessionId
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest, lock_forest
@@ -156,37 +157,6 @@ class AtHand:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is looked for."""
-
-    owner: str
-    session: str | None
-    """None is the one that runs or, without one, the one that got a turn last."""
-    channel: str | None
-    """Then of this channel, if given."""
-    turns: int
-    """So many of its last turns are read."""
-    person: str
-    """Whose profile, as the caller names them."""
-    version: int
-    """Of what is stored."""
-    facts: int
-    """Of the person that a profile reads."""
-    pinned: int
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Whose facts are meant, how many of them are read, and where the text is stored."""
-
-    forest: ForestId
-    keys: Collection[str]
-    key: bytes
-    facts: int
-    pinned: int
-
-
-@dataclass(frozen=True, slots=True)
 class Fence:
     """The row that a person's merged text is stored in, as it was before the text's sources were read."""
 
@@ -230,12 +200,16 @@ class ContextRows(MadeTextRows):
         self.put_text(fence.forest, fence.key, new, replace=True)
         return True
 
-    def at_hand(self, wanted: Wanted) -> AtHand | None:
-        """What is known of an owner, of a session and of a person, by one statement; None without a memory."""
-        values: dict[str, object] = {"owner": wanted.owner, "most": wanted.turns, "person": wanted.person}
-        values |= {"version": wanted.version, "facts": wanted.facts, "pinned": wanted.pinned}
-        named = wanted.session is not None
-        values |= {"session": wanted.session} if named else {"channel": wanted.channel}
+    def at_hand(self, request: ContextRequest, turns: int, version: int, limits: Mapping[str, int]) -> AtHand | None:
+        """What is known of an owner, of a session (its last ``turns``) and of a person, by one statement.
+
+        ``version`` is that of what is stored, ``limits`` says how many ``facts`` and ``pinned`` ones a profile reads.
+        None without a memory.
+        """
+        values: dict[str, object] = {"owner": request.owner, "most": turns, "version": version, **limits}
+        values["person"] = request.speaker or request.owner
+        named = request.session is not None
+        values |= {"session": request.session} if named else {"channel": request.channel}
         row = self._run(_AT_HAND[named], **values).first()
         if row is None:
             return None
@@ -246,7 +220,7 @@ class ContextRows(MadeTextRows):
             bare = not (row.compacted or row.items)
             head = SessionAtHand(SessionId(row.session_id), row.external_id, row.turn_count, row.channel, last, bare)
         return AtHand(
-            forest=ForestRef(ForestId(row.forest_id), wanted.owner, row.time_zone, frozen, row.display_name),
+            forest=ForestRef(ForestId(row.forest_id), request.owner, row.time_zone, frozen, row.display_name),
             names=[(speaker, name) for speaker, name in row.names],
             session=head,
             key=bytes(row.key),
@@ -255,22 +229,21 @@ class ContextRows(MadeTextRows):
             stamp=Stamp(row.facts, bytes(row.digest)),
         )
 
-    def stamp(self, of: Subject) -> Stamp:
+    def stamp(self, forest: ForestId, keys: Collection[str], limits: Mapping[str, int]) -> Stamp:
         """What somebody's facts are now."""
-        values = {"f": of.forest, "subjects": sorted(of.keys), "facts": of.facts, "pinned": of.pinned}
-        row = self._run(_STAMP, **values).one()
+        row = self._run(_STAMP, f=forest, subjects=sorted(keys), **limits).one()
         return Stamp(row.facts, bytes(row.digest))
 
-    def store(self, of: Subject, text: str, mentioned: Collection[FactId], digest: bytes) -> bool:
+    def store(self, of: AtHand, text: str, mentioned: Collection[FactId], limits: Mapping[str, int]) -> bool:
         """Keep a text in place of the one before; False when the facts are others than those it was made from.
 
         The rows of the text and its facts are locked until the transaction ends: a deletion either is seen here, or
         waits and then finds the text. This waits for no deletion: a text whose facts one has locked is not stored.
         """
         free = self.made_text(of.key, lock=True) is not None or self.made_text(of.key) is None
-        if not mentioned or not free or set(self.locked_facts(of.forest, mentioned)) != set(mentioned):
+        if not mentioned or not free or set(self.locked_facts(of.forest.id, mentioned)) != set(mentioned):
             return False
-        if self.stamp(of).digest != digest:
+        if self.stamp(of.forest.id, of.keys, limits).digest != of.stamp.digest:
             return False
-        self.put_text(of.forest, of.key, text, replace=True)
+        self.put_text(of.forest.id, of.key, text, replace=True)
         return True

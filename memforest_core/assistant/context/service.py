@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Unpack
 
 from memforest_core.assistant.condensing import COMPACT_TURNS
-from memforest_core.assistant.context.draft import Budget, ContextRequest, Draft, is_on, section_tokens
-from memforest_core.assistant.context.evidence import (
+from memforest_core.assistant.context.draft import (
+    Budget,
+    Draft,
     Shown,
     chosen,
+    is_on,
     most_tokens,
+    section_tokens,
     short_parts,
     shown_turns,
     window_parts,
     with_context,
 )
-from memforest_core.assistant.context.merging import Merger
-from memforest_core.assistant.context.portraits import Line, Portrait, Portraits, Read, profile_parts
-from memforest_core.assistant.context.records import ContextPart, Days, DayText, Omission, PartKind, Section, Why
-from memforest_core.assistant.context.result import Context, body_tokens, cut_to, line_tokens
-from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence, SessionAtHand
+from memforest_core.assistant.context.portraits import Line, Merger, Portrait, Portraits, profile_parts
+from memforest_core.assistant.context.records import (
+    Context,
+    ContextPart,
+    ContextRequest,
+    Days,
+    DayText,
+    Omission,
+    PartKind,
+    Section,
+    Why,
+    body_tokens,
+    cut_to,
+    line_tokens,
+)
+from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence
 from memforest_core.assistant.conversation_window.records import SessionWindow
 from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.assistant.profile.people import Person, person_named
+from memforest_core.assistant.profile.people import person_named
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.ids import TenantId
+from memforest_core.domain.pages import checked_limit
+from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import LATEST_SESSION, Role, checked_name
 from memforest_core.errors import InvalidInput, NotFound
+from memforest_core.recall.answer import MAX_TOKENS, Answer, AnswerService
 from memforest_core.recall.question import MAX_QUESTION_CHARS, parse_question
 from memforest_core.recall.request import MAX_K, RecallOptions
 from memforest_core.recall.service import RecallService
@@ -103,28 +121,25 @@ class ContextService:
 
     def _made(self, tenant: TenantId, request: ContextRequest, recalled: RecallResult | None = None) -> Context:
         """A context; of what was ``recalled`` already, if given."""
-        budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
-        about = request.owner if request.speaker is None else request.speaker
+        about = request.speaker or request.owner
         # Before anything is read that a merged text is made from.
         fence = None if self.merger is None else self.merger.fence(tenant, request.owner, about)
         loaded = self._load(tenant, request)
         if loaded is None:
-            draft = Draft(request, about, "", budget)
-            for section in Section:
-                draft.without(section, Why.NOTHING)
-            return replace(draft.done(), owner_known=False)
-        found, person, read = loaded
+            missing = tuple(Omission(section, Why.NOTHING) for section in Section)
+            return Context(request.owner, about, "", "", (), request.max_tokens, missing, owner_known=False)
+        found, person = loaded
         session_id = "" if found.session is None else found.session.external_id
-        draft = Draft(request, person.name, session_id, budget)
-        portrait = self._portrait(tenant, draft, found, person, read)
-        days = self._days(tenant, draft, found)
-        portrait, days = self._merged(tenant, draft, fence, portrait, days)
-        items = self._recalled(tenant, draft, found, person, recalled)
+        budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
+        draft = Draft(tenant, request, found, person, budget, session_id)
+        portrait = self._portrait(draft)
+        portrait, days = self._merged(draft, fence, portrait, self._days(draft))
+        items = self._recalled(draft, recalled)
         # What more of the profile will fit is known only at the end.
         room = draft.budget.sure(Section.PROFILE) - draft.frame(Section.PROFILE)
         sure = {part.fact_ids for part in profile_parts(portrait, room)[0]}
         lines = [line for line in portrait.lines if line.facts in sure]
-        self._put_window(tenant, draft, found, lines)
+        self._put_window(draft, lines)
         self._put_evidence(draft, items, lines)
         self._put_profile(draft, portrait)
         self._fit_days(draft, days)
@@ -141,9 +156,7 @@ class ContextService:
     ) -> ContextRequest:
         if question is not None:
             parse_question(question)
-        most = self.settings.max_tokens if max_tokens is None else max_tokens
-        if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MAX_BUDGET:
-            raise InvalidInput(f"Set max_tokens to a whole number from 1 to {MAX_BUDGET:,}.", code="invalid_max_tokens")
+        most = checked_limit(self.settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens")
         name = None if session is None else checked_name(session, "session")
         return ContextRequest(
             owner=checked_name(owner, "owner"),
@@ -155,26 +168,23 @@ class ContextService:
         )
 
     @repeated
-    def _load(self, tenant: TenantId, request: ContextRequest) -> tuple[AtHand, Person, Read | None] | None:
-        """What is at hand; None without a memory."""
+    def _load(self, tenant: TenantId, request: ContextRequest) -> tuple[AtHand, KnownPerson] | None:
+        """What is at hand, and whom the profile is about; None without a memory."""
         with ContextRows.opened(self.engine, tenant) as rows:
-            turns = COMPACT_TURNS
-            found = rows.at_hand(
-                self.portraits.wanted(request.owner, request.session, request.channel, turns, request.speaker)
-            )
+            found = self.portraits.at_hand(rows, request, COMPACT_TURNS)
             if found is None:
                 return None
             person = person_named(request.owner, found.forest, found.names, request.speaker)
-            wanted = is_on(self.settings, Section.PROFILE)
-            return found, person, self.portraits.read(rows, found, person) if wanted else None
+            if is_on(self.settings, Section.PROFILE):
+                found = self.portraits.of_person(rows, found, person)
+            return found, person
 
-    def _portrait(self, tenant: TenantId, draft: Draft, found: AtHand, person: Person, read: Read | None) -> Portrait:
-        if read is None:
+    def _portrait(self, draft: Draft) -> Portrait:
+        if not is_on(self.settings, Section.PROFILE):
             draft.without(Section.PROFILE, Why.OFF)
             return Portrait()
-        made = draft.tried(
-            Section.PROFILE, "The profile is", lambda: self.portraits.portrait(tenant, found, person, read)
-        )
+        read = partial(self.portraits.portrait, draft.tenant, draft.found, draft.person)
+        made = draft.tried(Section.PROFILE, "The profile is", read)
         if made is None:
             return Portrait()
         draft.degraded += made.degraded
@@ -185,14 +195,16 @@ class ContextService:
             draft.without(Section.PROFILE, Why.NOTHING)
         return made
 
-    def _days(self, tenant: TenantId, draft: Draft, found: AtHand) -> dict[Section, DayText]:
+    def _days(self, draft: Draft) -> dict[Section, DayText]:
         """The digests of days that are there."""
         texts: dict[Section, DayText] = {}
         for section in (Section.TODAY, Section.WEEK):
             if not self._wants_days(draft, section) or self.days is None:
                 continue
             read = self.days.today_of if section is Section.TODAY else self.days.week_of
-            days = draft.tried(section, f"The digest of {_DAYS[section]} is", partial(read, tenant, found.forest))
+            days = draft.tried(
+                section, f"The digest of {_DAYS[section]} is", partial(read, draft.tenant, draft.found.forest)
+            )
             if days is None:
                 continue
             draft.degraded += days.degraded
@@ -204,14 +216,14 @@ class ContextService:
         return texts
 
     def _merged(
-        self, tenant: TenantId, draft: Draft, fence: Fence | None, portrait: Portrait, days: dict[Section, DayText]
+        self, draft: Draft, fence: Fence | None, portrait: Portrait, days: dict[Section, DayText]
     ) -> tuple[Portrait, dict[Section, DayText]]:
         """Profile and days, or the one text that a model made of them, which is the profile then."""
         if self.merger is None:
             return portrait, days
         tokens = sum(draft.budget.section_tokens[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
         most = max(MIN_MERGED_CHARS, tokens * CHARS_PER_TOKEN)
-        merged, notes = self.merger.merged(tenant, fence, draft.about, portrait, days, most)
+        merged, notes = self.merger.merged(draft.tenant, fence, draft.person.name, portrait, days, most)
         draft.degraded += notes
         if merged is None:
             return portrait, days
@@ -234,20 +246,18 @@ class ContextService:
             return True
         return False
 
-    def _recalled(
-        self, tenant: TenantId, draft: Draft, found: AtHand, person: Person, recalled: RecallResult | None
-    ) -> tuple[Evidence, ...]:
+    def _recalled(self, draft: Draft, recalled: RecallResult | None) -> tuple[Evidence, ...]:
         """What a recall of the question finds."""
         if not is_on(self.settings, Section.EVIDENCE):
             draft.without(Section.EVIDENCE, Why.OFF)
             return ()
-        draft.question = draft.request.question or _last_said(found, draft.request.channel)
+        draft.question = draft.request.question or _last_said(draft.found, draft.request.channel)
         if not draft.question:
             draft.without(Section.EVIDENCE, Why.NOTHING)
             return ()
         result = recalled
         if result is None:
-            result = draft.tried(Section.EVIDENCE, "The evidence is", lambda: self._recall(tenant, draft, person))
+            result = draft.tried(Section.EVIDENCE, "The evidence is", partial(self._recall, draft))
         if result is None:
             return ()
         draft.degraded += result.degraded
@@ -257,29 +267,29 @@ class ContextService:
             draft.without(Section.EVIDENCE, Why.NOTHING)
         return result.evidence
 
-    def _recall(self, tenant: TenantId, draft: Draft, person: Person) -> RecallResult:
+    def _recall(self, draft: Draft) -> RecallResult:
         tokens = max(LEAST_RECALLED, draft.request.max_tokens)
         options: RecallOptions = {"max_tokens": tokens}
         if draft.request.speaker is not None:
-            options["speakers"] = list(person.ids)
+            options["speakers"] = list(draft.person.ids)
         if draft.request.channel is not None:
             options["channels"] = [draft.request.channel]
         if self.settings.complete_questions and draft.session:
             options["session_id"] = draft.session
         most = min(MAX_K, tokens // LEAST_PIECE)
-        return self.recall.recall(tenant, draft.request.owner, draft.question, most, **options)
+        return self.recall.recall(draft.tenant, draft.request.owner, draft.question, most, **options)
 
-    def _put_window(self, tenant: TenantId, draft: Draft, found: AtHand, lines: Sequence[Line]) -> None:
-        why = self._no_window(draft, found.session)
-        if found.session is None or why is not None:
+    def _put_window(self, draft: Draft, lines: Sequence[Line]) -> None:
+        why = self._no_window(draft)
+        if draft.found.session is None or why is not None:
             draft.session = ""
             draft.without(Section.WINDOW, why or Why.NOTHING)
             return
         out: list[Omission] = []
         room = draft.room(Section.WINDOW)
-        parts = short_parts(found.session, COMPACT_TURNS, room)
+        parts = short_parts(draft.found.session, COMPACT_TURNS, room)
         if parts is None:
-            window = draft.tried(Section.WINDOW, "The window is", lambda: self._window(tenant, draft, room))
+            window = draft.tried(Section.WINDOW, "The window is", partial(self._window, draft, room))
             if window is None:
                 return
             draft.degraded += window.degraded
@@ -289,8 +299,9 @@ class ContextService:
             out = [Omission(Section.WINDOW, Why.NOTHING)]
         draft.put(Section.WINDOW, parts, sum(part.tokens for part in parts), out)
 
-    def _no_window(self, draft: Draft, session: SessionAtHand | None) -> Why | None:
+    def _no_window(self, draft: Draft) -> Why | None:
         """Why there can be no window; None when there can."""
+        session = draft.found.session
         if not (self.windows.enabled and is_on(self.settings, Section.WINDOW)):
             return Why.OFF
         if session is None:
@@ -299,9 +310,9 @@ class ContextService:
             return Why.CHANNEL
         return Why.BUDGET if draft.room(Section.WINDOW) < 1 else None
 
-    def _window(self, tenant: TenantId, draft: Draft, room: int) -> SessionWindow:
+    def _window(self, draft: Draft, room: int) -> SessionWindow:
         try:
-            return self.window.window(tenant, draft.request.owner, draft.session, max_tokens=room)
+            return self.window.window(draft.tenant, draft.request.owner, draft.session, max_tokens=room)
         except NotFound:
             # It was deleted after it was read.
             return SessionWindow(draft.session, (), room)
@@ -335,3 +346,43 @@ def _last_said(found: AtHand, channel: str | None) -> str:
         return ""
     said = [turn.content for turn in session.last if turn.role == Role.USER and turn.content.strip()]
     return clipped(said[-1], MAX_QUESTION_CHARS) if said else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextualAnswers:
+    """Recalls, adds the context, and answers. Thread-safe."""
+
+    recall: RecallService
+    context: ContextService
+    open_answering: Callable[[], AnswerService]
+    """Raises InvalidSettings without a chat model."""
+
+    def answer(
+        self,
+        tenant: TenantId,
+        owner: str,
+        question: str,
+        k: int | None = None,
+        mode: str | None = None,
+        *,
+        context: bool = False,
+        **options: Unpack[RecallOptions],
+    ) -> Answer:
+        """What a chat model answers from the evidence, citing it, or that it is not in memory; arguments as in recall.
+
+        With ``context`` it reads the profile, the days and the window of the session (``session_id`` of the options,
+        else the one that runs or got a turn last) too, and can cite them; not together with ``as_of``.
+
+        One call to the model of ``llm.answer``; without any evidence none. Raises as recall does, InvalidSettings
+        without a chat model, and ModelAuthFailed or ModelRejected when no call can succeed. A model that is unavailable
+        is no error: the evidence comes back, and ``degraded`` says so.
+        """
+        answering = self.open_answering()
+        as_of, asked_at = options.get("as_of"), options.get("asked_at")
+        if context and as_of is not None:
+            raise InvalidInput("A context is about now: leave out as_of, or context.", code="invalid_context")
+        found = self.recall.recall(tenant, owner, question, k, mode, **options)
+        budget = options.get("max_tokens") or MAX_TOKENS
+        if context:
+            found = self.context.around(tenant, owner, found, options.get("session_id"), budget)
+        return answering.answer(tenant, owner, question, found, as_of if asked_at is None else asked_at, budget)

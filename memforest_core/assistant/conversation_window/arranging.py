@@ -18,7 +18,6 @@ from memforest_core.assistant.conversation_window.records import (
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.text import clipped
-from memforest_core.ingest.refresh.records import SummarySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,9 @@ def overflow(way: Cover, loaded: Loaded, max_tokens: int) -> int:
 def older_parts(way: Cover, loaded: Loaded) -> list[WindowPart]:
     """Summaries and turns before the end as parts, in the session's order."""
     parts = (
-        [] if way.stored is None else [_summary(loaded, way.stored.text, way.stored.source, 0, way.stored.turns - 1)]
+        []
+        if way.stored is None
+        else [_summary(loaded, way.stored.text, way.stored.source.value, 0, way.stored.turns - 1)]
     )
     parts += [_summary(loaded, each.text, each.source, each.first, each.last, each) for each in way.summaries]
     return sorted([*parts, *_turns(loaded, way.bare)], key=lambda part: (part.first, part.last))
@@ -90,7 +91,7 @@ def _tokens(way: Cover, loaded: Loaded) -> int:
 
 
 def _summary(
-    loaded: Loaded, text: str, source: SummarySource, first: int, last: int, node: TreeSummary | None = None
+    loaded: Loaded, text: str, source: str, first: int, last: int, node: TreeSummary | None = None
 ) -> WindowPart:
     ids = dict.fromkeys(loaded.ids[at] for at in (first, last) if at in loaded.ids)
     return WindowPart(
@@ -101,7 +102,7 @@ def _summary(
         first=first,
         last=last,
         turns=last - first + 1,
-        source=source.value,
+        source=source,
         node_id=None if node is None else node.node_id,
     )
 
@@ -149,7 +150,7 @@ def fitted(
     there = {part.turn_ids for part in shown if part.kind is PartKind.TURN}
     found: list[WindowPart] = []
     for item in items:
-        part = _item(item)
+        part = item.part
         reason = _reason(item, there, part.tokens <= left)
         if reason is None:
             found.append(part)
@@ -172,22 +173,9 @@ def _cut(part: WindowPart, max_tokens: int) -> WindowPart:
 def _reason(item: HeldItem, there: set[tuple[str, ...]], fits: bool) -> Reason | None:
     if item.superseded:
         return Reason.SUPERSEDED
-    if item.own and item.turn_ids in there:
+    if item.own and item.part.turn_ids in there:
         return Reason.REPEATED
     return None if fits else Reason.BUDGET
-
-
-def _item(item: HeldItem) -> WindowPart:
-    return WindowPart(
-        kind=PartKind.ITEM,
-        text=item.text,
-        session_id=item.session_id,
-        turn_ids=item.turn_ids,
-        first=item.ordinal,
-        last=item.ordinal,
-        turns=len(item.turn_ids),
-        fact_id=item.fact_id,
-    )
 
 
 def _left_out(part: WindowPart, reason: Reason) -> LeftOut:

@@ -9,7 +9,7 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
-from memforest_core.cli.toolkit.output import console, no_memory, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, plain_table, print_degraded, print_json, printable
 from memforest_core.domain.turns import LATEST_SESSION
 from memforest_core.errors import InvalidInput
 
@@ -52,17 +52,12 @@ def window(
     """Print a session as a model should see it: the last turns, older ones as summaries, and what recall found."""
     with opened_memory(data) as memory:
         shown = memory.window(owner, session, max_tokens=max_tokens, last_turns=last_turns)
-    if as_json:
-        print_json(shown.to_dict())
-    else:
-        _print(owner, shown)
+    if not answered(shown, owner, as_json=as_json):
+        _print(shown)
 
 
-def _print(owner: str, shown: SessionWindow) -> None:
+def _print(shown: SessionWindow) -> None:
     out = console()
-    if not shown.owner_known:
-        out.print(no_memory(owner))
-        return
     if not shown.enabled:
         out.print("Windows are switched off: MEMFOREST_WINDOW__ENABLED.")
         return
@@ -72,8 +67,7 @@ def _print(owner: str, shown: SessionWindow) -> None:
         kind = f"{part.kind.value} ({part.source})" if part.source else part.kind.value
         table.add_row(kind, place, str(part.tokens), printable(part.text))
     out.print(table)
-    for sentence in shown.degraded:
-        out.print(printable(sentence), style="yellow")
+    print_degraded(shown.degraded)
     left_out = Counter(f"{each.kind.value} ({each.reason.value})" for each in shown.left_out)
     missing = "; left out: " + ", ".join(f"{count} {what}" for what, count in left_out.items()) if left_out else ""
     used = f"{shown.tokens} of {shown.max_tokens} tokens, {shown.turns} turns{missing}."
@@ -95,9 +89,9 @@ def window_put(
     items: list[ItemInput] = [*(fact or ()), *(_turn(each) for each in turn or ())]
     with opened_memory(data) as memory:
         held = memory.window_put(owner, session, items)
-    if as_json:
-        print_json(held)
-    elif not held.enabled:
+    if answered(held, as_json=as_json):
+        return
+    if not held.enabled:
         console().print("Windows are switched off: MEMFOREST_WINDOW__ENABLED.")
     else:
         console().print(

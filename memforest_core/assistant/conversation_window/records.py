@@ -11,7 +11,7 @@ from uuid import UUID
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId
-from memforest_core.domain.pages import plain
+from memforest_core.domain.pages import Document, plain
 from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import Turn, checked_name
 from memforest_core.errors import InvalidInput
@@ -126,7 +126,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWindow:
+class SessionWindow(Document):
     """The running session as a model should see it."""
 
     session_id: str
@@ -165,7 +165,7 @@ class SessionWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldItems:
+class HeldItems(Document):
     """What a window has after items were put into it."""
 
     session_id: str
@@ -178,11 +178,6 @@ class HeldItems:
     fallen: int
     """Items that fell out, because there was no room."""
     enabled: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,24 +195,23 @@ class StoredSummary:
 
 @dataclass(frozen=True, slots=True)
 class TreeSummary:
-    """A clean node of the session's tree, and the turns that its leaves hold."""
+    """An internal node of the session's tree, and the turns that its leaves hold."""
 
     node_id: NodeId
     text: str
-    source: SummarySource
+    source: str
     first: int
     last: int
+    level: int = 1
+    clean: bool = True
+    """Its summary has seen all of these turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
     """An item of a window with what it refers to now."""
 
-    text: str
-    session_id: str
-    turn_ids: tuple[str, ...]
-    ordinal: int
-    fact_id: FactId | None
+    part: WindowPart
     superseded: bool
     own: bool
     """It is a turn of the window's own session."""

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
-from uuid import UUID, uuid4, uuid5
+from uuid import UUID, uuid5
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.assistant.conversation_window.records import HeldItem, StoredSummary, TreeSummary, WindowHead
+from memforest_core.assistant.conversation_window.records import (
+    HeldItem,
+    PartKind,
+    StoredSummary,
+    TreeSummary,
+    WindowHead,
+    WindowPart,
+)
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId, session_id
 from memforest_core.domain.rendering import turn_line
 from memforest_core.domain.turns import Turn
@@ -23,18 +30,6 @@ from memforest_core.store.rows import among
 from memforest_core.store.turns import turn_of
 
 _HIGHEST = 2**63 - 1
-
-
-class NodeSpan(NamedTuple):
-    """An internal node of a session's tree: the turns of its leaves, and its summary if that has seen all of them."""
-
-    id: NodeId
-    level: int
-    clean: bool
-    text: str
-    source: str
-    first: int
-    last: int
 
 
 class Reference(NamedTuple):
@@ -78,8 +73,8 @@ def _edge(where: str, direction: str) -> str:
 
 # A node's leaves lie between its key and that of the next node of its level.
 _SPANS = f"""
-    SELECT n.node_id, n.level, n.version = n.clean_version AND NOT n.dead AND s.node_id IS NOT NULL AS clean,
-           coalesce(s.text, '') AS text, coalesce(s.source, '') AS source, head.first_turn, tail.last_turn
+    SELECT n.node_id, coalesce(s.text, '') AS text, coalesce(s.source, '') AS source, head.first_turn, tail.last_turn,
+           n.level, n.version = n.clean_version AND NOT n.dead AND s.node_id IS NOT NULL AS clean
       FROM memforest.node n
       LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
       LEFT JOIN LATERAL (
@@ -174,13 +169,13 @@ class WindowRows(ForestRows):
         found = self._db.scalar(own)
         return None if found is None else NodeId(found)
 
-    def span(self, node: NodeId) -> list[NodeSpan]:
+    def span(self, node: NodeId) -> list[TreeSummary]:
         """An internal node; nothing for a leaf."""
-        return [NodeSpan(*row) for row in self._run(_SPAN, node=node)]
+        return [TreeSummary(*row) for row in self._run(_SPAN, node=node)]
 
-    def spans_below(self, nodes: Collection[NodeId]) -> list[NodeSpan]:
+    def spans_below(self, nodes: Collection[NodeId]) -> list[TreeSummary]:
         """The internal nodes that are children of these, in the order of their keys."""
-        return [NodeSpan(*row) for row in self._run(_SPANS_BELOW, ids=list(nodes))]
+        return [TreeSummary(*row) for row in self._run(_SPANS_BELOW, ids=list(nodes))]
 
     def waiting(self, session: SessionId, end: int) -> list[tuple[int, int]]:
         """First and last turns of cells before a turn that are not in the tree."""
@@ -209,11 +204,16 @@ class WindowRows(ForestRows):
         """A window's items with what they refer to, the one that was used last first."""
         return [
             HeldItem(
-                text=row.text if row.fact_id is not None else turn_line(row.name, row.content),
-                session_id=row.said_in,
-                turn_ids=tuple(row.turn_ids),
-                ordinal=row.ordinal,
-                fact_id=None if row.fact_id is None else FactId(row.fact_id),
+                WindowPart(
+                    kind=PartKind.ITEM,
+                    text=row.text if row.fact_id is not None else turn_line(row.name, row.content),
+                    session_id=row.said_in,
+                    turn_ids=tuple(row.turn_ids),
+                    first=row.ordinal,
+                    last=row.ordinal,
+                    turns=len(row.turn_ids),
+                    fact_id=None if row.fact_id is None else FactId(row.fact_id),
+                ),
                 superseded=bool(row.superseded),
                 own=bool(row.own),
             )
@@ -291,13 +291,3 @@ class WindowRows(ForestRows):
         fallen = self._run(_DROP_OLDEST, s=session, most=most).rowcount
         held = int(self._db.scalar(sa.select(sa.func.count()).where(*of_window)) or 0)
         return held, sum(each.id not in before for each in unique), fallen
-
-
-def summary_of_tree(span: NodeSpan) -> TreeSummary:
-    """A clean node as a summary."""
-    return TreeSummary(span.id, span.text, SummarySource(span.source), span.first, span.last)
-
-
-def new_version() -> UUID:
-    """A version that no summary ever had."""
-    return uuid4()

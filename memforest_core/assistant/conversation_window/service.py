@@ -1,11 +1,11 @@
-"""The window of a session: load in one transaction, compact with nothing locked, last_turns what is still true."""
+"""The window of a session: load in one transaction, compact with nothing locked, store what is still true."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from memforest_core.assistant.checked_calls import record_costs
 from memforest_core.assistant.condensing import COMPACT_TURNS, Compactor, Condensed
@@ -17,8 +17,8 @@ from memforest_core.assistant.conversation_window.arranging import (
     last_parts,
     older_parts,
     overflow,
+    untold,
 )
-from memforest_core.assistant.conversation_window.loading import load, references, window_head
 from memforest_core.assistant.conversation_window.records import (
     HeldItems,
     ItemInput,
@@ -26,20 +26,119 @@ from memforest_core.assistant.conversation_window.records import (
     PartKind,
     SessionWindow,
     StoredSummary,
+    TreeSummary,
+    WindowHead,
     named_items,
 )
-from memforest_core.assistant.conversation_window.rows import WindowRows, new_version
-from memforest_core.domain.ids import TenantId
+from memforest_core.assistant.conversation_window.rows import Reference, WindowRows
+from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TenantId, TreeKind, session_id, tree_id
+from memforest_core.domain.pages import checked_limit
 from memforest_core.domain.rendering import block
 from memforest_core.domain.turns import LATEST_SESSION, checked_name
-from memforest_core.errors import ForestChanged, ForestFrozen, InvalidInput, NotFound, StoreUnavailable
+from memforest_core.errors import ForestChanged, ForestFrozen, NotFound, StoreUnavailable
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.models.calls import CallRecord
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import Engine
-from memforest_core.store.owners import NO_OWNER, VISIBLE, known
+from memforest_core.store.owners import NO_OWNER, VISIBLE, ForestRef, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry
+
+MAX_EXPANDED = 64
+"""Nodes of one level of a tree that are looked into, the last ones: where more are not clean, turns stand for them."""
+
+
+def window_head(rows: WindowRows, forest: ForestId, owner: str, name: str) -> WindowHead | str:
+    """The session; of the one that runs and has no turn yet its id, "" when there is none. Raises NotFound."""
+    latest = rows.latest(forest) if name == LATEST_SESSION else name
+    if latest is None:
+        return ""
+    head = rows.head(forest, latest)
+    if head is None and name != LATEST_SESSION and rows.latest(forest) != name:
+        raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
+    return latest if head is None else head
+
+
+def load(
+    rows: WindowRows,
+    forest: ForestRef,
+    head: WindowHead,
+    *,
+    last_turns: int,
+    most: int,
+    grows: Callable[[StoredSummary], bool],
+) -> Loaded:
+    """What the window of a session is made from, with its last ``last_turns`` turns word for word.
+
+    ``most`` turns gather before they are compacted; ``grows`` says whether the next summary is made from a stored one.
+    """
+    stored, end = rows.stored(head.id), max(0, head.turns - last_turns)
+    begin = stored.turns if stored is not None and grows(stored) else 0
+    digest = rows.digest(head.id, begin, end) if head.turns - begin >= most else b""
+    root = rows.root(tree_id(forest.id, TreeKind.SESSION, str(head.id)))
+    done = 0 if stored is None else stored.turns
+    whole = summaries(rows, root, 0, end)
+    later = summaries(rows, root, done, end) if done else whole
+    waiting = rows.waiting(head.id, end)
+    bare = {*untold(0, end, whole, waiting), *untold(done, end, later, waiting)}
+    tree: Sequence[TreeSummary] | None = whole
+    if begin and len(bare) > most:
+        # The tree lags behind; only what the stored summary does not stand for is needed word for word.
+        tree, bare = None, {at for at in bare if at >= done}
+    ends = {at for each in (*whole, *later) for at in (each.first, each.last)} | {0, max(0, done - 1)}
+    return Loaded(
+        forest=forest.id,
+        frozen=forest.frozen,
+        head=head,
+        stored=stored,
+        end=end,
+        begin=begin,
+        digest=digest,
+        tree=tree,
+        later=later,
+        waiting=waiting,
+        turns={turn.ordinal: turn for turn in rows.turns(head.id, bare, end)},
+        ids=rows.ids(head.id, ends),
+        items=rows.items(head.id),
+    )
+
+
+def summaries(rows: WindowRows, root: NodeId | None, start: int, end: int) -> list[TreeSummary]:
+    """The highest clean nodes whose turns all lie from ``start`` to before ``end``, in order."""
+    found: list[TreeSummary] = []
+    spans = [] if root is None or start >= end else rows.span(root)
+    while spans:
+        open_ = []
+        for span in spans:
+            if span.last < start or span.first >= end:
+                continue
+            if span.clean and span.text and start <= span.first and span.last < end:
+                found.append(span)
+            elif span.level > 1:
+                open_.append(span.node_id)
+        spans = rows.spans_below(open_[-MAX_EXPANDED:]) if open_ else []
+    return sorted(found, key=lambda each: each.first)
+
+
+def references(rows: WindowRows, forest: ForestId, given: Sequence[UUID | tuple[str, str]]) -> list[Reference]:
+    """What is there of what was given, in its order."""
+    facts = rows.facts(forest, [each for each in given if isinstance(each, UUID)])
+    turns: dict[str, list[str]] = {}
+    for each in given:
+        if not isinstance(each, UUID):
+            turns.setdefault(each[0], []).append(each[1])
+    positions: dict[tuple[str, str], tuple[SessionId, int]] = {}
+    for session, ids in turns.items():
+        own = session_id(forest, session)
+        positions |= {(session, turn): (own, at) for turn, at in rows.ordinals(own, ids).items()}
+    found: list[Reference] = []
+    for each in given:
+        if isinstance(each, UUID):
+            found += [Reference(FactId(each))] if each in facts else []
+        elif each in positions:
+            found.append(Reference(None, *positions[each]))
+    return found
+
 
 TRIES = 3
 """How often a window is read once more because somebody else compacted it, or a turn was deleted, meanwhile."""
@@ -123,8 +222,10 @@ class WindowService:
 
     def _request(self, max_tokens: int | None, last_turns: int | None) -> _Request:
         return _Request(
-            _whole(self._settings.max_tokens if max_tokens is None else max_tokens, "max_tokens", MAX_BUDGET),
-            _whole(self._settings.last_turns if last_turns is None else last_turns, "last_turns", MAX_LAST_TURNS),
+            checked_limit(self._settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens"),
+            checked_limit(
+                self._settings.last_turns if last_turns is None else last_turns, MAX_LAST_TURNS, "last_turns"
+            ),
         )
 
     @repeated
@@ -175,7 +276,7 @@ class WindowService:
         """Keep a summary, or find that the session is to be read once more: None. What can't be stored is returned."""
         before = loaded.stored.input_hash if loaded.stored is not None and loaded.begin else b""
         digest = hashlib.sha256(before + loaded.digest).digest()
-        summary = StoredSummary(loaded.end, made.text, made.source, made.model, digest, new_version())
+        summary = StoredSummary(loaded.end, made.text, made.source, made.model, digest, uuid4())
         if made.source is SummarySource.DEGRADED:
             # The next window calls the model once more: what rules picked is not built upon.
             return summary
@@ -238,9 +339,3 @@ class WindowService:
                 forest.id, head.id, found[::-1], repeat_moves=repeat_moves, most=self._settings.items
             )
         return HeldItems(head.external_id, held, added, len(given) - len(found), fallen)
-
-
-def _whole(value: object, name: str, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise InvalidInput(f"Set {name} to a whole number from 1 to {most:,}.", code=f"invalid_{name}")
-    return value

@@ -20,10 +20,11 @@ from memforest_core.cli.toolkit.operating import (
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.toolkit.output import (
     Exit,
+    answered,
     console,
     named,
-    no_memory,
     plain_table,
+    print_degraded,
     print_json,
     printable,
     shortened,
@@ -102,10 +103,8 @@ def forget_words(
             wait=not no_wait,
             timeout_s=timeout,
         )
-    if as_json:
-        print_json(forgotten.to_dict())
-    else:
-        _print_forgotten(owner, forgotten)
+    if not answered(forgotten, owner, as_json=as_json):
+        _print_forgotten(forgotten)
     if not forgotten.found or not all(receipt.clean for receipt in forgotten.receipts):
         raise typer.Exit(Exit.FAILED)
 
@@ -122,10 +121,8 @@ def profile(
     """Print what is known of somebody now."""
     with opened_memory(data) as memory:
         found = memory.profile(owner, about, write=write)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        _print_profile(owner, found)
+    if not answered(found, owner, as_json=as_json):
+        _print_profile(found)
 
 
 def intent(
@@ -136,18 +133,14 @@ def intent(
     """Say what a text wants of the memory: remember, forget, about_me or none. Nothing is done about it."""
     with opened_memory(data) as memory:
         found = memory.intent(text)
-    if as_json:
-        print_json(found)
+    if answered(found, as_json=as_json):
         return
     console().print(found.kind.value + (f": {printable(found.object)}" if found.object else ""))
-    _print_degraded(found.degraded)
+    print_degraded(found.degraded)
 
 
-def _print_forgotten(owner: str, forgotten: Forgetting) -> None:
+def _print_forgotten(forgotten: Forgetting) -> None:
     out = console()
-    if not forgotten.owner_known:
-        out.print(no_memory(owner))
-        return
     if forgotten.found:
         out.print("Would be forgotten:" if forgotten.dry_run else "Forgotten:")
         _print_facts(forgotten.facts)
@@ -164,7 +157,7 @@ def _print_forgotten(owner: str, forgotten: Forgetting) -> None:
         out.print(f"Operation {task}: memforest operations shows it.", style="dim")
     if any(not receipt.clean for receipt in forgotten.receipts):
         out.print("References are left: ask for it again.")
-    _print_degraded(forgotten.degraded)
+    print_degraded(forgotten.degraded)
 
 
 def _print_facts(facts: Sequence[FoundFact]) -> None:
@@ -174,18 +167,10 @@ def _print_facts(facts: Sequence[FoundFact]) -> None:
     console().print(table)
 
 
-def _print_profile(owner: str, found: Profile) -> None:
+def _print_profile(found: Profile) -> None:
     out = console()
-    if not found.owner_known:
-        out.print(no_memory(owner))
-        return
     out.print(printable(found.text) if found.text else f"Nothing is known of {printable(found.about)}.")
-    _print_degraded(found.degraded)
+    print_degraded(found.degraded)
     by = "a list" if found.made.value == "rules" else "stored" if found.cached else "written now"
     more = ", more were left out" if found.truncated else ""
     out.print(f"{len(found.states)} states{more}; {by}.", style="dim")
-
-
-def _print_degraded(degraded: Sequence[str]) -> None:
-    for sentence in degraded:
-        console().print(printable(sentence), style="yellow")

@@ -10,14 +10,15 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
 
-from memforest_core.assistant.checked_calls import CheckedCalls
-from memforest_core.assistant.profile.people import Person, person_named
+from memforest_core.assistant.checked_calls import CheckedCalls, check_length, numbered
+from memforest_core.assistant.profile.people import person_named
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.rendering import PLANNED, block, by_rules, one_line
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
@@ -73,7 +74,7 @@ class _Known:
     """What is known of a person, in the order of time."""
 
     forest: ForestRef
-    person: Person
+    person: KnownPerson
     states: tuple[ProfileState, ...]
     hashes: Mapping[FactId, bytes]
     """Of the texts of the facts."""
@@ -157,7 +158,7 @@ class Describer:
     def _known(self, tenant: TenantId, owner: str, about: str | None) -> _Known | None:
         """The states that hold now; None without a memory."""
         with ProfileRows.opened(self.engine, tenant) as rows:
-            forest = rows.forest(owner)
+            forest = rows.find_forest(owner)
             if forest is None:
                 return None
             names = rows.speakers(forest.id)
@@ -229,17 +230,12 @@ def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: i
     sentences = []
     for each in answer.sentences:
         text = " ".join(clean(each.text).split())
-        unknown = [number for number in each.states if not 1 <= number <= len(states)]
-        if unknown:
-            raise ContentFault(f'"states" names {unknown[0]}, which was not shown')
+        stated = numbered("states", each.states, states)
         if not text or not each.states:
             raise ContentFault('a sentence is empty, or its "states" are')
-        facts = (fact for number in each.states for fact in states[number - 1].fact_ids)
+        facts = (fact for state in stated for fact in state.fact_ids)
         sentences.append(ProfileSentence(text, tuple(dict.fromkeys(facts))))
-    if not sentences:
-        raise ContentFault('"sentences" is empty although states are known')
-    if sum(len(sentence.text) + 1 for sentence in sentences) > max_chars + 1:
-        raise ContentFault(f"the sentences have more than {max_chars} characters in all: say less")
+    check_length([sentence.text for sentence in sentences], max_chars, "states are known")
     return tuple(sentences)
 
 

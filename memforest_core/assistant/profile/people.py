@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from uuid import uuid4
 
 from memforest_core.assistant.profile.rows import PeopleRows
@@ -17,23 +16,9 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Somebody a note or a profile is about."""
-
-    id: str
-    """A speaker's id; of somebody who does not speak here the name."""
-    name: str
-    keys: frozenset[str]
-    """Keys of facts about them: the id, and names that nobody else has, normalized."""
-    owner: bool = False
-    ids: tuple[str, ...] = ()
-    """All ids under which they speak; of somebody who does not speak here the name."""
-
-
 def person_named(
     owner: str, forest: ForestRef | None, speakers: Iterable[tuple[str, str]], about: str | None
-) -> Person:
+) -> KnownPerson:
     """Whom ``about`` means: an id, a name, a nickname or a mention; None is the owner.
 
     ``speakers`` are pairs of id and name, the newest names first. A name that several speakers have is nobody's: then
@@ -41,21 +26,12 @@ def person_named(
     """
     people = People(owner, speakers, forest.display_name if forest is not None else None)
     if about is None:
-        return _person(people.owner)
+        return people.owner
     about = checked_name(about, "about")
     known = people.who(about)
     if known is not None:
-        return _person(known)
-    return Person(about, about, frozenset({normalize_name(about)} - {""}), ids=(about,))
-
-
-def everybody(forest: ForestRef, speakers: Iterable[tuple[str, str]]) -> tuple[Person, ...]:
-    """The owner of a forest, and then all others who speak in it."""
-    return tuple(map(_person, People(forest.owner, speakers, forest.display_name).everybody))
-
-
-def _person(known: KnownPerson) -> Person:
-    return Person(known.id, known.name, known.keys, known.owner, known.ids)
+        return known
+    return KnownPerson(about, (about,), frozenset({normalize_name(about)} - {""}), ids=(about,))
 
 
 TURN = "note"
@@ -82,7 +58,7 @@ def note_turn(engine: Engine, tenant: TenantId, owner: str, text: str, about: st
     if about is None:
         return turn
     with PeopleRows.opened(engine, tenant) as rows:
-        forest = rows.forest(owner)
+        forest = rows.find_forest(owner)
         speakers = rows.speakers(forest.id) if forest is not None else ()
     person = person_named(owner, forest, speakers, about)
     if not person.owner:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from memforest_core.domain.facts import Polarity, Source
 from memforest_core.domain.ids import FactId
-from memforest_core.domain.pages import plain
+from memforest_core.domain.pages import Document, plain
 from memforest_core.domain.rendering import stated
 from memforest_core.lifecycle.erase.records import Receipt
 from memforest_core.work.records import TaskId
@@ -66,8 +66,10 @@ class ProfileSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Document):
     """What is known of somebody now."""
+
+    derived = ("fact_ids",)
 
     about: str
     """Whom it is about, by name."""
@@ -94,10 +96,6 @@ class Profile:
         """All facts that it rests on, each once."""
         return tuple(dict.fromkeys(fact for state in self.states for fact in state.fact_ids))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The profile as JSON values, by the names of the fields, with ``fact_ids``."""
-        return {**plain(self), "fact_ids": plain(self.fact_ids)}
-
 
 @dataclass(frozen=True, slots=True)
 class FoundFact:
@@ -118,7 +116,7 @@ class SaidIn:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetting:
+class Forgetting(Document):
     """What words wanted to forget, and what became of it."""
 
     facts: tuple[FoundFact, ...]
@@ -162,7 +160,7 @@ class IntentKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Document):
     """What a text wants of the memory. Nothing acts on it by itself."""
 
     kind: IntentKind
@@ -171,8 +169,3 @@ class Intent:
     made: Made
     degraded: tuple[str, ...] = ()
     """A sentence when the model was unavailable and rules were used."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The intent as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made

@@ -14,15 +14,15 @@ from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.models.calls import Vectors
 from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.owners import ForestRows
 from memforest_core.store.people import speakers_of
-from memforest_core.store.rows import TenantRows, among
+from memforest_core.store.rows import among
 from memforest_core.store.statements import from_document
 from memforest_core.store.vectors import VectorRows
 
 # A turn says other things when another fact rests on it: that is looked up in its own cells and in the fact's.
 _SAYING = sa.text("""
-    SELECT DISTINCT o.fact_id, o.session_id, s.external_id AS session, s.note, t.ordinal, t.external_id AS turn,
+    SELECT DISTINCT o.fact_id, o.session_id, s.external_id AS session, t.external_id AS turn, t.ordinal, s.note,
            EXISTS (SELECT 1 FROM memforest.cell c
                      JOIN memforest.occurrence p ON p.tenant_id = :t AND p.cell_id = c.cell_id
                     WHERE c.tenant_id = :t AND c.session_id = o.session_id
@@ -72,16 +72,13 @@ class Saying:
     session_id: SessionId
     session: str
     turn: str
+    ordinal: int
     note: bool
     mixed: bool
 
 
-class PeopleRows(TenantRows):
+class PeopleRows(ForestRows):
     """Who speaks in a memory."""
-
-    def forest(self, owner: str) -> ForestRef | None:
-        """The owner's forest."""
-        return find_forest(self._db, self._tenant, owner)
 
     def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
         """The id and each name of the human speakers, the newest names first."""
@@ -136,10 +133,7 @@ class ProfileRows(PeopleRows, MadeTextRows):
 
     def saying(self, facts: Collection[FactId]) -> list[Saying]:
         """The turns with words that say these facts, in order."""
-        return [
-            Saying(FactId(row.fact_id), SessionId(row.session_id), row.session, row.turn, row.note, row.mixed)
-            for row in self._run(_SAYING, facts=list(facts))
-        ]
+        return [Saying(**row._mapping) for row in self._run(_SAYING, facts=list(facts))]
 
     def store_text(self, forest: ForestId, key: bytes, text: str, facts: Mapping[FactId, bytes], most: int) -> bool:
         """Keep a text, and of the forest's texts at most so many; False when one of its facts has gone since.

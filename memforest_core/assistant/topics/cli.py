@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +11,19 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption
-from memforest_core.cli.toolkit.output import console, named, no_memory, plain_table, print_json, printable, shortened
+from memforest_core.cli.toolkit.output import (
+    answered,
+    console,
+    named,
+    plain_table,
+    print_page,
+    printable,
+    shortened,
+)
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from memforest_core.assistant.topics.records import Topic
     from memforest_core.assistant.topics.service import TopicService
     from memforest_core.domain.ids import TenantId
@@ -50,14 +60,7 @@ def list_topics(
     """List an owner's topics, the one that reaches furthest in time first."""
     with _topics(data) as (topics, tenant):
         page = topics.topics(tenant, owner, limit=limit, cursor=cursor)
-    if as_json:
-        print_json(page)
-    elif not page.owner_known:
-        console().print(no_memory(owner))
-    else:
-        _print(list(page.items))
-        if page.cursor is not None:
-            console().print(f"More follow: --cursor {page.cursor}", style="yellow")
+    print_page(page, _table(page.items), owner, as_json=as_json)
 
 
 def context(
@@ -72,8 +75,7 @@ def context(
     """Print a topic as messages for a prompt: its summary, then its turns. Warms it."""
     with _topics(data) as (topics, tenant):
         made = topics.topic_context(tenant, owner, topic, max_tokens=max_tokens)
-    if as_json:
-        print_json(made.to_dict())
+    if answered(made, as_json=as_json):
         return
     table = plain_table("role", "content")
     for message in made.messages:
@@ -96,28 +98,22 @@ def history(
         page = topics.topic_history(
             tenant, owner, topic, include_compressed=include_compressed, limit=limit, cursor=cursor
         )
-    if as_json:
-        print_json(page)
-        return
     table = plain_table("session", "turn", "said", "speaker", "text", whole=("said",))
     for item in page.items:
         turn = item.turn
         speaker = printable(turn.name or turn.role.value)
         said = f"{turn.occurred_at:%Y-%m-%d %H:%M}"
         table.add_row(named(item.session_id), printable(turn.id), said, speaker, shortened(turn.content, TEXT_CHARS))
-    console().print(table)
-    if page.cursor is not None:
-        console().print(f"More follow: --cursor {page.cursor}", style="yellow")
+    print_page(page, table, as_json=as_json)
 
 
 def stats(topic: TopicArgument, owner: OwnerOption, data: DataOption = None, as_json: JsonOption = False) -> None:
     """Print a topic's counts: turns, dates, accesses, bytes, points."""
     with _topics(data) as (topics, tenant):
         found = topics.topic_stats(tenant, owner, topic)
-    if as_json:
-        print_json(found.to_dict())
+    if answered(found, as_json=as_json):
         return
-    _print([found.topic])
+    console().print(_table([found.topic]))
     table = plain_table("", "")
     since = "" if found.cold_since is None else f"{found.cold_since:%Y-%m-%d %H:%M}"
     for name, value in {
@@ -143,7 +139,8 @@ def tag(
     """Give a topic tags, instead of those it has."""
     with _topics(data) as (topics, tenant):
         changed = topics.topic_tag(tenant, owner, topic, tags or ())
-    print_json(changed) if as_json else _print([changed])
+    if not answered(changed, as_json=as_json):
+        console().print(_table([changed]))
 
 
 def merge(
@@ -156,10 +153,11 @@ def merge(
     """Make one topic of two."""
     with _topics(data) as (topics, tenant):
         changed = topics.topic_merge(tenant, owner, topic, other)
-    print_json(changed) if as_json else _print([changed])
+    if not answered(changed, as_json=as_json):
+        console().print(_table([changed]))
 
 
-def _print(found: list[Topic]) -> None:
+def _table(found: Sequence[Topic]) -> Table:
     right = ("facts", "turns", "accesses", "priority")
     table = plain_table("topic", "title", "tags", *right, "temperature", "last said", right=right, whole=("topic",))
     for each in found:
@@ -174,4 +172,4 @@ def _print(found: list[Topic]) -> None:
             each.temperature.value,
             "" if each.last is None else f"{each.last:%Y-%m-%d}",
         )
-    console().print(table)
+    return table

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from memforest_core.domain.delivery import estimated_tokens
 from memforest_core.domain.ids import TreeId
-from memforest_core.domain.pages import plain
+from memforest_core.domain.pages import Document
 from memforest_core.domain.turns import Turn
 
 
@@ -59,8 +58,10 @@ class TopicTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicContext:
+class TopicContext(Document):
     """A topic for the prompt of a chat: its summary, then its turns in the order of time."""
+
+    derived = ("tokens",)
 
     topic: Topic
     messages: tuple[dict[str, str], ...]
@@ -76,13 +77,9 @@ class TopicContext:
         """Estimated tokens of all messages."""
         return sum(estimated_tokens(message["content"] + "\n") for message in self.messages)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The context as JSON values, by the names of the fields, with ``tokens``."""
-        return {**plain(self), "tokens": self.tokens}
-
 
 @dataclass(frozen=True, slots=True)
-class TopicStats:
+class TopicStats(Document):
     """Counts of one topic."""
 
     topic: Topic
@@ -99,11 +96,6 @@ class TopicStats:
     points_cold: int
     """The same, without a point because their topics are cold."""
     cold_since: datetime | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The counts as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made
 
 
 @dataclass(frozen=True, slots=True)

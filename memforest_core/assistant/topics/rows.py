@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -90,8 +89,9 @@ _STATS = sa.text(f"""
     SELECT said.*, points.*
       FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
      CROSS JOIN LATERAL (
-        SELECT count(DISTINCT t.session_id) AS sessions, coalesce(sum(octet_length(t.content)), 0) AS text_bytes,
-               coalesce(sum(pg_column_size(t.content)), 0) AS stored_bytes,
+        SELECT count(DISTINCT t.session_id) AS sessions,
+               CAST(coalesce(sum(octet_length(t.content)), 0) AS bigint) AS text_bytes,
+               CAST(coalesce(sum(pg_column_size(t.content)), 0) AS bigint) AS stored_bytes,
                count(*) FILTER (WHERE pg_column_compression(t.content) IS NOT NULL) AS compressed_turns
           FROM {TURNS}) said
      CROSS JOIN LATERAL (
@@ -146,15 +146,6 @@ _VISITED = sa.text(f"""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryPlace:
-    """Where a page of a history ends."""
-
-    moment: datetime
-    session: UUID
-    ordinal: int
-
-
 class TopicRows(ReduceRows):
     """Topics of one transaction of a tenant."""
 
@@ -185,11 +176,9 @@ class TopicRows(ReduceRows):
         mine = (r.tenant_id == self._tenant, r.forest_id == forest, r.kind == "scene", r.state == "active")
         return int(self._db.scalar(sa.select(sa.func.count()).select_from(r).where(*mine, r.cold_at.is_(None))) or 0)
 
-    def history(self, forest: ForestId, tree: UUID, after: HistoryPlace | None, limit: int) -> list[Row]:
-        """Rows of a topic's turns in the order of time, from the one after this place."""
-        place: dict[str, object] = {"moment": None, "session": None, "ordinal": None}
-        if after is not None:
-            place = {"moment": after.moment, "session": after.session, "ordinal": after.ordinal}
+    def history(self, forest: ForestId, tree: UUID, after: Sequence[object] | None, limit: int) -> list[Row]:
+        """Rows of a topic's turns in the order of time, from the one after this moment, session and ordinal."""
+        place = dict(zip(("moment", "session", "ordinal"), after or (None, None, None), strict=True))
         return list(self._run(_HISTORY, f=forest, tree=tree, n=limit, **place))
 
     def newest_turns(self, forest: ForestId, tree: UUID, chars: int, limit: int) -> list[TopicTurn]:
@@ -239,7 +228,7 @@ class TopicRows(ReduceRows):
         return warm_strays(self._db, self._tenant, forest, limit)
 
     def record_call(self, call: CallRecord, forest: ForestId) -> None:
-        """Keep what an embedding cost."""
+        """Store what an embedding cost."""
         record_calls(self._db, self._tenant, [call], forest, None)
 
     def roots(self, trees: Sequence[TreeId]) -> dict[TreeId, Row]:

@@ -1,4 +1,4 @@
-"""Reading and changing topics: lists, contexts, histories, counts, tags, and two that become one."""
+"""Reading, matching and changing topics: lists, contexts, histories, counts, tags, and two that become one."""
 
 from __future__ import annotations
 
@@ -8,21 +8,97 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from memforest_core.assistant.topics.records import Temperature, Topic, TopicContext, TopicStats, TopicTurn
-from memforest_core.assistant.topics.rows import HistoryPlace, Row, TopicRows, place_of, topic_of, topic_turn
+import numpy as np
+
+from memforest_core.assistant.topics.records import (
+    Match,
+    MatchedTopic,
+    Temperature,
+    Topic,
+    TopicContext,
+    TopicStats,
+    TopicTurn,
+)
+from memforest_core.assistant.topics.rows import Row, TopicRows, place_of, title_of, topic_of, topic_turn
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
-from memforest_core.domain.ids import TenantId, TreeId
+from memforest_core.domain.ids import FactId, ForestId, TenantId, TreeId
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
 from memforest_core.domain.tags import checked_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
+from memforest_core.errors import (
+    ForestFrozen,
+    IndexUnavailable,
+    InvalidInput,
+    ModelRejected,
+    ModelUnavailable,
+    NotFound,
+    StoreUnavailable,
+)
+from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.ingest.reduce.placing import unite
 from memforest_core.ingest.reduce.records import ruled
-from memforest_core.settings import Settings
+from memforest_core.ingest.reduce.routing.scenes import Scene
+from memforest_core.models.answers import in_words
+from memforest_core.models.calls import Embedder, Vectors
+from memforest_core.settings import Settings, TopicSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
+
+NEIGHBOURS = 24
+"""Nearest facts whose topics a turn is compared with, however many topics there are."""
+NO_INDEX = "The vector index is unavailable: no topic was looked for."
+NO_MODEL = "The embedding model is unavailable: no topic was looked for."
+REFUSED = "The embedding model could not be used ({}): no topic was looked for."
+NO_STORE = "The store is unavailable: no topic was looked for."
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMatcher:
+    """Compares turns with a bounded number of topics. Thread-safe."""
+
+    engine: Engine
+    index: VectorIndex
+    embedder: Embedder
+    settings: TopicSettings
+
+    def match(self, tenant: TenantId, forest: ForestId, text: str) -> Match:
+        """The topic of a text; what is unavailable is no error, and said in the answer: the turn is stored already.
+
+        One embedding, one search for the nearest facts, and one short transaction that reads the topics they are in.
+        """
+        try:
+            embedded = self.embedder.embed([text])
+        except ModelUnavailable:
+            return Match(degraded=NO_MODEL)
+        except ModelRejected as error:
+            return Match(degraded=REFUSED.format(in_words(error.code)))
+        vector: Vectors = embedded.vectors[0]
+        where = IndexFilter(tenant, forest, kinds=(PointKind.FACT,))
+        try:
+            [hits] = self.index.search([IndexQuery(vector, where, NEIGHBOURS)])
+        except IndexUnavailable:
+            return Match(degraded=NO_INDEX)
+        try:
+            with TopicRows.opened(self.engine, tenant) as rows:
+                scenes = rows.scopes.scenes_of(forest, [FactId(hit.id) for hit in hits], grown=True)
+                best = nearest(vector, scenes, self.settings.match)
+                rows.record_call(embedded.record, forest)
+                if best is None:
+                    return Match()
+                scene, cosine = best
+                return Match(MatchedTopic(scene.id, title_of(rows.roots([scene.id])[scene.id]), cosine))
+        except StoreUnavailable:
+            return Match(degraded=NO_STORE)
+
+
+def nearest(vector: Vectors, scenes: list[Scene], least: float) -> tuple[Scene, float] | None:
+    """The scene whose centroid has the highest cosine with a unit vector, if that is ``least`` or more."""
+    cosines = [(float(scene.total @ vector) / float(np.linalg.norm(scene.total) or 1.0), scene) for scene in scenes]
+    best = max(cosines, key=lambda pair: (pair[0], str(pair[1].id)), default=None)
+    return None if best is None or best[0] < least else (best[1], best[0])
+
 
 MOST_TURNS = 1_000
 """Turns that a context is chosen from, the newest ones."""
@@ -83,8 +159,7 @@ class TopicService:
         A cold topic's turns are there as well; without ``include_compressed`` it has none, and stays cold. Reading
         them counts as an access. ``limit`` and ``cursor`` as in ``topics``; raises as ``topic_context``.
         """
-        limit, place = checked_limit(limit), from_cursor(cursor, datetime, UUID, Ordinal)
-        after = None if place is None else HistoryPlace(*place)
+        limit, after = checked_limit(limit), from_cursor(cursor, datetime, UUID, Ordinal)
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
             read = topic_of(row, self.settings.topics)
@@ -103,16 +178,7 @@ class TopicService:
         with self._reading(tenant, owner) as (rows, forest):
             known, row = self._topic(rows, forest, owner, topic)
             counts = rows.stats(known.id, row.tree_id)
-        return TopicStats(
-            topic=topic_of(row, self.settings.topics),
-            sessions=counts.sessions,
-            text_bytes=int(counts.text_bytes),
-            stored_bytes=int(counts.stored_bytes),
-            compressed_turns=counts.compressed_turns,
-            points=counts.points,
-            points_cold=counts.points_cold,
-            cold_since=row.cold_at,
-        )
+        return TopicStats(topic_of(row, self.settings.topics), **counts._mapping, cold_since=row.cold_at)
 
     @repeated
     def topic_tag(self, tenant: TenantId, owner: str, topic: UUID | str, tags: Sequence[str]) -> Topic:

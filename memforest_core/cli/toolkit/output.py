@@ -17,6 +17,7 @@ import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from memforest_core.domain.pages import Document
 from memforest_core.domain.pages import plain as plain
 from memforest_core.errors import (
     BrokerUnavailable,
@@ -32,7 +33,7 @@ from memforest_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from rich.console import Console
@@ -180,3 +181,20 @@ def shortened(text: str, limit: int) -> str:
 def named(label: str) -> str:
     """A tree's label as it is printed; scenes of no known domain have none."""
     return printable(label) or "(unnamed)"
+
+
+def answered(found: Any, owner: str | None = None, *, as_json: bool) -> bool:
+    """Print a result as JSON, or that its ``owner`` has no memory; False when it is still to be shown to people."""
+    if as_json:
+        print_json(found.to_dict() if isinstance(found, Document) else found)
+        return True
+    unknown = owner is not None and not found.owner_known
+    if owner is not None and unknown:
+        console().print(no_memory(owner))
+    return unknown
+
+
+def print_degraded(sentences: Iterable[str]) -> None:
+    """Say what was done without a part that was unavailable."""
+    for sentence in sentences:
+        console().print(printable(sentence), style="yellow")

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 
 from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
-from memforest_core.assistant.context.result import Context
+from memforest_core.assistant.context.records import Context
 from memforest_core.assistant.conversation_window.records import HeldItems, ItemInput, SessionWindow
 from memforest_core.assistant.profile.records import Forgetting, Intent, Profile, Turns
 from memforest_core.assistant.topics.records import MatchedTopic, Topic, TopicContext, TopicStats, TopicTurn

@@ -12,18 +12,14 @@ from functools import cached_property, partial
 from memforest_core.assistant.calendar.service import CalendarService, Summarizing
 from memforest_core.assistant.checked_calls import CheckedCalls
 from memforest_core.assistant.condensing import Compactor, Digester, PeriodCondenser
-from memforest_core.assistant.context.answering import ContextualAnswers
-from memforest_core.assistant.context.merging import Merger
-from memforest_core.assistant.context.portraits import Portraits
-from memforest_core.assistant.context.service import ContextService
+from memforest_core.assistant.context.portraits import Merger, Portraits
+from memforest_core.assistant.context.service import ContextService, ContextualAnswers
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.describing import Describer
-from memforest_core.assistant.profile.finding import Finder
-from memforest_core.assistant.profile.forgetting import Forgetter
+from memforest_core.assistant.profile.forgetting import Finder, Forgetter
 from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.cooling import TopicCooling
-from memforest_core.assistant.topics.matching import TopicMatcher
-from memforest_core.assistant.topics.service import TopicService
+from memforest_core.assistant.topics.service import TopicMatcher, TopicService
 from memforest_core.client.services.lifecycle import LifecycleParts
 from memforest_core.client.services.process import Process
 from memforest_core.client.services.producer_services import open_producer

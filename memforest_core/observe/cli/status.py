@@ -41,7 +41,7 @@ def top(
     """Watch queue depths and ages, workers, model calls and dead work; with --json print one frame."""
     with opened_store(data) as store:
         if as_json:
-            print_json(json_of(store.inspection.overview(store.tenant)))
+            print_json(store.inspection.overview(store.tenant).to_dict())
         elif once:
             console().print(frame(store.inspection.overview(store.tenant)))
         else:
@@ -79,17 +79,6 @@ def next_frame(
             raise
         return Text(error.message, style="red"), seen
     return frame(now, seen), now
-
-
-def json_of(overview: Overview) -> dict[str, object]:
-    """The object that programs read: the overview, and what follows from it."""
-    return {
-        **plain(overview),
-        "dead": overview.dead,
-        "dirty_nodes": overview.dirty_nodes,
-        "summaries_stale_s": overview.summaries_stale_s,
-        "index_stale_s": overview.index_stale_s,
-    }
 
 
 def frame(now: Overview, before: Overview | None = None) -> Group:
@@ -201,7 +190,7 @@ def status(
         state = store.inspection.system(store.tenant)
         now = store.inspection.overview(store.tenant)
     if as_json:
-        print_json(json_of(now) | plain(state))
+        print_json(now.to_dict() | plain(state))
     else:
         _print_system(state, now)
 

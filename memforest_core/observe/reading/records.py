@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, NodeId, TreeId, TreeKind
-from memforest_core.domain.pages import Page, plain
+from memforest_core.domain.pages import Document, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ class TreeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredNode:
+class StoredNode(Document):
     """One node, and the nodes around it."""
 
     node: TreeNode
@@ -130,8 +129,3 @@ class StoredNode:
     """The node before it in time, on the same level of the tree."""
     successor: TreeNode | None
     children: Page[TreeNode]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The node as JSON values, by the names of the fields."""
-        made: dict[str, Any] = plain(self)
-        return made

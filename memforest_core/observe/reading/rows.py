@@ -22,9 +22,9 @@ from memforest_core.observe.reading.records import (
     TreeNode,
 )
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRef, find_forest, visible
+from memforest_core.store.owners import ForestRows, visible
 from memforest_core.store.people import speakers_of
-from memforest_core.store.rows import TenantRows, among
+from memforest_core.store.rows import among
 from memforest_core.store.statements import from_document
 from memforest_core.store.turns import turn_of
 
@@ -35,11 +35,8 @@ ORDER = (m.NodeRow.key_time, m.NodeRow.key_ordinal, m.NodeRow.key_item, m.NodeRo
 """A node's key: its place on its level."""
 
 
-class ReadingRows(TenantRows):
+class ReadingRows(ForestRows):
     """Reads of one transaction of a tenant."""
-
-    def forest(self, owner: str) -> ForestRef | None:
-        return find_forest(self._db, self._tenant, owner)
 
     def owners(self, prefix: str, after: str | None, limit: int) -> Sequence[StoredOwner]:
         """Owners whose ids begin with ``prefix``, in the order of their ids, from the one after this one."""

@@ -191,7 +191,7 @@ class ReadingService:
         """The rows, and the owner's forest if there is one."""
         owner = checked_name(owner, "owner")
         with ReadingRows.opened(self._engine, tenant) as rows:
-            yield rows, rows.forest(owner)
+            yield rows, rows.find_forest(owner)
 
 
 def _session(rows: ReadingRows, forest: ForestRef, session_id: str) -> SessionId:

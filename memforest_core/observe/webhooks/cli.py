@@ -11,7 +11,7 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
-from memforest_core.cli.toolkit.output import console, minute, plain_table, print_json, print_page, printable
+from memforest_core.cli.toolkit.output import answered, console, minute, plain_table, print_page, printable
 
 if TYPE_CHECKING:
     from memforest_core.observe.webhooks.records import NewEndpoint
@@ -46,8 +46,7 @@ def list_(data: DataOption = None, as_json: JsonOption = False) -> None:
     """List endpoints, the newest first."""
     with _webhooks(data) as webhooks:
         found = webhooks.list()
-    if as_json:
-        print_json({"endpoints": found})
+    if answered({"endpoints": found}, as_json=as_json):
         return
     table = plain_table("endpoint", "url", "events", "description", "enabled", "made", whole=("endpoint",))
     for each in found:
@@ -61,9 +60,7 @@ def delete(endpoint: EndpointArgument, data: DataOption = None, as_json: JsonOpt
     """Delete an endpoint with its deliveries."""
     with _webhooks(data) as webhooks:
         webhooks.delete(endpoint)
-    if as_json:
-        print_json({"deleted": endpoint})
-    else:
+    if not answered({"deleted": endpoint}, as_json=as_json):
         console().print(f"Endpoint {printable(endpoint)} is deleted.")
 
 
@@ -77,9 +74,7 @@ def enable(
     """Enable an endpoint again; one that answered 410 is disabled."""
     with _webhooks(data) as webhooks:
         found = webhooks.enable(endpoint, not off)
-    if as_json:
-        print_json(found)
-    else:
+    if not answered(found, as_json=as_json):
         console().print(f"Endpoint {found.id} is {'enabled' if found.enabled else 'disabled'}.")
 
 
@@ -104,8 +99,7 @@ def deliveries(
     """List deliveries, the newest first."""
     with _webhooks(data) as webhooks:
         page = webhooks.deliveries(endpoint, state=state, limit=limit, cursor=cursor)
-    if as_json:
-        print_json({"deliveries": page.items, "cursor": page.cursor})
+    if answered({"deliveries": page.items, "cursor": page.cursor}, as_json=as_json):
         return
     titles = ("delivery", "event", "about", "state", "tries", "made", "next", "error")
     table = plain_table(*titles, right=("tries",), whole=("delivery",))
@@ -127,15 +121,12 @@ def replay(
     """Deliver again what was delivered or given up, under the same webhook-id."""
     with _webhooks(data) as webhooks:
         found = webhooks.replay(delivery)
-    if as_json:
-        print_json(found)
-    else:
+    if not answered(found, as_json=as_json):
         console().print(f"Delivery {found.id} is {found.state}.")
 
 
 def _print_secret(made: NewEndpoint, *, as_json: bool) -> None:
-    if as_json:
-        print_json(made)
+    if answered(made, as_json=as_json):
         return
     out = console()
     out.print(f"Endpoint {made.endpoint.id}. Its secret, shown this once:\n")

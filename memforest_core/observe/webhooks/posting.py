@@ -14,9 +14,9 @@ import httpcore
 
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.webhooks.messages import body_of, checked_url, headers_of, is_public
 from memforest_core.observe.webhooks.records import DISABLED, GONE, Message, Outcome
 from memforest_core.observe.webhooks.rows import WebhookRows
+from memforest_core.observe.webhooks.service import body_of, checked_url, headers_of, is_public
 from memforest_core.settings import WebhookSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated

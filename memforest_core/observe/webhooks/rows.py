@@ -79,8 +79,9 @@ _CLAIM = sa.text("""
            lease_until = clock_timestamp() + make_interval(secs => :lease)
       FROM due, memforest.webhook_endpoint e
      WHERE d.tenant_id = :t AND d.delivery_id = due.delivery_id AND e.tenant_id = :t AND e.endpoint_id = d.endpoint_id
-    RETURNING d.delivery_id, d.endpoint_id, d.event, d.data, d.created_at, d.attempts, e.url, e.enabled, e.secret,
-              CASE WHEN e.former_until > clock_timestamp() THEN e.former_secret END AS former_secret
+    RETURNING d.delivery_id AS id, d.endpoint_id, d.event, d.data, d.created_at, d.attempts, e.url, e.enabled,
+              array_remove(ARRAY[e.secret, CASE WHEN e.former_until > clock_timestamp() THEN e.former_secret END], NULL)
+              AS secrets
     """)
 
 _REPLAY = sa.text("""
@@ -171,17 +172,7 @@ class WebhookRows(TenantRows):
         token = LeaseToken(uuid4())
         rows = self._run(_CLAIM, n=most, token=token, worker=worker, lease=lease_s)
         return token, [
-            Message(
-                id=row.delivery_id,
-                endpoint_id=row.endpoint_id,
-                event=row.event,
-                data=row.data,
-                created_at=row.created_at.astimezone(UTC),
-                attempts=row.attempts,
-                url=row.url,
-                secrets=tuple(secret for secret in (row.secret, row.former_secret) if secret is not None),
-                enabled=row.enabled,
-            )
+            Message(**{**row._mapping, "created_at": row.created_at.astimezone(UTC), "secrets": tuple(row.secrets)})
             for row in rows
         ]
 

@@ -20,7 +20,7 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
 from memforest_core.service.explorer import memory as pages
-from memforest_core.service.explorer import questions, trees, work
+from memforest_core.service.explorer import trees, work
 from memforest_core.service.explorer.login import (
     HEADERS,
     Logins,
@@ -64,8 +64,8 @@ PAGES: dict[str, Page] = {
     "/session": pages.session,
     "/fact": pages.fact,
     "/forget": pages.forget_page,
-    "/ask": questions.ask,
-    "/context": questions.context,
+    "/ask": pages.ask,
+    "/context": pages.context,
     "/operations": work.operations,
     "/operation": work.operation,
     "/audit": work.audit,
@@ -110,7 +110,7 @@ class Explorer:
             *(("POST", path, self._done(page)) for path, page in FORMS.items()),
         ]
         caught = [Middleware(ServerErrorMiddleware, handler=_unexpected)]
-        return [Route(path, called, methods=[verb], middleware=caught) for verb, path, called in found]
+        return [Route(path, _caught(called), methods=[verb], middleware=caught) for verb, path, called in found]
 
     def _looked(self, page: Page) -> Endpoint:
         async def called(request: Request) -> Response:
@@ -120,10 +120,7 @@ class Explorer:
 
     def _done(self, page: Page) -> Endpoint:
         async def called(request: Request) -> Response:
-            form = await _form(request)
-            if isinstance(form, Refused):
-                return _failed(form.problem, None)
-            return await self._answered(request, page, form)
+            return await self._answered(request, page, await _form(request))
 
         return called
 
@@ -163,58 +160,58 @@ class Explorer:
 
     async def _log_in(self, request: Request) -> Response:
         form = await _form(request)
-        if isinstance(form, Refused):
-            return _failed(form.problem, None)
         secret, wanted = form.get("key", "").strip(), form.get("next", "/")
-        try:
-            found = await self.threads.run(self.callers.find, secret) if len(secret) <= MAX_SECRET_CHARS else None
-            if found is None:
-                return _login(wanted, "This is no valid key. A revoked key is not valid either.")
-            token = await self.logins.begin(hashed(secret), host_of(request))
-        except MemForestError as error:
-            return _failed(problem_of(error), None)
+        found = await self.threads.run(self.callers.find, secret) if len(secret) <= MAX_SECRET_CHARS else None
+        if found is None:
+            return _login(wanted, "This is no valid key. A revoked key is not valid either.")
+        token = await self.logins.begin(hashed(secret), host_of(request))
         response = _moved(next_page(wanted))
         remember(response, request, token)
         return response
 
     async def _log_out(self, request: Request) -> Response:
-        form = await _form(request)
-        if isinstance(form, Refused):
-            return _failed(form.problem, None)
-        try:
-            await self.logins.end(request.cookies.get(cookie_of(request), ""))
-        except MemForestError as error:
-            return _failed(problem_of(error), None)
+        await _form(request)
+        await self.logins.end(request.cookies.get(cookie_of(request), ""))
         response = _moved("/login")
         forget(response, request)
         return response
 
 
-async def _form(request: Request) -> dict[str, str] | Refused:
-    """The fields of a form that one of our own pages has sent, or why it is refused."""
+def _caught(endpoint: Endpoint) -> Endpoint:
+    """An endpoint whose errors are pages."""
+
+    async def called(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except (Refused, MemForestError) as error:
+            return _failed(problem_of(error), None)
+
+    return called
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form that one of our own pages has sent. Raises Refused."""
     if not own_form(request):
         sentence = "This form was not sent by a page of this server: open the page here and try again."
-        return Refused(HTTPStatus.FORBIDDEN, "foreign_form", sentence)
+        raise Refused(HTTPStatus.FORBIDDEN, "foreign_form", sentence)
     body = bytearray()
-    try:
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_FORM_BYTES:
-                sentence = f"Send at most {MAX_FORM_BYTES:,} bytes in one form."
-                return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_long", sentence)
-    except Refused as error:  # it came too slowly
-        return error
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_FORM_BYTES:
+            sentence = f"Send at most {MAX_FORM_BYTES:,} bytes in one form."
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_long", sentence)
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS)
     except ValueError:
-        return Refused(HTTPStatus.BAD_REQUEST, "invalid_form", "Send the fields of the form as its page does.")
+        sentence = "Send the fields of the form as its page does."
+        raise Refused(HTTPStatus.BAD_REQUEST, "invalid_form", sentence) from None
     return dict(fields)
 
 
 async def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
-        return _failed(Refused(HTTPStatus.NOT_FOUND, "not_found", "There is no such file.").problem, None)
+        raise Refused(HTTPStatus.NOT_FOUND, "not_found", "There is no such file.")
     body = (files("memforest_core.service.explorer") / "static" / name).read_bytes()
     return Response(body, media_type=STATIC[name], headers={**HEADERS, "Cache-Control": "public, max-age=86400"})
 

@@ -1,22 +1,24 @@
-"""Pages of one owner: sessions, states over time, topics, days, facts, and what can be done about a fact."""
+"""Pages of one owner: sessions, states over time, topics, days, facts, questions, and what can be done about a fact."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 
 from memforest_core.client.handles import Operation
-from memforest_core.domain.ids import TreeId
+from memforest_core.domain.evidence import Evidence, Mode, PathNode, RecallResult
+from memforest_core.domain.ids import TreeId, TreeKind
 from memforest_core.domain.pages import to_cursor
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
 from memforest_core.recall.states import TimelineState
-from memforest_core.service.explorer.drawing import Axis, Bar
+from memforest_core.service.explorer.drawing import Axis, Bar, Slice, proportions, stacked
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
-from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known
+from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known, listed
 
 SESSIONS = 50
 STATES = 500
@@ -94,18 +96,14 @@ def states(visit: Visit) -> Outcome:
 
 def topics(visit: Visit) -> Outcome:
     """Topics, the one that reaches furthest in time first."""
-    owner, cursor = visit.owner("topics"), visit.parameter("cursor")
-    found = known(owner, visit.memory.topics(owner, limit=TOPICS, cursor=cursor))
-    more = href("/topics", owner=owner, cursor=found.cursor) if found.cursor else None
-    return Shown("topics.html", {"owner": owner, "tab": "/topics", "topics": found, "more": more})
+    owner = visit.owner("topics")
+    return listed("topics", owner, visit.memory.topics(owner, limit=TOPICS, cursor=visit.parameter("cursor")))
 
 
 def days(visit: Visit) -> Outcome:
     """Digests of days, the newest first."""
-    owner, cursor = visit.owner("days"), visit.parameter("cursor")
-    found = known(owner, visit.memory.days(owner, limit=DAYS, cursor=cursor))
-    more = href("/days", owner=owner, cursor=found.cursor) if found.cursor else None
-    return Shown("days.html", {"owner": owner, "tab": "/days", "days": found, "more": more})
+    owner = visit.owner("days")
+    return listed("days", owner, visit.memory.days(owner, limit=DAYS, cursor=visit.parameter("cursor")))
 
 
 def _axis(found: tuple[TimelineState, ...]) -> Axis | None:
@@ -227,24 +225,19 @@ CHOICES = {"yes": True, "no": False}
 
 def facts(visit: Visit) -> Outcome:
     """Facts, the one that was learned last first."""
-    owner, cursor = visit.owner("facts"), visit.parameter("cursor")
-    about, attribute, pinned = visit.parameter("about"), visit.parameter("attribute"), visit.parameter("pinned")
-    superseded = visit.parameter("superseded")
-    found = known(
+    owner = visit.owner("facts")
+    chosen = {name: visit.parameter(name) for name in ("about", "attribute", "pinned", "superseded")}
+    found = visit.memory.facts(
         owner,
-        visit.memory.facts(
-            owner,
-            about=about,
-            attribute=attribute,
-            pinned=CHOICES.get(pinned or ""),
-            superseded=CHOICES.get(superseded or ""),
-            limit=FACTS,
-            cursor=cursor,
-        ),
+        about=chosen["about"],
+        attribute=chosen["attribute"],
+        pinned=CHOICES.get(chosen["pinned"] or ""),
+        superseded=CHOICES.get(chosen["superseded"] or ""),
+        limit=FACTS,
+        cursor=visit.parameter("cursor"),
     )
-    chosen = {"about": about, "attribute": attribute, "pinned": pinned, "superseded": superseded}
-    more = href("/facts", owner=owner, cursor=found.cursor, **chosen) if found.cursor else None
-    return Shown("facts.html", {"owner": owner, "tab": "/facts", "facts": found, "chosen": chosen, "more": more})
+    page = listed("facts", owner, found, **chosen)
+    return Shown(page.template, {**page.values, "chosen": chosen})
 
 
 def fact(visit: Visit) -> Outcome:
@@ -329,3 +322,110 @@ def _owner(visit: Visit, operation: str) -> str:
 
 def _to(operation: Operation, owner: str) -> Moved:
     return Moved(href("/operation", id=operation.id, owner=owner))
+
+
+K = 10
+FREE = (Mode.FLAT, Mode.EMBEDDING)
+"""Modes that call no chat model: they are compared without being chosen."""
+MAX_TOKENS = 100_000
+SIGNALS = (
+    *("fact", "cell", "related", "interval", "session", "order", "series", "current"),
+    *("speaker", "time", "neighbour", "tokens", "exact", "answer", "unread", "ranked"),
+)
+"""Signals whose colours are the same for every question."""
+COLOURS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A tree that voted for an item, with the nodes from its root down."""
+
+    kind: TreeKind
+    label: str
+    nodes: tuple[PathNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An item of evidence, its place, and what put it there."""
+
+    rank: int
+    evidence: Evidence
+    signals: tuple[Slice, ...]
+    voters: tuple[Voter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An item that any mode returned, and its place in each."""
+
+    evidence: Evidence
+    ranks: tuple[int | None, ...]
+
+
+def ask(visit: Visit) -> Outcome:
+    """Evidence for a question, and what the other modes would have returned."""
+    owner, question = visit.owner("recall"), visit.parameter("question")
+    modes = list(Mode) if _has_model(visit) else [Mode.AUTO, *FREE]
+    mode = visit.parameter("mode") or Mode.AUTO
+    values = {"owner": owner, "tab": "/ask", "question": question or "", "mode": mode, "modes": modes, "result": None}
+    if question is None:
+        known(owner, visit.memory.sessions(owner, limit=1))
+        return Shown("ask.html", values)
+    # Looking counts as no visit: it changes neither what is important nor what policies keep.
+    service, tenant = replace(visit.memory.services.recall, visits=None), visit.caller.tenant
+    result: RecallResult = known(owner, replace(service, explains=True).recall(tenant, owner, question, K, mode))
+    others = {
+        str(each): result if each == result.mode else service.recall(tenant, owner, question, K, each)
+        for each in dict.fromkeys([*FREE, result.mode])
+    }
+    most = max((item.score for item in result.evidence), default=0.0)
+    items = [
+        Piece(rank, item, tuple(stacked(item.signals, most)), _voters(item))
+        for rank, item in enumerate(result.evidence, start=1)
+    ]
+    names = dict.fromkeys([*SIGNALS, *(part.name for item in items for part in item.signals)])
+    colours = {name: number % COLOURS + 1 for number, name in enumerate(names)}
+    used = [name for name in names if any(part.name == name for item in items for part in item.signals)]
+    compared = {"others": others, "compared": _compared(list(others.values()))}
+    return Shown(
+        "ask.html",
+        {**values, "result": result, "items": items, "signals": used, "colours": colours, **compared},
+    )
+
+
+def context(visit: Visit) -> Outcome:
+    """What would go into the prompt of a chat turn."""
+    owner, question = visit.owner("context"), visit.parameter("question")
+    session, tokens = visit.parameter("session"), visit.parameter("tokens")
+    known(owner, visit.memory.sessions(owner, limit=1))
+    values = {"owner": owner, "tab": "/context", "question": question or "", "session": session or ""}
+    if "question" not in visit.query:
+        return Shown("context.html", {**values, "tokens": tokens or "", "made": None})
+    if tokens is not None and not (tokens.isdecimal() and 0 < int(tokens) <= MAX_TOKENS):
+        raise InvalidInput(f"Set tokens to a whole number from 1 to {MAX_TOKENS:,}.", code="invalid_max_tokens")
+    made = visit.memory.context(owner, session, question, max_tokens=None if tokens is None else int(tokens))
+    sections = list(made.section_tokens.items())
+    bars = proportions([own for _, own in sections])
+    return Shown("context.html", {**values, "tokens": tokens or "", "made": made, "sections": sections, "bars": bars})
+
+
+def _voters(item: Evidence) -> tuple[Voter, ...]:
+    trees = groupby(item.path, key=lambda node: (node.tree_kind, node.label))
+    return tuple(Voter(kind, label, tuple(nodes)) for (kind, label), nodes in trees)
+
+
+def _has_model(visit: Visit) -> bool:
+    return visit.memory.services.recall.chat is not None
+
+
+def _compared(results: list[RecallResult]) -> list[Compared]:
+    """All items that any of the results has, best ranks first."""
+    ranks = [{_key(item): rank for rank, item in enumerate(each.evidence, start=1)} for each in results]
+    items = {_key(item): item for each in results for item in each.evidence}
+    rows = [Compared(item, tuple(own.get(key) for own in ranks)) for key, item in items.items()]
+    return sorted(rows, key=lambda row: (min(rank for rank in row.ranks if rank is not None), row.evidence.text))
+
+
+def _key(item: Evidence) -> tuple[object, ...]:
+    return item.session_id, item.turn_ids, item.text

@@ -14,7 +14,7 @@ from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.observe.records import TreeOverview
 from memforest_core.service.explorer.drawing import Axis, Bar
 from memforest_core.service.explorer.rows import DrawnNode, ExplorerRows, Leaf, SaidTurn
-from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known
+from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, listed
 
 ENOUGH = 0.5
 """The share of a sentence's words that a leaf must have to be named as where it comes from."""
@@ -94,9 +94,7 @@ class Level:
 def trees(visit: Visit) -> Outcome:
     """An owner's trees of one kind."""
     owner, kind, cursor = visit.owner("trees"), visit.parameter("kind") or TreeKind.ENTITY, visit.parameter("cursor")
-    found = known(owner, visit.memory.trees(owner, kind=kind, limit=TREES, cursor=cursor))
-    more = href("/trees", owner=owner, kind=kind, cursor=found.cursor) if found.cursor else None
-    return Shown("trees.html", {"owner": owner, "tab": "/trees", "kind": kind, "trees": found, "more": more})
+    return listed("trees", owner, visit.memory.trees(owner, kind=kind, limit=TREES, cursor=cursor), kind=kind)
 
 
 def tree(visit: Visit) -> Outcome:

@@ -95,6 +95,16 @@ def href(path: str, **arguments: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def listed(page: str, owner: str, found: Any, **arguments: Any) -> Shown:
+    """A page of what an owner has, and its link to the next page with these arguments.
+
+    Raises NotFound when the owner has no memory.
+    """
+    known(owner, found)
+    more = href(f"/{page}", owner=owner, cursor=found.cursor, **arguments) if found.cursor else None
+    return Shown(f"{page}.html", {"owner": owner, "tab": f"/{page}", page: found, "more": more, **arguments})
+
+
 def known(owner: str, found: Any) -> Any:
     """A result of the library about an owner. Raises NotFound when the owner has no memory."""
     if not found.owner_known:

@@ -26,7 +26,7 @@ from memforest_core.models.limits.call_limits import client_address
 from memforest_core.observe.prometheus import OTHER, STEP_BUCKETS_S
 from memforest_core.service.explorer.app import Explorer
 from memforest_core.service.explorer.login import Logins
-from memforest_core.service.http import bundles, endpoints, mem0, problems, streams
+from memforest_core.service.http import endpoints, mem0, problems, streams
 from memforest_core.service.http.endpoints import Memories
 from memforest_core.service.http.gate import CALLER, Gate, Limits, Rates
 from memforest_core.service.keys.records import Caller
@@ -203,7 +203,7 @@ def _with_operations(app: FastAPI, memories: endpoints.Memories) -> FastAPI:
 def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
     """What is no method of the library: files, and what a key is."""
     router = APIRouter(prefix=PREFIX)
-    bundles.register(router, memories)
+    streams.register_files(router, memories)
     streams.register(router, memories)
 
     @router.get("/key", operation_id="key", summary="What the key of the request is.", responses={**problems.RESPONSES})

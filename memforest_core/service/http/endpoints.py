@@ -90,18 +90,15 @@ class Endpoint:
 
     async def __call__(self, request: Request, in_path: Mapping[str, Any], given: BaseModel | None) -> Response:
         """The response to a request with these arguments."""
-        caller = caller_of(request)
         arguments = {**in_path}
         if given is not None:
             arguments |= {name: getattr(given, name) for name in given.model_fields_set}
-        check_scope(caller, self.route)
-        check_owners(caller, self.route, arguments)
+        caller, face = allowed(request, self.memories, self.route, arguments)
         if self.named:
             by = arguments.get(ACTOR)
             arguments[ACTOR] = f"{caller.name}: {by}" if by else caller.name
         if self.traced and (trace := request.headers.get("traceparent")):
             arguments["trace"] = trace
-        face = self.memories.of(caller.tenant)
         positional = [value for name in self.positional for value in arguments.pop(name, ())]
         value = await called_on(face, self.route)(*positional, **arguments)
         if _reads_store(value):
@@ -187,6 +184,16 @@ def check_owners(caller: Caller, route: Route, arguments: Mapping[str, Any]) -> 
             "owner_not_allowed",
             f"This key reaches owners that match {caller.owners!r:.80}: name one of them.",
         )
+
+
+def allowed(
+    request: Request, memories: Memories, route: Route, arguments: Mapping[str, Any]
+) -> tuple[Caller, AsyncMemForest]:
+    """Who sends a request, and the memory of their tenant. Raises Refused when the key does not allow a route."""
+    caller = caller_of(request)
+    check_scope(caller, route)
+    check_owners(caller, route, arguments)
+    return caller, memories.of(caller.tenant)
 
 
 def _owners(value: Any) -> Iterator[str]:

@@ -24,8 +24,6 @@ from memforest_core.service.integrations.mem0_memories import (
     ENTITIES,
     OWN_SESSION,
     Memories,
-    Memory,
-    Place,
     history,
     place_of,
     shown,
@@ -33,6 +31,7 @@ from memforest_core.service.integrations.mem0_memories import (
     turns_of,
     whole,
 )
+from memforest_core.service.integrations.mem0_rows import Memory, Place
 from memforest_core.service.keys.records import Caller
 from memforest_core.work.waiting import WaitTimeout
 

@@ -110,31 +110,23 @@ RESPONSES: Mapping[int | str, dict[str, Any]] = {
 """What every operation may answer instead of its result."""
 
 
+_STATUSES: Sequence[tuple[type[MemForestError] | tuple[type[MemForestError], ...], HTTPStatus]] = (
+    (NotFound, HTTPStatus.NOT_FOUND),
+    ((SessionConflict, OperationFailed), HTTPStatus.CONFLICT),
+    (ForestFrozen, HTTPStatus.LOCKED),
+    (QuotaExceeded, HTTPStatus.TOO_MANY_REQUESTS),
+    (InvalidSettings, HTTPStatus.NOT_IMPLEMENTED),
+    (WaitTimeout, HTTPStatus.GATEWAY_TIMEOUT),
+    (RetryableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    ((ContentFault, ModelRejected), HTTPStatus.BAD_GATEWAY),
+    (PermanentError, HTTPStatus.INTERNAL_SERVER_ERROR),
+)
+"""The first line that has an error's class says its status."""
+
+
 def status_of(error: MemForestError) -> HTTPStatus:
     """The status of an error of the library."""
-    match error:
-        case NotFound():
-            return HTTPStatus.NOT_FOUND
-        case SessionConflict():
-            return HTTPStatus.CONFLICT
-        case ForestFrozen():
-            return HTTPStatus.LOCKED
-        case QuotaExceeded():
-            return HTTPStatus.TOO_MANY_REQUESTS
-        case InvalidSettings():
-            return HTTPStatus.NOT_IMPLEMENTED
-        case WaitTimeout():
-            return HTTPStatus.GATEWAY_TIMEOUT
-        case RetryableError():
-            return HTTPStatus.SERVICE_UNAVAILABLE
-        case OperationFailed():
-            return HTTPStatus.CONFLICT
-        case ContentFault() | ModelRejected():
-            return HTTPStatus.BAD_GATEWAY
-        case PermanentError():
-            return HTTPStatus.INTERNAL_SERVER_ERROR
-        case _:
-            return HTTPStatus.BAD_REQUEST
+    return next((status for kinds, status in _STATUSES if isinstance(error, kinds)), HTTPStatus.BAD_REQUEST)
 
 
 def problem_of(error: MemForestError | Refused) -> Problem:

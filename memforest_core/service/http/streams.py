@@ -1,31 +1,37 @@
-"""What comes line by line: many sessions in one request, and the progress of a session or an operation as events."""
+"""Files, and what comes line by line: many sessions in one request, and progress as events."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from starlette.responses import Response, StreamingResponse
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Send
 from starlette.types import Scope as ASGIScope
 
 from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.route_table import MAX_WAIT_S, ROUTES
+from memforest_core.client.remote.route_table import BUNDLE, COUNTS, MAX_WAIT_S, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
+from memforest_core.lifecycle.bundle.bundle_file import HEAD_BYTES, check_beginning
 from memforest_core.service.http.endpoints import (
+    JSON,
     Memories,
     admission_of,
+    allowed,
     called_on,
     caller_of,
     check_owners,
@@ -36,7 +42,91 @@ from memforest_core.service.http.gate import Admission
 from memforest_core.service.http.problems import RESPONSES, Problem, Refused, answer, invalid, problem_of
 from memforest_core.service.http.wire import body_model, of_value, parameters, wire_value
 from memforest_core.service.keys.records import Caller
-from memforest_core.work.records import OperationTask, TaskId
+from memforest_core.work.records import Numbers, OperationTask, TaskId
+
+MEDIA_TYPE = "application/octet-stream"
+EXPORT = Route("lifecycle.export", Verb.GET, BUNDLE, Scope.READ)
+IMPORT = Route("lifecycle.import_", Verb.POST, BUNDLE, Scope.ADMIN)
+
+_FILE = {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+
+Flag = Annotated[bool, Query()]
+Owner = Annotated[str, Query(json_schema_extra=of_value("", "owner"))]
+Actor = Annotated[
+    str | None, Query(description="The caller; the key is named anyway.", json_schema_extra=of_value("", "actor"))
+]
+
+
+def register_files(router: APIRouter, memories: Memories) -> None:
+    """Serve both."""
+
+    @router.get(
+        BUNDLE,
+        operation_id=EXPORT.id,
+        name=EXPORT.name,
+        summary="An owner's forest as a file, as it is at this moment.",
+        description=f"The header {COUNTS} has its counts as JSON; a dry run answers with them alone.",
+        response_class=Response,
+        responses={**RESPONSES, 200: {"content": {**_FILE, JSON: {"schema": {"type": "object"}}}}},
+    )
+    async def export(
+        request: Request,
+        owner: Owner,
+        vectors: Flag = True,
+        summaries: Flag = True,
+        dry_run: Flag = False,
+        actor: Actor = None,
+    ) -> Response:
+        caller, memory = allowed(request, memories, EXPORT, {"owner": owner})
+        with ExitStack() as leaving:
+            path = Path(leaving.enter_context(tempfile.TemporaryDirectory(prefix="memforest-export-"))) / "bundle"
+            counts = await memory.lifecycle.export(
+                owner, path, vectors=vectors, summaries=summaries, actor=_named(caller.name, actor), dry_run=dry_run
+            )
+            if dry_run:
+                return JSONResponse(dict(counts))
+            return FileResponse(
+                path,
+                media_type=MEDIA_TYPE,
+                headers={COUNTS: json.dumps(dict(counts))},
+                background=BackgroundTask(leaving.pop_all().close),
+            )
+
+    @router.post(
+        BUNDLE,
+        operation_id=IMPORT.id,
+        name=IMPORT.name,
+        summary="Read a forest from a file, for an owner who has none.",
+        status_code=HTTPStatus.OK,
+        responses={**RESPONSES},
+        openapi_extra={"requestBody": {"required": True, "content": _FILE}},
+    )
+    async def import_(
+        request: Request,
+        owner: Owner | None = None,
+        vectors: Flag = True,
+        dry_run: Flag = False,
+        actor: Actor = None,
+    ) -> Numbers:
+        caller, memory = allowed(request, memories, IMPORT, {"owner": owner})
+        with tempfile.TemporaryDirectory(prefix="memforest-import-") as place:
+            path = Path(place) / "bundle"
+            with path.open("wb") as file:
+                head = b""
+                async for chunk in request.stream():
+                    if len(head) < HEAD_BYTES and chunk:
+                        head += chunk[:HEAD_BYTES]
+                        if len(head) >= HEAD_BYTES:
+                            check_beginning(head)
+                    await memory.threads.run(file.write, chunk)
+            return await memory.lifecycle.import_(
+                path, owner, vectors=vectors, actor=_named(caller.name, actor), dry_run=dry_run
+            )
+
+
+def _named(key: str, actor: str | None) -> str:
+    return f"{key}: {actor}" if actor else key
+
 
 POLL_S = 0.5
 REST = 3.0
@@ -150,10 +240,7 @@ def register(router: APIRouter, memories: Memories) -> None:
     async def session_events(
         request: Request, owner: Name, session_id: Name, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
     ) -> Response:
-        caller = caller_of(request)
-        check_scope(caller, OF_SESSION)
-        check_owners(caller, OF_SESSION, {"owner": owner})
-        memory = memories.of(caller.tenant)
+        caller, memory = allowed(request, memories, OF_SESSION, {"owner": owner})
         first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
         watching = poll.watching((caller.tenant, owner, session_id), lambda: memory.status(owner, session_id), first)
         sent = _events(watching, admission_of(request), lambda found: found.ready, timeout_s)
@@ -169,13 +256,10 @@ def register(router: APIRouter, memories: Memories) -> None:
     async def operation_events(
         request: Request, operation: UUID, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
     ) -> Response:
-        caller = caller_of(request)
-        check_scope(caller, OF_OPERATION)
-        check_owners(caller, OF_OPERATION, {})
-        lifecycle = memories.of(caller.tenant).lifecycle
+        caller, memory = allowed(request, memories, OF_OPERATION, {})
         task = TaskId(operation)
-        first: OperationTask = await lifecycle.operation(task)
-        watching = poll.watching((caller.tenant, task), lambda: lifecycle.operation(task), first)
+        first: OperationTask = await memory.lifecycle.operation(task)
+        watching = poll.watching((caller.tenant, task), lambda: memory.lifecycle.operation(task), first)
         sent = _events(watching, admission_of(request), lambda found: found.finished, timeout_s)
         return _Bounded(sent, open_streams, request)
 

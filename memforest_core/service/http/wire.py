@@ -44,9 +44,8 @@ from memforest_core.lifecycle.merge.service import MAX_SOURCES
 from memforest_core.lifecycle.retain import records as retention
 from memforest_core.lifecycle.retain.records import Order
 from memforest_core.models.calls import Step
-from memforest_core.observe.webhooks.messages import MAX_URL
 from memforest_core.observe.webhooks.records import Event
-from memforest_core.observe.webhooks.service import MAX_DESCRIPTION
+from memforest_core.observe.webhooks.service import MAX_DESCRIPTION, MAX_URL
 from memforest_core.recall import request
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.store.engine import Connection

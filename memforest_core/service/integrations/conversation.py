@@ -1,4 +1,4 @@
-"""A session as the list of messages that frameworks keep: read back as it was given, added to, cleared."""
+"""A session as the list of messages that frameworks hold: read back as it was given, added to, cleared."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memforest_core.client.remote.remote_memory import RemoteMemForest
 
     Memory: TypeAlias = MemForest | RemoteMemForest
+
 
 PAGE = 1_000
 """Turns of one read."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from memforest_core.domain.chat_messages import TurnInput
     from memforest_core.domain.evidence import Evidence
     from memforest_core.service.integrations.conversation import Memory
+from memforest_core.domain.extras import needed
 
 STORED_AS = "langchain"
 """The metadata that stores a message whose turn does not have all of it."""

@@ -11,7 +11,7 @@ import typer
 
 from memforest_core.cli.toolkit.opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
-from memforest_core.cli.toolkit.output import console, minute, plain_table, print_json, printable
+from memforest_core.cli.toolkit.output import answered, console, minute, plain_table, printable
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.routes import Scope
 from memforest_core.domain.turns import checked_name
@@ -48,8 +48,7 @@ def create(
         made = keys.create(
             own, name, scope=scope, owners=owners, requests_per_minute=requests_per_minute, expires=expires
         )
-    if as_json:
-        print_json(made)
+    if answered(made, as_json=as_json):
         return
     out = console()
     out.print(f"Key {made.key.id} of tenant {printable(own)}, scope {made.key.scope}. Its secret, shown this once:\n")
@@ -61,8 +60,7 @@ def list_(tenant: TenantOption = None, data: DataOption = None, as_json: JsonOpt
     """List a tenant's keys, the newest first."""
     with _keys(data, tenant) as (keys, own):
         found = keys.list(own)
-    if as_json:
-        print_json({"tenant": own, "keys": found})
+    if answered({"tenant": own, "keys": found}, as_json=as_json):
         return
     titles = ("key", "name", "scope", "owners", "a minute", "made", "last used", "expires", "revoked")
     table = plain_table(*titles, whole=("key",))
@@ -88,9 +86,7 @@ def revoke(
     """Revoke a key for good; servers refuse it within 2 seconds."""
     with _keys(data, tenant) as (keys, own):
         revoked = keys.revoke(own, key)
-    if as_json:
-        print_json(revoked)
-    else:
+    if not answered(revoked, as_json=as_json):
         console().print(f"Key {revoked.id} ({printable(revoked.name)}) is revoked.")
 
 

@@ -62,27 +62,11 @@ def find_caller(engine: Engine, secret_hash: bytes) -> Caller | None:
         row = connection.execute(_CALLER, {"hash": secret_hash}).first()
     if row is None:
         return None
-    return Caller(
-        tenant=TenantId(row.tenant_id),
-        key_id=row.key_id,
-        name=row.name,
-        scope=Scope(row.scope),
-        owners=row.owners,
-        requests_per_minute=row.requests_per_minute,
-    )
+    scope, limit = Scope(row.scope), row.requests_per_minute
+    return Caller(TenantId(row.tenant_id), row.key_id, row.name, scope, row.owners, limit)
 
 
-_SHOWN = (
-    m.ApiKey.key_id,
-    m.ApiKey.name,
-    m.ApiKey.scope,
-    m.ApiKey.owners,
-    m.ApiKey.requests_per_minute,
-    m.ApiKey.created_at,
-    m.ApiKey.revoked_at,
-    m.ApiKey.last_used_at,
-    m.ApiKey.expires_at,
-)
+_SHOWN = [column for column in m.ApiKey.__table__.c if column.name not in ("tenant_id", "secret_hash")]
 
 
 def _key(row: sa.Row[*tuple[Any, ...]]) -> Key:

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from mcp.client.client import Client
 from typer.testing import CliRunner
 
-from memforest_core.assistant.context.records import Section
-from memforest_core.assistant.context.result import headed
+from memforest_core.assistant.context.records import Section, headed
 from memforest_core.cli.program import app
 from memforest_core.errors import InvalidInput
 from memforest_core.service.keys.service import Callers

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.observe.cli.status import age, dollars, frame, json_of, rates, watch
+from memforest_core.observe.cli.status import age, dollars, frame, rates, watch
 from memforest_core.observe.inspection import InspectionService
 from memforest_core.observe.records import CallFilter, CostBy, Overview, QueueDepth, Spent, SpentOn, WorkerBeat
 
@@ -181,7 +181,7 @@ def test_what_others_named_cannot_steer_the_terminal() -> None:
 
 
 def test_programs_get_what_people_see() -> None:
-    found = json_of(overview(depth("extract", "dead", 2), depth("refresh", "ready", 7, 4.0)))
+    found = overview(depth("extract", "dead", 2), depth("refresh", "ready", 7, 4.0)).to_dict()
     assert (found["dead"], found["dirty_nodes"], found["summaries_stale_s"], found["index_stale_s"]) == (2, 7, 4.0, 0.0)
     assert found["at"] == NOON.isoformat()
     assert found["queues"] == [

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from uuid import UUID
 
-from memforest_core.assistant.context.evidence import Shown, chosen, in_order
+from memforest_core.assistant.context.draft import Shown, chosen, in_order
 from memforest_core.assistant.context.portraits import Line
-from memforest_core.assistant.context.result import body_tokens
+from memforest_core.assistant.context.records import body_tokens
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.times import Precision, TimeSpan

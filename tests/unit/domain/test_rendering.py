@@ -12,8 +12,7 @@ import pytest
 import memforest_core
 from memforest_core.assistant.calendar.records import SpeakerDigest, speaker_lines
 from memforest_core.assistant.condensing import DatedText, PeriodCondenser
-from memforest_core.assistant.context.records import ContextPart, PartKind, Section
-from memforest_core.assistant.context.result import messages, sections
+from memforest_core.assistant.context.records import ContextPart, PartKind, Section, messages, sections
 from memforest_core.assistant.conversation_window.records import PartKind as WindowKind
 from memforest_core.assistant.conversation_window.records import SessionWindow, WindowPart
 from memforest_core.domain.cells import Cutting, cut_cells
@@ -27,7 +26,7 @@ from tests.unit.domain.test_delivery import piece
 JOINING = {
     # rendered: every item goes through domain/rendering.py
     "assistant/calendar/records.py": "rendered",
-    "assistant/context/result.py": "rendered",
+    "assistant/context/records.py": "rendered",
     "domain/delivery.py": "rendered",
     "domain/rendering.py": "rendered",
     "service/mcp/tools.py": "rendered",
@@ -43,7 +42,7 @@ STORED = {
     "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
     "service/explorer/trees.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
     "ingest/reduce/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",
-    "lifecycle/merge/rows/content.py", "lifecycle/rebuild/estimating.py", "lifecycle/verify/summaries.py",
+    "lifecycle/merge/rows/content.py", "lifecycle/rebuild/planner.py", "lifecycle/verify/rows/snapshots.py",
 }  # fmt: skip
 """Modules that join texts which are stored, counted or compared, not read as items."""
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from memforest_core.assistant.condensing import DigestReply
 from memforest_core.assistant.condensing import WindowReply as SummaryReply
-from memforest_core.assistant.context.merging import MergedAnswer
+from memforest_core.assistant.context.portraits import MergedAnswer
 from memforest_core.assistant.profile.describing import ProfileAnswer
 from memforest_core.assistant.profile.forgetting import ChoiceAnswer
 from memforest_core.assistant.profile.intents import IntentAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.observe.webhooks.messages import checked_url, is_public
+from memforest_core.observe.webhooks.service import checked_url, is_public
 
 PRIVATE = [
     *("127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "0.0.0.0"),

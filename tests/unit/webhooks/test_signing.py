@@ -10,8 +10,8 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.observe.webhooks.messages import PREFIX, body_of, headers_of, new_secret, signatures
 from memforest_core.observe.webhooks.records import Message
+from memforest_core.observe.webhooks.service import PREFIX, body_of, headers_of, new_secret, signatures
 
 
 def message(*secrets: str) -> Message:

@@ -19,6 +19,7 @@ from memforest_core.assistant.conversation_window.records import (
     StoredSummary,
     TreeSummary,
     WindowHead,
+    WindowPart,
 )
 from memforest_core.domain.ids import ForestId, NodeId, SessionId
 from memforest_core.domain.turns import Role, Turn
@@ -117,7 +118,11 @@ def item(text: str = "A fact.", **given: object) -> HeldItem:
         "superseded": False,
         "own": False,
     }
-    return HeldItem(text=text, **(values | given))  # type: ignore[arg-type]
+    values |= given
+    own, superseded = bool(values.pop("own")), bool(values.pop("superseded"))
+    at, ids = values.pop("ordinal"), values["turn_ids"]
+    place = {"first": at, "last": at, "turns": len(ids)}  # type: ignore[arg-type]
+    return HeldItem(WindowPart(kind=PartKind.ITEM, text=text, **place, **values), superseded, own)  # type: ignore[arg-type]
 
 
 def test_last_turns_are_taken_without_a_gap_and_the_rest_by_rank() -> None:
