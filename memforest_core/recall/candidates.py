@@ -17,7 +17,7 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.browse import Browsed
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import Above, CellRef, FactHead, FoundText, Link, States, TurnHead, TurnKey
+from memforest_core.recall.records import Above, CellRef, FactHead, Link, States, TextsById, TurnHead, TurnKey
 from memforest_core.recall.request import ALWAYS, Bounds, Request, touches
 from memforest_core.recall.rows.reading import RecallRows
 from memforest_core.recall.signal_table import Candidate
@@ -74,7 +74,7 @@ class Scope:
     forest: ForestRef
     bounds: Bounds
     degraded: list[str] = field(default_factory=list)
-    unindexed: Sequence[FoundText] = ()
+    unindexed: TextsById = field(default_factory=dict)
     """The latest cells that are not indexed yet, at most one more than ``RAW_LIMIT``."""
     unsure: bool = False
     """Whether more may be missing in the index: after it was lost or restored, until it was compared."""
@@ -219,7 +219,7 @@ def table_rows(
                     root=root,
                     named_speaker=named[who],
                     in_time=bounds.about != ALWAYS and touches(spans, bounds.about),
-                    position=min((given[id_] for id_ in (cell.id, *voices) if id_ in given), default=None),
+                    position=_position(given, (cell.id, *voices)) if given else None,
                     fact=fact,
                     answers=answers,
                     unread=fact is None and not written and (head.role == Role.TOOL or cell.char_start is not None),
@@ -230,6 +230,10 @@ def table_rows(
 def cell_turns(cell: CellRef) -> list[TurnKey]:
     """The turns of a cell."""
     return [(cell.session_id, ordinal) for ordinal in range(cell.first_turn, cell.last_turn + 1)]
+
+
+def _position(given: Mapping[UUID, int], points: Iterable[UUID]) -> int | None:
+    return min((given[id_] for id_ in points if id_ in given), default=None)
 
 
 def _spans(head: TurnHead, facts: Sequence[FactHead | None]) -> Iterator[tuple[datetime, datetime]]:

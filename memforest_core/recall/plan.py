@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.domain.ids import NodeId, TreeKind
 from memforest_core.domain.languages import STOP_WORDS
 from memforest_core.domain.text import clean
 from memforest_core.domain.times import days_between
@@ -26,9 +25,7 @@ from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRe
 from memforest_core.models.prompts import BUILT_IN, Prompts, instructions_with
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.ranking import LlmRanker
-from memforest_core.recall.records import SaidTurn
-from memforest_core.recall.rows.reading import RecallRows
-from memforest_core.settings import RecallSettings
+from memforest_core.recall.records import PlacedNode, SaidTurn
 
 FIRST_GUESS_MS: Mapping[Mode, float] = {
     Mode.FLAT: 50.0,
@@ -81,39 +78,28 @@ def choose_mode(
     cheapest is used and the sentence says that it may take longer. A mode without ``recent_ms`` costs its first guess.
     """
     costs = {**FIRST_GUESS_MS, **recent_ms}
-    usable = [mode for mode in THOROUGH_FIRST if _usable(mode, chat_configured, embedder_unavailable)]
-    missing = _missing(chat_configured, embedder_unavailable)
-    best = usable[0]
+    reasons = []
+    usable = list(THOROUGH_FIRST)
+    if not chat_configured:
+        usable = [mode for mode in usable if not mode.ranks]
+        reasons.append("no chat model is configured")
+    if embedder_unavailable:
+        usable.remove(Mode.EMBEDDING)
+        reasons.append("the embedding model is unavailable")
+    missing = f" ({' and '.join(reasons)})" if reasons else ""
+    best, cheapest = usable[0], usable[-1]
     if budget_ms is None:
         return best, f"Picked {best} because it is the most thorough that can be used{missing}; no budget is set."
-    for mode in usable:
-        if costs[mode] <= budget_ms:
-            slower = "" if mode is best else f", and {best} takes about {costs[best]:.0f} ms"
-            return (
-                mode,
-                f"Picked {mode} because it takes about {costs[mode]:.0f} ms of the {budget_ms:.0f} ms allowed"
-                f"{slower}{missing}.",
-            )
-    cheapest = usable[-1]
-    return (
-        cheapest,
-        f"Picked {cheapest} because it is the cheapest, though it takes about {costs[cheapest]:.0f} ms and"
-        f" {budget_ms:.0f} ms are allowed{missing}.",
+    mode = next((mode for mode in usable if costs[mode] <= budget_ms), None)
+    if mode is None:
+        return cheapest, (
+            f"Picked {cheapest} because it is the cheapest, though it takes about {costs[cheapest]:.0f} ms and"
+            f" {budget_ms:.0f} ms are allowed{missing}."
+        )
+    slower = "" if mode is best else f", and {best} takes about {costs[best]:.0f} ms"
+    return mode, (
+        f"Picked {mode} because it takes about {costs[mode]:.0f} ms of the {budget_ms:.0f} ms allowed{slower}{missing}."
     )
-
-
-def _usable(mode: Mode, chat_configured: bool, embedder_unavailable: bool) -> bool:
-    if mode in (Mode.PLANNER, Mode.LLM):
-        return chat_configured
-    return mode is not Mode.EMBEDDING or not embedder_unavailable
-
-
-def _missing(chat_configured: bool, embedder_unavailable: bool) -> str:
-    missing = [
-        *([] if chat_configured else ["no chat model is configured"]),
-        *(["the embedding model is unavailable"] if embedder_unavailable else []),
-    ]
-    return f" ({' and '.join(missing)})" if missing else ""
 
 
 LAST_TURNS = 6
@@ -316,18 +302,6 @@ class PlanAnswer(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanTree:
-    """A tree that will be searched, as the planner is shown it. Times are microseconds since 1970."""
-
-    root: UUID
-    kind: TreeKind
-    label: str
-    summary: str
-    time_start: int | None
-    time_end: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The question of each tree, by its root, and how the question is understood."""
 
@@ -348,59 +322,42 @@ class Plan:
 
 
 def planned(
-    chat: ChatModel, question: str, trees: Sequence[PlanTree], asked_at: datetime, own: str | None = None
+    chat: ChatModel, question: str, roots: Sequence[PlacedNode], asked_at: datetime, own: str | None = None
 ) -> Plan:
-    """One call for all trees; none when there are no trees. Days are shown in the zone of ``asked_at``.
+    """One call for all trees, given by their roots; none without. Days are shown in the zone of ``asked_at``.
 
     ``own`` are instructions in place of the built-in ones.
 
     A call that fails, or whose answer is unusable, ends in the direct plan and says so: every tree has the
     question itself. Only for browsing by a model: embedding browse loses by sub-questions (paper).
     """
-    roots = [tree.root for tree in trees]
-    direct = Plan(dict.fromkeys(roots, question))
-    if not trees:
+    trees = [root.id for root in roots]
+    direct = Plan(dict.fromkeys(trees, question))
+    if not roots:
         return direct
     try:
-        document = _trees_document(question, trees[:MAX_TREES], asked_at)
+        document = _trees_document(question, roots[:MAX_TREES], asked_at)
         system = instructions_with(_PLAN, own, _PLAN_FRAME)
         answer = answer_of(chat, Step.PLAN, system, document, PlanAnswer, "plan")
-        return _plan_of(answer, question, roots)
+        return _plan_of(answer, question, trees)
     except MODEL_FAILURES as error:
         reason = f"The planner could not be used ({in_words(error.code)}): every tree had the question itself."
         return replace(direct, degraded=(reason,))
 
 
-def plan_trees(rows: RecallRows, roots: Sequence[UUID]) -> list[PlanTree]:
-    """The trees under these roots as the planner is shown them, in the order of ``roots``; two reads."""
-    nodes = {node.id: node for node in rows.nodes(roots)}
-    summaries = rows.summaries(roots, SUMMARY_CHARS)
-    return [
-        PlanTree(
-            root=node.id,
-            kind=node.kind,
-            label=node.label,
-            summary=summaries.get(node.id, ""),
-            time_start=node.time_start,
-            time_end=node.time_end,
-        )
-        for node in (nodes[NodeId(root)] for root in roots if root in nodes)
-    ]
-
-
-def _trees_document(question: str, trees: Sequence[PlanTree], asked_at: datetime) -> dict[str, object]:
+def _trees_document(question: str, roots: Sequence[PlacedNode], asked_at: datetime) -> dict[str, object]:
     return {
         "question": question,
         "asked_at": asked_at.isoformat(timespec="minutes"),
         "trees": [
             {
                 "number": number,
-                "kind": tree.kind.value,
-                "label": tree.label,
-                "days": days_between(tree.time_start, tree.time_end, asked_at.tzinfo),
-                "summary": tree.summary[:SUMMARY_CHARS],
+                "kind": root.kind.value,
+                "label": root.label,
+                "days": days_between(root.time_start, root.time_end, asked_at.tzinfo),
+                "summary": (root.text or "")[:SUMMARY_CHARS],
             }
-            for number, tree in enumerate(trees, 1)
+            for number, root in enumerate(roots, 1)
         ],
     }
 
@@ -448,7 +405,6 @@ class CountedChat:
 class Planner:
     """The chat model of one recall, if one is configured, and what it was used for."""
 
-    settings: RecallSettings
     asked_at: datetime
     open_chat: Callable[[], ChatModel] | None = None
     prompts: Prompts = BUILT_IN
@@ -474,9 +430,9 @@ class Planner:
         self.degraded += degraded
         return text
 
-    def plan(self, question: str, trees: Sequence[PlanTree]) -> Mapping[UUID, str]:
+    def plan(self, question: str, roots: Sequence[PlacedNode]) -> Mapping[UUID, str]:
         """The question of each tree, by its root: one call."""
-        plan = planned(self._chat(), question, trees, self.asked_at, self.prompts.plan)
+        plan = planned(self._chat(), question, roots, self.asked_at, self.prompts.plan)
         self.plans.append(plan)
         self.degraded += plan.degraded
         return plan.questions

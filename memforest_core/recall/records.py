@@ -14,6 +14,8 @@ from memforest_core.models.token_vectors import TurnTokens
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
+TextsById = Mapping[UUID, str]
+"""Cells or facts with their texts, found without the vector index."""
 
 
 Stated = Mapping[FactId, frozenset[TurnKey]]
@@ -187,14 +189,6 @@ class Metadata:
     def merged(self) -> Mapping[str, object]:
         """Both; a turn's own values count."""
         return {**self.session, **self.turn}
-
-
-@dataclass(frozen=True, slots=True)
-class FoundText:
-    """A cell or fact with its text, found without the vector index."""
-
-    id: UUID
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

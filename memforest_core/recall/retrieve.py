@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -26,9 +27,9 @@ from memforest_core.models.calls import Embedder
 from memforest_core.recall.browse import Reading, TreeCache, browse
 from memforest_core.recall.candidates import OCCURRENCES_PER_FACT, Candidates, Scope, read_candidates, shortlist
 from memforest_core.recall.index_search import FlatHits, IndexSearch, Limits, best_by_words
-from memforest_core.recall.plan import LAST_TURNS, Planner, plan_trees
+from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, Planner
 from memforest_core.recall.question import Question, related_terms
-from memforest_core.recall.records import Above, FactText, FoundText, SaidTurn, TreeRoot
+from memforest_core.recall.records import Above, FactText, SaidTurn, TextsById, TreeRoot
 from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
 from memforest_core.recall.rows.reading import RecallRows, RecallStore
 from memforest_core.recall.temporal import near_facts
@@ -177,7 +178,7 @@ class Retriever:
         question = request.question
         search = scope.search = self._index_search(scope, request, dense)
         search.failure = failure
-        cold: list[tuple[list[FoundText], list[FoundText]]] = []
+        cold: list[tuple[TextsById, TextsById]] = []
         if scope.cold is not None and request.vector is None:
             # Before the index is searched: what becomes warm meanwhile is cold no more afterwards.
             with clock.stage("load"), reading() as rows:
@@ -190,7 +191,7 @@ class Retriever:
             people = self._read_hits(rows, scope, request, hits, cold)
             begun = self._roots(rows, scope, request, hits, people)
             ranked: list[UUID] = [root.id for root in begun[:PLANNED_TREES]]
-            trees = plan_trees(rows, ranked) if request.mode is Mode.PLANNER else []
+            trees = rows.nodes(ranked, SUMMARY_CHARS) if request.mode is Mode.PLANNER else []
         questions = dict.fromkeys(ranked, question.text)
         if request.mode is Mode.PLANNER:
             with clock.stage("plan"):
@@ -255,9 +256,7 @@ class Retriever:
         search.facts.lexical |= covering(question, facts)
         return FlatHits(frozenset(search.cells.lexical), frozenset(search.facts.lexical))
 
-    def _cold_text(
-        self, rows: RecallRows, scope: Scope, question: Question
-    ) -> Read[tuple[list[FoundText], list[FoundText]]]:
+    def _cold_text(self, rows: RecallRows, scope: Scope, question: Question) -> Read[tuple[TextsById, TextsById]]:
         """The cells and facts of cold topics that have words of the question."""
         return rows.cold_text(scope.forest.id, question.words, self.settings.flat_limit, scope.bounds.said_until)
 
@@ -267,7 +266,7 @@ class Retriever:
         scope: Scope,
         request: Request,
         hits: FlatHits,
-        cold: list[tuple[list[FoundText], list[FoundText]]],
+        cold: list[tuple[TextsById, TextsById]],
     ) -> People:
         """Read what became cold, what is above the hits, where they were said and the best of their texts into the
         scope: one round trip, or two when a topic became cold or warm meanwhile. Everybody who has spoken."""
@@ -289,14 +288,14 @@ class Retriever:
             scope.degraded += [CATCHING_UP_FOR_VECTOR] if behind else []
             scope.degraded += [COLD_FOR_VECTOR] if scope.cold or now_cold else []
         else:
-            raw = covering(question, scope.unindexed[:RAW_LIMIT])
+            raw = covering(question, dict(islice(scope.unindexed.items(), RAW_LIMIT)))
             if len(scope.unindexed) > RAW_LIMIT or scope.unsure:
                 # So that a turn is found at once, however many are not indexed yet.
                 raw = covering(question, rows.full_text(forest.id, question.words, RAW_LIMIT)[0]) | raw
                 scope.degraded.append(CATCHING_UP)
             if now_cold not in {None, scope.cold}:
                 cold.append(rows.one(self._cold_text(rows, scope, question)))
-            cells, facts = (list(dict.fromkeys(text for each in cold for text in each[of])) for of in (0, 1))
+            cells, facts = ({id_: text for each in cold for id_, text in each[of].items()} for of in (0, 1))
             scope.outside_cells, scope.outside_facts = raw | covering(question, cells), covering(question, facts)
         return People(forest.owner, speakers, forest.display_name)
 
@@ -400,10 +399,10 @@ def _seconds(between: Range) -> tuple[float, float] | None:
     )
 
 
-def covering(question: Question, found: Sequence[FoundText]) -> dict[UUID, float]:
+def covering(question: Question, found: TextsById) -> dict[UUID, float]:
     """How much of the question each text has, in (0, 1]; texts that have none of it are left out."""
-    parts = coverage(question.wanted, [question.held(terms(text.text)) for text in found])
-    return {text.id: part for text, part in zip(found, parts, strict=True) if part > 0.0}
+    parts = coverage(question.wanted, [question.held(terms(text)) for text in found.values()])
+    return {id_: part for id_, part in zip(found, parts, strict=True) if part > 0.0}
 
 
 def best_roots(search: IndexSearch, roots: Collection[UUID], limit: int, weights: Weights) -> list[UUID]:

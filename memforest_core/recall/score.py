@@ -18,13 +18,13 @@ from memforest_core.models.token_vectors import Packed, Unit, unpack
 from memforest_core.recall.candidates import Scope, table_rows
 from memforest_core.recall.index_search import best_of_words
 from memforest_core.recall.question import Question
-from memforest_core.recall.records import CellTokens, FoundText, TurnKey
+from memforest_core.recall.records import CellTokens, TurnKey
 from memforest_core.recall.request import Bounds
 from memforest_core.recall.retrieve import Clock, covering
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.signal_table import SIGNALS, Candidate, Column, Table, Votes
 from memforest_core.recall.sources import SourceItem
-from memforest_core.recall.temporal import lift_in_time, lift_states
+from memforest_core.recall.temporal import Texts, lift_in_time, lift_states
 
 LOOKED_AT = 100
 """The best candidates whose cells' token vectors are read. 300 found no more."""
@@ -139,8 +139,18 @@ class Scorer:
                 explain_related(table, votes, pool.scopes, table.ranking()[: self.explained])
         return table
 
-    def _texts(self, scope: Scope) -> _Texts:
-        return _Texts(self.store, scope)
+    def _texts(self, scope: Scope) -> Texts:
+        """Reads turns of one forest, each once."""
+        read: dict[TurnKey, str] = {}
+
+        def texts(keys: Collection[TurnKey]) -> Mapping[TurnKey, str]:
+            if missing := [key for key in keys if key not in read]:
+                with self.store.recalling(scope.tenant) as rows:
+                    found = rows.one(rows.turn_texts(missing))
+                read.update(found)
+            return read
+
+        return texts
 
     def _lift_tokens(self, table: Table, pool: Pool, model: str, question: Unit) -> None:
         """Late interaction: lift the best candidates by how near their tokens come to those of the question."""
@@ -173,23 +183,6 @@ class Scorer:
             for at in ranking:
                 column[at] = most * parts.get(table.rows[at].key, 0.0)
         table.add("exact", column, lift=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """Reads turns of one forest, each once."""
-
-    store: RecallStore
-    scope: Scope
-    known: dict[TurnKey, str] = field(default_factory=dict)
-
-    def __call__(self, keys: Collection[TurnKey]) -> Mapping[TurnKey, str]:
-        missing = [key for key in keys if key not in self.known]
-        if missing:
-            with self.store.recalling(self.scope.tenant) as rows:
-                found = rows.one(rows.turn_texts(missing))
-            self.known.update(found)
-        return self.known
 
 
 def vote(pool: Pool, question: Question, weights: Weights, enough: float) -> tuple[Table, Votes]:
@@ -284,7 +277,7 @@ def _united(pool: Pool, question: Question) -> tuple[Scores, Scores, Scores]:
         for signal in (scores.lexical, scores.dense) if parts else ():
             best = max(signal.values(), default=1.0)
             signal.update({id_: part * best for id_, part in parts.items()})
-    held = covering(question, [FoundText(item.id, item.evidence.text) for item in pool.items])
+    held = covering(question, {item.id: item.evidence.text for item in pool.items})
     for scores in (cells, facts) if pool.items else ():
         best = max(scores.lexical.values(), default=1.0)
         scores.lexical |= {id_: part * best for id_, part in held.items()}

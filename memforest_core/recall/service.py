@@ -145,7 +145,7 @@ class RecallService:
             none_known = tuple(unknown)
             return RecallResult(question or "", used, (), clock.total(), owner_known=False, owners_unknown=none_known)
         zone = ZoneInfo(scopes[0].forest.time_zone if scopes else "UTC")
-        planner = Planner(self.settings, request.timestamp(zone), self.chat, self.prompts)
+        planner = Planner(request.timestamp(zone), self.chat, self.prompts)
         degraded: list[str] = []
         if turns:
             with clock.stage("rewrite"):

@@ -19,7 +19,7 @@ from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.recall.browse import Browsed, TreeCache, browse
 from memforest_core.recall.index_search import IndexSearch
-from memforest_core.recall.plan import LAST_TURNS, PlanType, QuestionType, plan_trees, planned, standalone
+from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, PlanType, QuestionType, planned, standalone
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import TreeChild, TreeRoot
@@ -276,6 +276,15 @@ def _first_leaf(bob: Walker, node: TreeChild) -> UUID:
 
 
 class TestPlanning:
+    def test_trees_are_read_with_their_summaries_in_the_order_of_their_roots(self, bob: Walker) -> None:
+        roots = [*bob.roots("session"), UUID(int=4), *bob.roots("scene"), *bob.roots("entity")]
+        with bob.reading() as rows:
+            found = rows.nodes(roots, 20)
+        assert [node.id for node in found] == [root for root in roots if root != UUID(int=4)]
+        assert found[0].label == "lamps"
+        assert 0 < len(found[0].text or "") <= 20
+        assert found[0].time_start is not None
+
     def test_one_call_gives_trees_their_questions_and_the_browse_asks_them(
         self, bob: Walker, server: ModelServer
     ) -> None:
@@ -288,7 +297,7 @@ class TestPlanning:
         server.answer = plans
         roots = [*bob.roots("scene"), *bob.roots("session")]
         with bob.reading() as rows:
-            trees = plan_trees(rows, roots)
+            trees = rows.nodes(roots, SUMMARY_CHARS)
         plan = planned(chat(server), QUESTION, trees, ASKED)
         assert len(server.requests) == 1
         (document,) = documents(server)
@@ -313,7 +322,7 @@ class TestPlanning:
         server.script(fault)
         roots = bob.roots("session")
         with bob.reading() as rows:
-            trees = plan_trees(rows, roots)
+            trees = rows.nodes(roots, SUMMARY_CHARS)
         plan = planned(chat(server), QUESTION, trees, ASKED)
         assert plan.questions == dict.fromkeys(roots, QUESTION)
         assert plan.type is PlanType.DIRECT
@@ -370,5 +379,5 @@ class TestReads:
         store = RecallStore(bob.stack.services.engine)
         with store.recalling(TenantId("other")) as rows:
             assert rows.one(rows.texts(ids, 10)) == {}
-            assert rows.nodes(bob.roots("session")) == []
+            assert rows.nodes(bob.roots("session"), SUMMARY_CHARS) == []
             assert rows.last_turns(ForestId(bob.forest), "lamps", 2) == []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from memforest_core.domain.ids import ForestId, TenantId, TreeKind
 from memforest_core.errors import MemForestError
 from memforest_core.index.memory.inverted_index import InvertedIndex
-from memforest_core.index.memory.near_vectors import GROWN, Graph, Matrix, NearVectors
+from memforest_core.index.memory.near_vectors import GROWN, Graph, Matrix
 from memforest_core.index.qdrant.point_encoding import as_compared, engine_limit, only_named
 from memforest_core.index.vector_index import Hits, IndexFilter, IndexQuery, Point, PointKey, PointKind, SparseVector
 
@@ -37,7 +37,7 @@ class ForestIndex:
         self._dimension = dimension
         self._counts = counts
         self._words = InvertedIndex()
-        self._vectors: dict[Group, NearVectors] = {}
+        self._vectors: dict[Group, Matrix | Graph] = {}
 
     def __len__(self) -> int:
         return sum(len(vectors) for (_, family), vectors in self._vectors.items() if family is None)
@@ -97,7 +97,7 @@ class ForestIndex:
         cosines = {} if vectors is None else vectors.of(unit, rows)
         return cosines, [row for row in rows if row not in cosines] if len(cosines) < len(rows) else []
 
-    def _new(self, group: Group) -> NearVectors:
+    def _new(self, group: Group) -> Matrix | Graph:
         kind, family = group
         if kind is PointKind.NODE and family is None:
             # Nodes are named by their ids; of them roots alone are searched.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from itertools import compress, repeat
-from typing import Protocol
 from uuid import UUID
 
 import numpy as np
@@ -25,30 +24,8 @@ HALF_FROM = 64
 1e-5, one of 8 would by 1e-4."""
 
 
-class NearVectors(Protocol):
-    """Vectors of length one by the ids of their rows. Thread-safe."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def needs_rebuild(self) -> bool:
-        """Whether searches are worse than those of a new one."""
-
-    def add(self, vectors: Mapping[UUID, DenseVector]) -> None:
-        """Add or replace vectors."""
-
-    def drop(self, rows: Collection[UUID]) -> None:
-        """Remove rows; unknown ones are ignored."""
-
-    def of(self, unit: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
-        """The cosines with a vector of length one of those of these rows that are there."""
-
-    def near(self, unit: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
-        """The ``n`` rows nearest to a vector of length one with their cosines, in no order; of a graph most of them."""
-
-
 class Matrix:
-    """NearVectors that are all compared with a question in one product."""
+    """Vectors of length one by the ids of their rows, all compared with a question in one product. Thread-safe."""
 
     def __init__(self, dimension: int, most: float) -> None:
         """``most``: rows above which it needs to be rebuilt as a graph."""
@@ -63,9 +40,11 @@ class Matrix:
 
     @property
     def needs_rebuild(self) -> bool:
+        """Whether searches are worse than those of a new one."""
         return len(self._rows) > self._most
 
     def add(self, vectors: Mapping[UUID, DenseVector]) -> None:
+        """Add or replace vectors."""
         with self._lock:
             new = [row for row in vectors if row not in self._positions]
             self._positions.update(zip(new, range(len(self._rows), len(self._rows) + len(new)), strict=True))
@@ -76,6 +55,7 @@ class Matrix:
                 self._vectors[self._positions[row]] = vector
 
     def drop(self, rows: Collection[UUID]) -> None:
+        """Remove rows; unknown ones are ignored."""
         with self._lock:
             for row in rows:
                 position = self._positions.pop(row, None)
@@ -88,6 +68,7 @@ class Matrix:
                     self._vectors[position] = self._vectors[len(self._rows)]
 
     def of(self, unit: NDArray[np.float32], rows: Collection[UUID]) -> dict[UUID, float]:
+        """The cosines with a vector of length one of those of these rows that are there."""
         with self._lock:
             at = np.fromiter(map(self._positions.get, rows, repeat(-1)), np.intp, len(rows))
             known = at >= 0
@@ -97,6 +78,7 @@ class Matrix:
         return dict(zip(rows, cosines.tolist(), strict=True))
 
     def near(self, unit: NDArray[np.float32], n: int) -> list[tuple[UUID, float]]:
+        """The ``n`` rows nearest to a vector of length one with their cosines, in no order."""
         with self._lock:
             cosines = self._vectors[: len(self._rows)] @ unit
             at = np.arange(len(cosines))
@@ -106,7 +88,7 @@ class Matrix:
 
 
 class Graph:
-    """NearVectors of which a question is compared with few."""
+    """The same, of which a question is compared with few. ``near`` finds most of the nearest. Thread-safe."""
 
     def __init__(self, dimension: int) -> None:
         # Some 100 ms and 10 MB, for those who have a large forest.

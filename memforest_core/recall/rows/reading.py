@@ -36,11 +36,11 @@ from memforest_core.recall.records import (
     CellTokens,
     FactHead,
     FactText,
-    FoundText,
     Link,
     Metadata,
     PlacedNode,
     SaidTurn,
+    TextsById,
     TreeChild,
     TreeRoot,
     TurnHead,
@@ -209,19 +209,19 @@ class RecallRows:
 
     def full_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
-    ) -> tuple[list[FoundText], list[FoundText]]:
+    ) -> tuple[TextsById, TextsById]:
         """Cells, and facts not known by ``until`` to be wrong, that hold any of the words, best first, by Postgres full
         text."""
         values = _wording(words)
         if values is None:
-            return [], []
+            return {}, {}
         values |= {"t": self._tenant, "f": forest, "n": limit, "until": until}
-        cells, facts = Read(sql.TEXT_OF_CELLS, values, _found), Read(sql.TEXT_OF_FACTS, values, _found)
+        cells, facts = Read(sql.TEXT_OF_CELLS, values, _texts), Read(sql.TEXT_OF_FACTS, values, _texts)
         return self._through.together(cells, facts)
 
     def cold_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
-    ) -> Read[tuple[list[FoundText], list[FoundText]]]:
+    ) -> Read[tuple[TextsById, TextsById]]:
         """The same among the cells and facts that are out of the index because their topics are cold."""
         values = _wording(words)
         bounds = {"t": self._tenant, "f": forest, "n": limit, "until": until}
@@ -236,13 +236,14 @@ class RecallRows:
         """Whether the index may lack what its rows say: after it was lost or restored, until both were compared."""
         return Read(sql.INDEX_UNSURE, {"t": self._tenant}, _whether)
 
-    def not_indexed(self, owner: str, limit: int) -> Read[list[FoundText]]:
+    def not_indexed(self, owner: str, limit: int) -> Read[TextsById]:
         """Cells of the owner that the vector index has not seen yet, latest first."""
-        return Read(sql.NOT_INDEXED, {"t": self._tenant, "owner": owner, "n": limit}, _found)
+        return Read(sql.NOT_INDEXED, {"t": self._tenant, "owner": owner, "n": limit}, _texts)
 
-    def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
-        """Those of the nodes that exist."""
-        return _placed(self._by_ids(sql.NODES, ids))
+    def nodes(self, ids: Sequence[UUID], chars: int) -> list[PlacedNode]:
+        """Those of the nodes that exist, in their order, with the beginning of each text."""
+        found = {node.id: node for node in self.one(self._of_ids(sql.NODES, ids, _placed, chars=chars))}
+        return [found[NodeId(id_)] for id_ in ids if NodeId(id_) in found]
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> Read[dict[UUID, str]]:
         """The beginning of each cell's and each fact's text."""
@@ -292,13 +293,13 @@ def _roots(rows: Rows) -> list[TreeRoot]:
     ]
 
 
-def _cold(rows: Rows) -> tuple[list[FoundText], list[FoundText]]:
-    cells, facts = ([FoundText(id_, text) for of, id_, text in rows if of == kind] for kind in ("cell", "fact"))
+def _cold(rows: Rows) -> tuple[TextsById, TextsById]:
+    cells, facts = ({id_: text for of, id_, text in rows if of == kind} for kind in ("cell", "fact"))
     return cells, facts
 
 
-def _found(rows: Rows) -> list[FoundText]:
-    return [FoundText(id_, text) for id_, text in rows]
+def _texts(rows: Rows) -> TextsById:
+    return dict(rows)
 
 
 def _cells(rows: Rows) -> tuple[list[CellRef], list[TurnHead]]:
@@ -388,8 +389,20 @@ def _near(words: Iterable[str]) -> str:
 
 def _placed(rows: Rows) -> list[PlacedNode]:
     return [
-        PlacedNode(id_, tree, parent, level, payload, start, end, stale, _KINDS[kind], label, *text)
-        for id_, tree, parent, level, payload, start, end, stale, kind, label, *text in rows
+        PlacedNode(
+            NodeId(KNOWN_IDS[id_]),
+            TreeId(KNOWN_IDS[tree]),
+            None if parent is None else NodeId(KNOWN_IDS[parent]),
+            level,
+            None if payload is None else PayloadId(KNOWN_IDS[payload]),
+            start,
+            end,
+            stale,
+            _KINDS[kind],
+            label,
+            text,
+        )
+        for id_, tree, parent, level, payload, start, end, stale, kind, label, text in rows
     ]
 
 

@@ -106,7 +106,8 @@ PATHS = sa.text("""
         SELECT n.* FROM path CROSS JOIN LATERAL (
             SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version
               FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT path.*, r.kind, r.label, s.text
+    SELECT path.node_id::text, path.tree_id::text, path.parent_id::text, path.level, path.payload_id::text,
+           path.time_start, path.time_end, path.stale, r.kind, r.label, s.text
       FROM (SELECT tree_id, kind, label FROM memforest.tree
              WHERE tenant_id = :t AND tree_id = ANY(ARRAY(SELECT DISTINCT tree_id FROM path))) r
       JOIN path ON path.tree_id = r.tree_id
@@ -115,13 +116,6 @@ PATHS = sa.text("""
          WHERE tenant_id = :t AND node_id = path.node_id LIMIT 1) s ON path.level > 0
      ORDER BY r.kind, path.tree_id, path.level, path.node_id
     """)
-
-_PLACED = """
-    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
-           n.version > n.clean_version AS stale, r.kind, r.label
-      FROM memforest.node n CROSS JOIN LATERAL (
-        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
-     WHERE n.tenant_id = :t AND """
 
 TREE_ROOTS = sa.text("""
     SELECT n.node_id, n.version, n.tree_id, r.kind, r.label
@@ -151,7 +145,16 @@ BELOW = sa.text("""
      ORDER BY a.node_id, n.key_time, n.key_ordinal, n.key_item, n.key_id
     """)
 
-NODES = sa.text(f"{_PLACED} n.node_id = ANY(CAST(:ids AS uuid[])) ORDER BY n.node_id")
+NODES = sa.text("""
+    SELECT n.node_id::text, n.tree_id::text, n.parent_id::text, n.level, n.payload_id::text, n.time_start, n.time_end,
+           n.version > n.clean_version AS stale, r.kind, r.label, s.text
+      FROM memforest.node n CROSS JOIN LATERAL (
+        SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r
+      LEFT JOIN LATERAL (
+        SELECT left(text, :chars) AS text FROM memforest.node_summary
+         WHERE tenant_id = :t AND node_id = n.node_id LIMIT 1) s ON true
+     WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[]))
+    """)
 
 SUMMARIES = sa.text("""
     SELECT node_id, left(text, :chars) AS text FROM memforest.node_summary
@@ -230,46 +233,36 @@ AROUND = sa.text("""
     """)
 
 # The parser of full text doesn't cut Chinese, Japanese or Thai: parts of the question are looked for in the texts.
-TEXT_OF_CELLS = sa.text("""
-    SELECT x.cell_id AS id, x.text FROM memforest.cell x CROSS JOIN LATERAL (
-        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
-     WHERE x.tenant_id = :t AND x.forest_id = :f
-       AND (held.parts > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
-     ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
-     LIMIT :n
-    """)
+_HELD = """CROSS JOIN LATERAL (
+        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held"""
+_MATCHES = "to_tsvector('english', x.text) @@ to_tsquery('english', :q)"
+_BEST_FIRST = "ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC"
+
+TEXT_OF_CELLS = sa.text(f"""
+    SELECT x.cell_id AS id, x.text FROM memforest.cell x {_HELD}
+     WHERE x.tenant_id = :t AND x.forest_id = :f AND (held.parts > 0 OR {_MATCHES}) {_BEST_FIRST}, x.cell_id LIMIT :n
+    """)  # noqa: S608 - constants of this module
 
 TEXT_OF_FACTS = sa.text(f"""
-    SELECT x.fact_id AS id, x.text FROM memforest.fact x CROSS JOIN LATERAL (
-        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+    SELECT x.fact_id AS id, x.text FROM memforest.fact x {_HELD}
      WHERE x.tenant_id = :t AND x.forest_id = :f AND NOT {_KNOWN_WRONG.format("x")}
-       AND (held.parts > 0 OR to_tsvector('english', x.text) @@ to_tsquery('english', :q))
-     ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
-     LIMIT :n
-    """)  # noqa: S608 - constants of this package
+       AND (held.parts > 0 OR {_MATCHES}) {_BEST_FIRST}, x.fact_id LIMIT :n
+    """)  # noqa: S608 - constants of this module
 
 # What is out of the index because its topics are cold. Nothing is cold for most owners: the partial index is empty. Row
 # security excludes full text from its index, so that each cold text is read: first for the beginnings of the words,
 # which takes a hundredth of the time that parsing it does.
 TEXT_OF_COLD = sa.text(f"""
     (SELECT i.kind, x.cell_id AS id, x.text FROM memforest.index_row i
-       JOIN memforest.cell x ON x.tenant_id = :t AND x.cell_id = i.point_id AND x.forest_id = :f
-      CROSS JOIN LATERAL (
-        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+       JOIN memforest.cell x ON x.tenant_id = :t AND x.cell_id = i.point_id AND x.forest_id = :f {_HELD}
       WHERE i.tenant_id = :t AND i.forest_id = :f AND i.kind = 'cell' AND i.cold
-        AND (held.parts > 0 OR (x.text ~* :near AND to_tsvector('english', x.text) @@ to_tsquery('english', :q)))
-      ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.cell_id
-      LIMIT :n)
+        AND (held.parts > 0 OR (x.text ~* :near AND {_MATCHES})) {_BEST_FIRST}, x.cell_id LIMIT :n)
      UNION ALL
     (SELECT i.kind, x.fact_id, x.text FROM memforest.index_row i
-       JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = i.point_id AND x.forest_id = :f
-      CROSS JOIN LATERAL (
-        SELECT count(*) AS parts FROM unnest(CAST(:signs AS text[])) sign WHERE strpos(x.text, sign) > 0) held
+       JOIN memforest.fact x ON x.tenant_id = :t AND x.fact_id = i.point_id AND x.forest_id = :f {_HELD}
       WHERE i.tenant_id = :t AND i.forest_id = :f AND i.kind = 'fact' AND i.cold AND NOT {_KNOWN_WRONG.format("x")}
-        AND (held.parts > 0 OR (x.text ~* :near AND to_tsvector('english', x.text) @@ to_tsquery('english', :q)))
-      ORDER BY held.parts DESC, ts_rank(to_tsvector('english', x.text), to_tsquery('english', :q)) DESC, x.fact_id
-      LIMIT :n)
-    """)  # noqa: S608 - constants of this package
+        AND (held.parts > 0 OR (x.text ~* :near AND {_MATCHES})) {_BEST_FIRST}, x.fact_id LIMIT :n)
+    """)  # noqa: S608 - constants of this module
 
 # Which topics are cold, and since when: another sum means others. Topics are read only where a point is missing.
 COLD_TOPICS = sa.text("""

@@ -24,7 +24,6 @@ from memforest_core.recall.records import (
     CellRef,
     FactHead,
     FactText,
-    FoundText,
     Link,
     Metadata,
     PlacedNode,
@@ -263,32 +262,32 @@ class Forest:
 
     def full_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
-    ) -> tuple[list[FoundText], list[FoundText]]:
+    ) -> tuple[dict[UUID, str], dict[UUID, str]]:
         def matches(text: str) -> bool:
             return any(word in text.casefold() for word in words)
 
-        cells = [FoundText(id_, text) for id_ in self.cell_rows if matches(text := self.cell_text(id_))]
-        facts = [
-            FoundText(id_, fact.statement.text) for id_, fact in self.fact_rows.items() if matches(fact.statement.text)
-        ]
-        return cells[:limit], facts[:limit]
+        cells = [(id_, text) for id_ in self.cell_rows if matches(text := self.cell_text(id_))]
+        facts = [(id_, text) for id_, fact in self.fact_rows.items() if matches(text := fact.statement.text)]
+        return dict(cells[:limit]), dict(facts[:limit])
 
     def index_unsure(self) -> bool:
         return False
 
     def cold_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None
-    ) -> tuple[list[FoundText], list[FoundText]]:
-        return [], []
+    ) -> tuple[dict[UUID, str], dict[UUID, str]]:
+        return {}, {}
 
     def cold_topics(self, owner: str) -> str | None:
         return None
 
-    def not_indexed(self, owner: str, limit: int) -> list[FoundText]:
-        return [FoundText(id_, self.cell_text(id_)) for id_ in self.unseen[:limit]]
+    def not_indexed(self, owner: str, limit: int) -> dict[UUID, str]:
+        return {id_: self.cell_text(id_) for id_ in self.unseen[:limit]}
 
-    def nodes(self, ids: Sequence[UUID]) -> list[PlacedNode]:
-        return [node for node in self.placed if node.id in ids]
+    def nodes(self, ids: Sequence[UUID], chars: int) -> list[PlacedNode]:
+        found = {node.id: node for node in self.placed}
+        texts = self.summaries(ids, chars)
+        return [found[NodeId(id_)]._replace(text=texts.get(NodeId(id_))) for id_ in ids if id_ in found]
 
     def texts(self, payloads: Sequence[UUID], chars: int) -> dict[UUID, str]:
         cells = {id_: self.cell_text(id_)[:chars] for id_ in payloads if id_ in self.cell_rows}

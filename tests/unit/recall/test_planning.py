@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from uuid import UUID
 
 import pytest
 
-from memforest_core.domain.ids import NodeId, TreeKind
+from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.times import micros
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step
@@ -15,37 +14,36 @@ from memforest_core.recall.plan import (
     MAX_TREES,
     SUMMARY_CHARS,
     Plan,
-    PlanTree,
     PlanType,
     QuestionType,
-    plan_trees,
     planned,
 )
 from memforest_core.recall.question import MAX_QUESTION_CHARS
+from memforest_core.recall.records import PlacedNode
 from tests.unit.recall.chat import ScriptedChat
-from tests.unit.recall.memory import START, Forest, named
+from tests.unit.recall.memory import START, named
 
 QUESTION = "How long after moving to Davis did Bob adopt the cat?"
 ASKED = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
 DIRECT = {"question_type": "single", "plan": "direct", "trees": []}
 
 
-def tree(name: str, summary: str = "") -> PlanTree:
-    return PlanTree(
-        named(name), TreeKind.ENTITY, name, summary or f"about {name}", micros(START), micros(START + timedelta(days=2))
-    )
+def tree(name: str, summary: str = "") -> PlacedNode:
+    span = micros(START), micros(START + timedelta(days=2))
+    root, of = NodeId(named(name)), TreeId(named(f"{name}#tree"))
+    return PlacedNode(root, of, None, 2, None, *span, False, TreeKind.ENTITY, name, summary or f"about {name}")
 
 
 TREES = [tree("bob"), tree("cat"), tree("davis")]
 
 
-def plan(answer: object, trees: list[PlanTree] = TREES) -> tuple[Plan, ScriptedChat]:
+def plan(answer: object, trees: list[PlacedNode] = TREES) -> tuple[Plan, ScriptedChat]:
     chat = ScriptedChat(lambda document: answer)
     return planned(chat, QUESTION, trees, ASKED), chat
 
 
 def asked(made: Plan) -> list[str]:
-    return [made.questions[each.root] for each in TREES]
+    return [made.questions[each.id] for each in TREES]
 
 
 class TestAPlan:
@@ -110,7 +108,7 @@ class TestAPlan:
         shown = chat.documents[0]["trees"]
         assert len(shown) == MAX_TREES
         assert {len(each["summary"]) for each in shown} == {SUMMARY_CHARS}
-        assert list(made.questions) == [each.root for each in trees]
+        assert list(made.questions) == [each.id for each in trees]
         assert set(made.questions.values()) == {QUESTION}
 
     def test_of_no_trees_needs_no_call(self) -> None:
@@ -149,17 +147,3 @@ def test_a_failure_is_the_direct_plan_and_a_sentence(failure: MemForestError | o
     assert (made.type, made.question_type, made.anchors) == (PlanType.DIRECT, QuestionType.OPEN, None)
     (told,) = made.degraded
     assert told.startswith("The planner could not be used (")
-
-
-def test_trees_are_read_with_their_roots_in_the_order_asked_for() -> None:
-    forest = Forest()
-    forest.session("move", ("Bob", "I moved to Davis."), ("Ann", "How nice!"))
-    forest.session("pets", ("Bob", "I have a cat."), ("Ann", "Cute."), days=7)
-    forest.summaries_by_node[NodeId(named("pets#root"))] = "Bob's cat. " * 100
-    roots = [named("pets#root"), UUID(int=4), named("move#root")]
-    pets, move = plan_trees(forest, roots)
-    assert (pets.root, pets.kind, pets.label) == (roots[0], TreeKind.SESSION, "pets")
-    assert len(pets.summary) == SUMMARY_CHARS
-    week_later = START + timedelta(days=7)
-    assert (pets.time_start, pets.time_end) == (micros(week_later), micros(week_later + timedelta(hours=1)))
-    assert (move.summary, move.time_start) == ("", micros(START))
