@@ -33,6 +33,12 @@ class TenantRows:
         with tenant_transaction(engine, tenant) as connection:
             yield cls(connection, tenant)
 
+    def undo(self) -> None:
+        """End the transaction as if nothing had been written."""
+        transaction = self._db.get_transaction()
+        if transaction is not None:
+            transaction.rollback()
+
     def _run(self, statement: sa.Executable, **values: Any) -> sa.CursorResult[*tuple[Any, ...]]:
         """Execute a statement whose parameter ``t`` is the tenant."""
         return self._db.execute(statement, {"t": self._tenant, **values})

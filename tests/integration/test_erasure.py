@@ -21,7 +21,7 @@ from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.lifecycle.erase import steps
 from memforest_core.lifecycle.erase.records import Receipt, ordinals_in
-from memforest_core.lifecycle.erase.rows.deletion import erasing
+from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.store.vectors import text_hash
@@ -424,7 +424,7 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
 
 
 def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
-    with erasing(pipeline.services.engine, pipeline.tenant) as rows:
+    with ErasureRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         rows.deletion.store_progress(task, progress)
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from memforest_core.errors import NotFound
 from memforest_core.index.service import Indexer
 from memforest_core.lifecycle.erase.records import scope_of
-from memforest_core.lifecycle.erase.rows.deletion import erasing
+from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.steps import PHASE
 from memforest_core.lifecycle.verify.records import Check
@@ -203,7 +203,7 @@ def test_verify_completes_a_deletion_that_left_the_end_of_its_session(
     task = held(filled, session="garage")
     scope = scope_of(task)
     assert scope.session is not None
-    with erasing(filled.services.engine, filled.tenant) as rows:
+    with ErasureRows.opened(filled.services.engine, filled.tenant) as rows:
         first = rows.targets.last_turns(scope.session, 100)
     add_one(filled)
     monkeypatch.setattr(TargetRows, "last_turns", lambda *_: first)

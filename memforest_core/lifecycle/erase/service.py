@@ -17,7 +17,7 @@ from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.lifecycle.erase.records import Receipt, Scope, Target, arguments_of, receipt_of, scope_in
-from memforest_core.lifecycle.erase.rows.deletion import ErasureRows, erasing
+from memforest_core.lifecycle.erase.rows.deletion import ErasureRows
 from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.rows.vacuum_rows import vacuumed_since
 from memforest_core.store.engine import Engine
@@ -112,7 +112,7 @@ class Erasure:
             raise InvalidInput("Name the session that the turns are of.", code="one_target")
         if everything:
             return self._ask_everything(tenant, owner, actor=actor, dry_run=dry_run)
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
             if forest is None:
                 raise _nothing(owner)
@@ -150,12 +150,12 @@ class Erasure:
 
     @repeated
     def _give_up_forests(self, tenant: TenantId, task: TaskId) -> None:
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             rows.deletion.give_up_forests(task)
 
     @repeated
     def _stored(self, tenant: TenantId, owner: str, actor: str, dry_run: bool) -> TaskId:
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             forests = rows.deletion.forests_of(owner)
             if not forests:
                 raise _nothing(owner)
@@ -182,7 +182,7 @@ class Erasure:
         None when nothing of what was deleted is here. Raises ForestFrozen, StoreUnavailable.
         """
         tenant = TenantId(deletion.tenant)
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             found = rows.deletion.repeats(deletion.task)
             if found:
                 return found
@@ -208,7 +208,7 @@ class Erasure:
 
     def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
         """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             found = rows.deletion.tasks.get(task)
         if found is None or found.kind != OperationKind.ERASE:
             raise NotFound(f"There is no deletion {task}.")

@@ -14,7 +14,7 @@ from memforest_core.errors import NotFound, RetryableError
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey, VectorIndex
 from memforest_core.lifecycle.erase.batch_removal import COUNTED, Removal
 from memforest_core.lifecycle.erase.records import LEFT, Scope, Target, scope_of
-from memforest_core.lifecycle.erase.rows.deletion import STEPS, ErasureRows, erasing
+from memforest_core.lifecycle.erase.rows.deletion import STEPS, ErasureRows
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import Numbers, OperationTask, TaskId
@@ -43,7 +43,7 @@ def await_indexers(engine: Engine, tenant: TenantId, forest: ForestId, mark: int
     """
 
     def idle() -> bool | None:
-        with erasing(engine, tenant) as rows:
+        with ErasureRows.opened(engine, tenant) as rows:
             return None if rows.words.has_points_in_work(forest, mark) else True
 
     if waited(polled(idle, WAIT_S, POLL_S)) is None:
@@ -65,7 +65,7 @@ class Clearing:
         The progress after it is committed with the rows for a ``task``. Raises StoreUnavailable, IndexUnavailable, and
         WriterAtWork while an indexer has leases on the forest's points.
         """
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             if rows.lock_forest(forest) is None:
                 return None
             gone = rows.deletion.clear(forest, BATCH_ROWS)
@@ -81,7 +81,7 @@ class Clearing:
             await_indexers(self._engine, tenant, forest)
             return progress
         self._index.delete([PointKey(tenant, forest, point) for point in points])
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             rows.lock_forest(forest)
             return _progressed(rows, task, progress, {"points": rows.deletion.drop_points(points)})
 
@@ -90,7 +90,7 @@ class Clearing:
 
         For operations that leave a forest behind. Raises StoreUnavailable, IndexUnavailable.
         """
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             rows.deletion.give_up(forest)
         if self.batch(tenant, forest, None, {}) is not None:
             return False
@@ -119,7 +119,7 @@ class ForestEraser:
 
     def erase_facts(self, tenant: TenantId, forest: ForestId, facts: Sequence[FactId]) -> int:
         """Delete these facts; the turns that they came from stay. How many went. Raises StoreUnavailable."""
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             # Something may have been pinned since it was chosen.
             free = rows.targets.free_facts(forest, facts) if rows.lock_forest(forest) is not None else []
             return Removal(rows, forest, self._model, self._settings).facts(free)["facts"] if free else 0
@@ -129,7 +129,7 @@ class ForestEraser:
 
         Raises StoreUnavailable.
         """
-        with erasing(self._engine, tenant) as rows:
+        with ErasureRows.opened(self._engine, tenant) as rows:
             free = rows.targets.free_cells(forest, cells) if rows.lock_forest(forest) is not None else []
             turns = rows.targets.turns_of(free)
             return Removal(rows, forest, self._model, self._settings).words(turns)["cells"] if turns else 0
@@ -189,7 +189,7 @@ class Erasing:
 
     def _copies(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Clear copies of the forest, which hold the same words; a rebuild starts again after this."""
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _COPIES) != _COPIES:
                 return progress
@@ -202,7 +202,7 @@ class Erasing:
         return dict(progress) | {PHASE: _COPIES}
 
     def _rows(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             state = rows.lock_forest(scope.forest)
             progress = rows.deletion.further(task.id, progress)
             if progress.get(PHASE, _ROWS) != _ROWS:
@@ -257,9 +257,9 @@ class Erasing:
         return Removal(rows, forest, self.model, self.settings)
 
     def _clear(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             rows.deletion.give_up_forests(task.id)
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             progress = rows.deletion.further(task.id, progress)
             forest = rows.deletion.next_to_clear(task.id)
         if progress.get(PHASE, _ROWS) != _ROWS:
@@ -267,7 +267,7 @@ class Erasing:
         gone = self.clearing.batch(tenant, forest, task.id, progress) if forest is not None else None
         if gone is not None:
             return gone
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             return rows.deletion.store_progress(task.id, _stepped(rows.deletion.further(task.id, progress), _INDEX))
 
     def _points(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
@@ -278,21 +278,21 @@ class Erasing:
         if scope.target is Target.OWNER:
             return dict(progress) | {PHASE: _SCAN, INDEX_LEFT: self._swept(tenant, task, None)}
         if MARK not in progress:
-            with erasing(self.engine, tenant) as rows:
+            with ErasureRows.opened(self.engine, tenant) as rows:
                 return dict(progress) | {MARK: rows.words.next_version()}
         mark = int(progress[MARK])
         after = UUID(str(progress["after"])) if progress.get("after") else None
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             points = rows.words.erased_points(scope.forest, mark, after, BATCH_POINTS)
         if not points:
             await_indexers(self.engine, tenant, scope.forest, mark)
-            with erasing(self.engine, tenant) as rows:
+            with ErasureRows.opened(self.engine, tenant) as rows:
                 if rows.words.has_erased_points(scope.forest, mark):
                     return dict(progress) | {PHASE: _INDEX, "after": ""}
             found = int(progress.get(INDEX_LEFT, 0)) + self._swept(tenant, task, scope.forest)
             return dict(progress) | {PHASE: _SCAN, "after": "", INDEX_LEFT: found}
         self.index.delete([PointKey(tenant, scope.forest, id_) for id_ in points])
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             rows.lock_forest(scope.forest)
             alive = rows.words.confirm(points, mark)
         gone = [PointKey(tenant, scope.forest, id_) for id_ in points if id_ not in alive]
@@ -301,13 +301,13 @@ class Erasing:
 
     def _swept(self, tenant: TenantId, task: OperationTask, but: ForestId | None) -> int:
         """Delete what late indexers left of the forests that went; how many points are left of them."""
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             went = [forest for forest in rows.deletion.touched(task.id) if forest != but]
         return sum(self.clearing.sweep(tenant, forest) for forest in went)
 
     def _scan(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Search once more for the target itself: every batch has searched for the ids that it removed."""
-        with erasing(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             orphans = rows.vectors.drop_orphans(scope.forest)
             words = rows.targets.next_turns(scope, None, 1)
             if words and scope.target is not Target.TURNS:
@@ -324,7 +324,7 @@ class Erasing:
 
     def _plan(self, tenant: TenantId, scope: Scope) -> Numbers:
         """What would be deleted: the same steps in a transaction that is rolled back."""
-        with erasing(self.engine, tenant, dry_run=True) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows:
             rows.lock_forest(scope.forest)
             progress: Numbers = dict.fromkeys(COUNTED, 0)
             if scope.target is Target.OWNER:
@@ -333,6 +333,7 @@ class Erasing:
                 phase = _ROWS
                 while phase == _ROWS:
                     progress, phase = self._batch(rows, scope, progress)
+            rows.undo()
         return {name: count for name, count in progress.items() if name != "at" and not name.startswith(LEFT)} | {
             PHASE: _PLANNED
         }

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
-from memforest_core.domain.ids import NodeId
-from memforest_core.ingest.refresh.records import SummarySource
-
 EXAMPLES = 5
 """Violations named per check; all are counted."""
 
@@ -71,25 +68,6 @@ class Found:
 
     id: UUID
     what: str
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryState:
-    """A clean internal node: the summary it has, and its children's texts now, in key order.
-
-    The ``stored_`` fields are None when it has none. ``in_flight`` says that a child's text has changed and its way
-    into the tree has not been walked yet.
-    """
-
-    node_id: NodeId
-    version: int
-    stored_version: int | None
-    stored_source: SummarySource | None
-    stored_model: str | None
-    stored_hash: bytes | None
-    stored_text: str | None
-    children: tuple[str, ...]
-    in_flight: bool
 
 
 def can_be_repaired(check: Check, found: Found) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import pytest
@@ -10,10 +10,26 @@ import pytest
 from memforest_core.domain.ids import NodeId
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import input_hash
-from memforest_core.lifecycle.verify.records import SummaryState
 from memforest_core.lifecycle.verify.rows.snapshots import stale
 
 BUDGET = 800
+
+
+@dataclass(frozen=True)
+class SummaryState:
+    """A row of a clean internal node."""
+
+    node_id: NodeId
+    version: int
+    stored_version: int | None
+    stored_source: SummarySource | None
+    stored_model: str | None
+    stored_hash: bytes | None
+    stored_text: str | None
+    children: tuple[str, ...]
+    in_flight: bool
+
+
 TEXTS = ("Bob lives in Davis.", "", "Bob bought a kayak.")
 
 

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +20,6 @@ from memforest_core.lifecycle.erase.rows.targets import TargetRows
 from memforest_core.lifecycle.erase.rows.words import WordRows
 from memforest_core.store import tables as m
 from memforest_core.store.copying import delete_rows, delete_some, lock_some, of_forest, stored_table
-from memforest_core.store.engine import Engine, tenant_transaction
 from memforest_core.store.owners import ForestRows, lock_forests, set_forest_state
 from memforest_core.store.rows import among
 from memforest_core.store.vectors import VectorRows
@@ -335,15 +333,3 @@ class ErasureRows(ForestRows):
         self.vectors = VectorRows(connection, tenant)
         self.reducing = ReduceRows(connection, tenant)
         self.remaining = RemainingRows(connection, tenant)
-
-
-@contextmanager
-def erasing(engine: Engine, tenant: TenantId, *, dry_run: bool = False) -> Iterator[ErasureRows]:
-    """One transaction of a tenant; a dry run leaves no trace. Raises StoreUnavailable."""
-    with tenant_transaction(engine, tenant) as connection:
-        undone = connection.begin_nested() if dry_run else None
-        try:
-            yield ErasureRows(connection, tenant)
-        finally:
-            if undone is not None:
-                undone.rollback()

@@ -94,12 +94,6 @@ class MergeRows(HiddenForestRows):
         self.trees = TreeCopies(connection, tenant)
         self.reduce = ReduceRows(connection, tenant)
 
-    def undo(self) -> None:
-        """End the transaction as if nothing had been written."""
-        transaction = self._db.get_transaction()
-        if transaction is not None:
-            transaction.rollback()
-
     def lock_forests(self, forests: Sequence[ForestId], *, changing: bool = False) -> Mapping[ForestId, StoredForest]:
         """Become the only writer of these forests, in the order of ids; those that are there. ``changing``: the
         caller will change their states."""

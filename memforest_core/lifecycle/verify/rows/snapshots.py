@@ -10,13 +10,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, NodeId, TenantId
+from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operations import OperationKind
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS
 from memforest_core.ingest.refresh.summarizer import input_hash
-from memforest_core.lifecycle.verify.records import Check, Found, SummaryState
+from memforest_core.lifecycle.verify.records import Check, Found
 from memforest_core.lifecycle.verify.rows.checks import CELLS, CLEAN, COUNTS, NODES_OF_TREES, TREES, VIOLATIONS, F
 from memforest_core.lifecycle.verify.rows.repairs import REPAIRER, RepairRows
 from memforest_core.store import tables as m
@@ -49,9 +49,10 @@ _DEAD = sa.text(f"""
 # Children as refresh reads them: a leaf's text is its payload's, a node's its summary's; who has none is left out, and
 # so is what was corrected.
 _SUMMARIES = sa.text(f"""
-    SELECT n.node_id, n.version, s.version AS stored_version, s.source, s.model, s.input_hash,
+    SELECT n.node_id, n.version, s.version AS stored_version, s.source AS stored_source, s.model AS stored_model,
+           s.input_hash AS stored_hash,
            CASE WHEN s.source IN ('joined', 'passed') THEN s.text END AS stored_text,
-           kids.texts, kids.in_flight
+           coalesce(kids.texts, '{{}}') AS children, kids.in_flight
       FROM {NODES_OF_TREES}
       LEFT JOIN memforest.node_summary s ON s.tenant_id = :t AND s.node_id = n.node_id
      CROSS JOIN LATERAL (
@@ -91,18 +92,7 @@ class SnapshotRows:
     def stale_summaries(self, budget: int) -> Iterator[Found]:
         """The clean nodes whose summaries are not what refresh would have left; ``budget`` as in ``stale``."""
         for page in self._streamed(_SUMMARIES):
-            for row in page:
-                node = SummaryState(
-                    node_id=NodeId(row.node_id),
-                    version=row.version,
-                    stored_version=row.stored_version,
-                    stored_source=SummarySource(row.source) if row.source is not None else None,
-                    stored_model=row.model,
-                    stored_hash=bytes(row.input_hash) if row.input_hash is not None else None,
-                    stored_text=row.stored_text,
-                    children=tuple(row.texts or ()),
-                    in_flight=row.in_flight,
-                )
+            for node in page:
                 if (found := stale(node, budget)) is not None:
                     yield found
 
@@ -160,10 +150,12 @@ class VerifyStore:
             yield rows
 
 
-def stale(node: SummaryState, budget: int) -> Found | None:
+def stale(node: sa.Row[Any], budget: int) -> Found | None:
     """How the summary of a clean node is not what refresh would have left; None when it is.
 
-    ``budget`` is the length of a summary in characters, which is part of its key.
+    A node is a row of ``_SUMMARIES``: the summary it has (``stored_``, None when it has none), and its children's texts
+    now, in key order. ``in_flight`` says that a child's text has changed and its way into the tree has not been walked
+    yet. ``budget`` is the length of a summary in characters, which is part of its key.
     """
     if node.stored_version is None:
         return Found(node.node_id, "missing")
@@ -172,7 +164,7 @@ def stale(node: SummaryState, budget: int) -> Found | None:
     if node.in_flight:
         return None
     key = input_hash(node.stored_model or "", budget, node.children)
-    if node.stored_source is SummarySource.DEGRADED:
+    if node.stored_source == SummarySource.DEGRADED:
         key = DEGRADED_PREFIX + key
     if node.stored_hash != key:
         return Found(node.node_id, "inputs")
