@@ -6,6 +6,7 @@ import gc
 import logging
 import socket
 from collections.abc import Generator, Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -57,12 +58,19 @@ GARBAGE_FROM = 10_000
 """New objects after which Python looks for garbage in cycles; its own 700 is meant for small programs."""
 
 
+@cache
 def tier_of(path: Path) -> str | None:
     """The tier that a test file belongs to, None outside of the tiers."""
     if not path.is_relative_to(TESTS):
         return None
     folder = path.relative_to(TESTS).parts[0]
     return folder if folder in TIERS else None
+
+
+@cache
+def is_for_releases(path: Path) -> bool:
+    """Whether ``make test`` leaves the whole file out."""
+    return any(path.is_relative_to(TESTS / place) for place in RELEASE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -85,7 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = tier_of(item.path)
         if tier is not None:
             item.add_marker(tier)
-            if any(item.path.is_relative_to(TESTS / place) for place in RELEASE):
+            if is_for_releases(item.path):
                 item.add_marker("release")
     items.sort(key=lambda item: order.index(tier_of(item.path) or order[-1]))
 

@@ -15,21 +15,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from memforest_core.cli.commands import Commands
-from memforest_core.cli.opener import ProgramOpener
-from memforest_core.cli.toolkit.opening import use_opener
+from memforest_core.cli.program import app
 from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.handles import SessionHandle
 from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput, QuotaExceeded, SessionConflict
-from memforest_core.ingest.accept import cli as ingest_command
 from memforest_core.ingest.accept.quotas import DAY_S, DEPTH_S
 from memforest_core.ingest.accept.records import TenantLimits
 from memforest_core.ingest.accept.rows import SAMPLE_WINDOWS, AcceptRows
 from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.settings import AcceptSettings
-from memforest_core.store.cli import tenants as tenants_command
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import Lane
 from tests.harness.sayings import said
@@ -345,15 +341,11 @@ def test_limits_of_one_tenant_are_not_anothers(pipeline: Stack) -> None:
 
 @pytest.fixture
 def shell(tight: Stack, monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
-    """A program with the commands, over the tight stack's services."""
+    """The commands, over the tight stack's services."""
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", tight.settings.database.url.get_secret_value())
     monkeypatch.setenv("MEMFOREST_BROKER__URL", tight.settings.broker.url.get_secret_value())
     monkeypatch.setenv("MEMFOREST_ACCEPT__MAX_WAITING_CELLS", "10")
-    use_opener(ProgramOpener())
-    program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    tenants_command.register(program)
-    ingest_command.register(program)
-    return program
+    return app
 
 
 def test_the_command_shows_and_changes_limits(tight: Stack, shell: typer.Typer) -> None:
