@@ -41,7 +41,7 @@ from memforest_core.index.vector_index import Point, PointKind, SparseVector, Ve
 from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.ingest.reduce.canonical import identify
 from memforest_core.ingest.reduce.placing import fact_span
-from memforest_core.ingest.reduce.routing.scenes import entity_scopes
+from memforest_core.ingest.reduce.routing import entity_scopes
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL, input_hash
 from memforest_core.memtree import Diff, Key, Node, build

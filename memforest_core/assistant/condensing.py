@@ -21,9 +21,8 @@ from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
-from memforest_core.models.answers import MODEL_FAILURES, Checked, in_words
+from memforest_core.models.answers import MODEL_FAILURES, Checked, in_words, instructions_with
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.prompts import instructions_with
 from memforest_core.models.reading import Shape
 
 MAX_TEXT_CHARS = 1_200

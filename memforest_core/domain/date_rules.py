@@ -7,13 +7,12 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from memforest_core.domain import date_words as words
 from memforest_core.domain import periods as cal
 from memforest_core.domain.periods import DAY, WEEK, Period
 from memforest_core.domain.times import Precision
 
-_N, _U, _SHORT, _VAGUE = words.COUNT, words.UNIT, words.SHORT, words.VAGUE
-_DAY_NUMBER, _WEEKDAY_NAME, _MONTH_NAME, _YEAR = words.DAY_NUMBER, words.WEEKDAY, words.MONTH, rf"{words.YEAR}|'\d\d"
+_N, _U, _SHORT, _VAGUE = cal.COUNT, cal.UNIT, cal.SHORT, cal.VAGUE
+_DAY_NUMBER, _WEEKDAY_NAME, _MONTH_NAME, _YEAR = cal.DAY_NUMBER, cal.WEEKDAY, cal.MONTH, rf"{cal.YEAR}|'\d\d"
 _NTH = r"first|1st|second|2nd|third|3rd|fourth|4th|last"
 _HALF_DAYS = {"week": 3, "fortnight": 7, "month": 15, "year": 183, "decade": 1826}
 """Half of each unit, in days."""
@@ -81,28 +80,28 @@ def _numeric(found: re.Match[str], anchor: Anchor) -> Period:
     month, of_month = (second, first) if found["sep"] == "." or first > 12 else (first, second)
     if found["y"] is None:
         return _nearest(anchor, lambda year: cal.day(date(year, month, of_month)))
-    return cal.day(date(words.year_number(found["y"]), month, of_month))
+    return cal.day(date(cal.year_number(found["y"]), month, of_month))
 
 
 def _month_day(found: re.Match[str], anchor: Anchor) -> Period:
-    number, first = words.month_number(found["m"]), words.day_number(found["d"])
-    last = words.day_number(found["to"]) if found["to"] else first
+    number, first = cal.month_number(found["m"]), cal.day_number(found["d"])
+    last = cal.day_number(found["to"]) if found["to"] else first
 
     def make(year: int) -> Period:
         start, end = date(year, number, first), date(year, number, last) + DAY
         return Period(start, end, Precision.DAY)
 
     if found["y"]:
-        return make(words.year_number(found["y"]))
+        return make(cal.year_number(found["y"]))
     if found["which"]:
         return _yearly(anchor, make, found["which"])
     return _nearest(anchor, make)
 
 
 def _month(found: re.Match[str], anchor: Anchor) -> Period:
-    number = words.month_number(found["m"])
+    number = cal.month_number(found["m"])
     if found["y"]:
-        return cal.month(words.year_number(found["y"]), number)
+        return cal.month(cal.year_number(found["y"]), number)
     which = found["which"] or ""
     if which in {"last", "past", "this past"}:
         # In June, "last May" is the one just over.
@@ -112,7 +111,7 @@ def _month(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _season(found: re.Match[str], anchor: Anchor) -> Period:
     if found["y"]:
-        return cal.season(found["s"], words.year_number(found["y"]))
+        return cal.season(found["s"], cal.year_number(found["y"]))
     if found["which"] == "this":
         # The running one, else that of the calendar year.
         before = cal.season(found["s"], anchor.today.year - 1)
@@ -124,7 +123,7 @@ def _season(found: re.Match[str], anchor: Anchor) -> Period:
 def _holiday(found: re.Match[str], anchor: Anchor) -> Period:
     name = found["h"]
     if found["y"]:
-        named = cal.holiday(name, words.year_number(found["y"]))
+        named = cal.holiday(name, cal.year_number(found["y"]))
     else:
         named = _yearly(anchor, lambda year: cal.holiday(name, year), found["which"] or "")
     if found["over"]:
@@ -139,7 +138,7 @@ def _relative_day(found: re.Match[str], anchor: Anchor) -> Period:
 
 
 def _weekday(found: re.Match[str], anchor: Anchor) -> Period:
-    weekday, which = words.weekday_number(found["wd"]), found["which"] or ""
+    weekday, which = cal.weekday_number(found["wd"]), found["which"] or ""
     today = anchor.today
     back = (today.weekday() - weekday) % 7
     if which in {"next", "the following"}:
@@ -162,7 +161,7 @@ def _within(found: re.Match[str], anchor: Anchor) -> Period:
     first = _part(found["of"], anchor).start
     weekday = found["wd"]
     return cal.day(
-        first + words.weekday_number(weekday) * DAY if weekday else first.replace(day=words.day_number(found["d"]))
+        first + cal.weekday_number(weekday) * DAY if weekday else first.replace(day=cal.day_number(found["d"]))
     )
 
 
@@ -193,13 +192,13 @@ def _span(found: re.Match[str], anchor: Anchor) -> Period:
 def _ago(found: re.Match[str], anchor: Anchor) -> Period:
     back = -1 if found["ago"] else 1
     half = _HALF_DAYS.get(found["u"], 0) if found["half"] or found["more"] else 0
-    return _shifted(anchor.today + back * half * DAY, back * words.count(found["n"]), found["u"])
+    return _shifted(anchor.today + back * half * DAY, back * cal.count(found["n"]), found["u"])
 
 
 def _exactly(found: re.Match[str], anchor: Anchor) -> Period:
     """So many days, weeks or years from a named day: "a week ago today", "two weeks from Monday"."""
     first = _part(found["of"], anchor._replace(future=not found["ago"])).start
-    step = (-1 if found["ago"] else 1) * words.count(found["n"])
+    step = (-1 if found["ago"] else 1) * cal.count(found["n"])
     days = {"day": 1, "week": 7, "fortnight": 14}.get(found["u"])
     return cal.day(first + step * days * DAY if days else first.replace(year=first.year + step))
 
@@ -207,9 +206,9 @@ def _exactly(found: re.Match[str], anchor: Anchor) -> Period:
 def _hours(found: re.Match[str], anchor: Anchor) -> Period:
     """So many hours or minutes from now: the day that it was then by the sender's clock."""
     named, half = found["n"], found["half"] or found["more"] or found["n"].startswith("half")
-    exact = re.fullmatch(words.COUNT, named)
-    number = words.count(named) if exact else 0 if half else 2 if "couple" in named else 3
-    step = timedelta(seconds=(number + bool(half) / 2) * words.SHORT_UNITS[found["u"]])
+    exact = re.fullmatch(cal.COUNT, named)
+    number = cal.count(named) if exact else 0 if half else 2 if "couple" in named else 3
+    step = timedelta(seconds=(number + bool(half) / 2) * cal.SHORT_UNITS[found["u"]])
     return cal.day((anchor.now - step if found["ago"] else anchor.now + step).date())
 
 
@@ -244,14 +243,14 @@ def _vague_ago(found: re.Match[str], anchor: Anchor) -> Period:
 def _lately(found: re.Match[str], anchor: Anchor) -> Period:
     """The last few days, the past two weeks: up to and with today."""
     unit_days = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}[found["u"]]
-    units = 4 if found["vague"] else words.count(found["n"] or "a")
+    units = 4 if found["vague"] else cal.count(found["n"] or "a")
     coarse = {"day": Precision.WEEK, "night": Precision.WEEK, "week": Precision.MONTH}.get(found["u"], Precision.YEAR)
     return cal.days(anchor.today - units * unit_days * DAY, anchor.today + DAY, coarse)
 
 
 def _of_month(found: re.Match[str], anchor: Anchor) -> Period:
     """The 8th: the last one begun, or the next."""
-    wanted = words.day_number(found["d"])
+    wanted = cal.day_number(found["d"])
     step = 1 if anchor.future else -1
     for months in range(3):
         first = cal.add_months(anchor.today, step * months)
@@ -266,8 +265,8 @@ def _of_month(found: re.Match[str], anchor: Anchor) -> Period:
 
 def _nth(found: re.Match[str], anchor: Anchor) -> Period:
     whole = _part(found["of"], anchor, Precision.MONTH)
-    unit = found["u"] if found["u"] in {"week", "weekend"} else list(cal.WEEKDAYS)[words.weekday_number(found["u"])]
-    return cal.nth_part(unit, -1 if found["nth"] == "last" else words.day_number(found["nth"]), whole)
+    unit = found["u"] if found["u"] in {"week", "weekend"} else list(cal.WEEKDAYS)[cal.weekday_number(found["u"])]
+    return cal.nth_part(unit, -1 if found["nth"] == "last" else cal.day_number(found["nth"]), whole)
 
 
 def _range(found: re.Match[str], anchor: Anchor) -> Period:
@@ -314,11 +313,11 @@ RULES: tuple[Rule, ...] = tuple(
             _month_day,
         ),
         (rf"{_WHICH}(?P<m>{_MONTH_NAME}){_IN_YEAR}", _month),
-        (rf"(?P<y>{_YEAR})", lambda found, _: cal.year(words.year_number(found["y"]))),
+        (rf"(?P<y>{_YEAR})", lambda found, _: cal.year(cal.year_number(found["y"]))),
         (r"(?P<y>(?:1[5-9]|2[01])\d0)'?s", lambda found, _: cal.decade(int(found["y"]))),
         (r"'?(?P<y>[4-9]0)'?s", lambda found, _: cal.decade(1900 + int(found["y"]))),
-        (rf"{_WHICH}(?P<s>{words.SEASON}){_IN_YEAR}", _season),
-        (rf"(?P<over>over )?(?:the )?{_WHICH}(?P<h>{words.HOLIDAY})(?P<week> week)?{_IN_YEAR}{_PART}", _holiday),
+        (rf"{_WHICH}(?P<s>{cal.SEASON}){_IN_YEAR}", _season),
+        (rf"(?P<over>over )?(?:the )?{_WHICH}(?P<h>{cal.HOLIDAY})(?P<week> week)?{_IN_YEAR}{_PART}", _holiday),
         (
             r"(?P<beyond>(?:the )?day (?:before|after) )?(?P<w>yesterday|today|tomorrow|tonight|last night|this morning"
             r"|this afternoon|this evening|earlier today|later today|right now|just now|the night before last)(?:'s)?"
@@ -362,7 +361,7 @@ RULES: tuple[Rule, ...] = tuple(
             r"(?:the )?week (?:of|with) (?P<of>.+)",
             lambda found, at: cal.week_of(_part(found["of"], at, Precision.DAY).start),
         ),
-        (rf"(?P<from>{words.YEAR})\s?[-–]\s?(?P<to>{words.YEAR})", _range),
+        (rf"(?P<from>{cal.YEAR})\s?[-–]\s?(?P<to>{cal.YEAR})", _range),
         (r"between (?P<from>.+) and (?P<to>.+)", _range),
         (r"(?:from )?(?P<from>.+) (?:to|until|till|through) (?P<to>.+)", _range),
     )

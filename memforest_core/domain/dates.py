@@ -10,8 +10,24 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from memforest_core.domain.date_rules import Anchor, NoSuchDayError, read
-from memforest_core.domain.date_words import COUNT, MONTH, ORDINAL, SEASON, SHORT, UNIT, VAGUE, WEEKDAY
-from memforest_core.domain.periods import HOLIDAYS, MONTHS, WEEKDAYS, Period, day, month, week_of, year
+from memforest_core.domain.periods import (
+    COUNT,
+    HOLIDAYS,
+    MONTH,
+    MONTHS,
+    ORDINAL,
+    SEASON,
+    SHORT,
+    UNIT,
+    VAGUE,
+    WEEKDAY,
+    WEEKDAYS,
+    Period,
+    day,
+    month,
+    week_of,
+    year,
+)
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, plausible
 
 _BOUNDARY = re.compile(

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from memforest_core.domain.date_words import MONTH
+from memforest_core.domain.periods import MONTH
 from memforest_core.domain.text import terms
 
 SHARE = 0.4

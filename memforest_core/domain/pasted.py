@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from memforest_core.domain.date_words import MONTH, WEEKDAY
+from memforest_core.domain.periods import MONTH, WEEKDAY
 from memforest_core.domain.words.english import RELATIVES
 
 _START = r"(?:^|(?<=[.!?;:] ))[ \t(*_#>-]{0,6}"

@@ -9,9 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from memforest_core.domain.date_words import COUNT, MONTH, UNIT, VAGUE, WEEKDAY, YEAR, count
 from memforest_core.domain.dates import MAX_PHRASE_CHARS, find_date_phrases, resolve
-from memforest_core.domain.periods import HOLIDAYS
+from memforest_core.domain.periods import COUNT, HOLIDAYS, MONTH, UNIT, VAGUE, WEEKDAY, YEAR, count
 
 MAX_CHARS = 8_192
 """Only the beginning of a longer text is read."""

@@ -1,4 +1,4 @@
-"""Which topics are hot: a priority that decays with time, slower the more often a topic was read.
+"""Tags of topics, and their priority, which decays with time, slower the more often a topic was read.
 
 The quantities are those of a known topic memory: a half-life of a day that doubles with each fifth access, up to thirty
 days; more than 20 topics, and those below 0.05 become cold.
@@ -7,9 +7,44 @@ days; more than 20 topics, and those below 0.05 become cold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
+
+from memforest_core.errors import InvalidInput
+
+MAX_TAGS = 20
+MAX_TAG_CHARS = 60
+
+
+def checked_tags(tags: object) -> tuple[str, ...]:
+    """Tags as a user gives them, without repetitions, in order. Raises InvalidInput."""
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InvalidInput("Give tags as a list of short names.", code="invalid_tags")
+    cleaned = tuple(dict.fromkeys(tag.strip() if isinstance(tag, str) else "" for tag in tags))
+    for tag in cleaned:
+        if not tag or len(tag) > MAX_TAG_CHARS or not tag.isprintable():
+            raise InvalidInput(
+                f"Give each tag 1 to {MAX_TAG_CHARS} printable characters on one line.", code="invalid_tags"
+            )
+    if len(cleaned) > MAX_TAGS:
+        raise InvalidInput(f"A topic has at most {MAX_TAGS} tags.", code="invalid_tags")
+    return cleaned
+
+
+def tags_of(stored: str | None) -> tuple[str, ...]:
+    """The tags of a stored text."""
+    return tuple(stored.split("\n")) if stored else ()
+
+
+def stored_tags(tags: Sequence[str]) -> str | None:
+    """Tags as they are stored; None for none."""
+    return "\n".join(tags) or None
+
+
+def united_tags(own: str | None, other: str | None) -> str | None:
+    """The stored tags of two topics that become one; the first topic's come first, and stay where it is too many."""
+    return stored_tags(tuple(dict.fromkeys((*tags_of(own), *tags_of(other))))[:MAX_TAGS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memforest_core.domain.date_words import MONTH, WEEKDAY
 from memforest_core.domain.languages import ENGLISH, language_of
+from memforest_core.domain.periods import MONTH, WEEKDAY
 from memforest_core.domain.text import NUMBER_WORDS, normalize_statement, terms
 
 MOST_CHARS = 200

@@ -31,9 +31,8 @@ from memforest_core.errors import (
     ModelUnavailable,
     StoreUnavailable,
 )
-from memforest_core.models.answers import parsed, repaired
+from memforest_core.models.answers import instructions_with, parsed, repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.models.prompts import instructions_with
 from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine

@@ -20,9 +20,8 @@ from memforest_core.domain.times import days_between
 from memforest_core.domain.words import words_of
 from memforest_core.domain.words.records import FollowUpWords, Words
 from memforest_core.errors import ContentFault, InvalidInput, MemForestError
-from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words
+from memforest_core.models.answers import BUILT_IN, MODEL_FAILURES, Prompts, answer_of, in_words, instructions_with
 from memforest_core.models.calls import CallRecord, ChatModel, ChatReply, ChatRequest, Step, failed_call
-from memforest_core.models.prompts import BUILT_IN, Prompts, instructions_with
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import PlacedNode, SaidTurn

@@ -15,9 +15,8 @@ from pydantic import BaseModel
 
 from memforest_core.domain.times import days_between
 from memforest_core.errors import ContentFault
-from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words
+from memforest_core.models.answers import MODEL_FAILURES, answer_of, in_words, instructions_with
 from memforest_core.models.calls import ChatModel, Step
-from memforest_core.models.prompts import instructions_with
 
 CALLS = 8
 """Calls to a chat model at once for one question."""

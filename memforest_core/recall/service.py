@@ -16,8 +16,8 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.domain.times import EARLIEST, LATEST, UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import IndexUnavailable, ModelRejected, ModelUnavailable, StoreUnavailable
 from memforest_core.index.vector_index import DenseVector, VectorIndex
+from memforest_core.models.answers import BUILT_IN, Prompts
 from memforest_core.models.calls import CallRecord, ChatModel, Embedded, Embedder, Reranker
-from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.models.token_vectors import unpack
 from memforest_core.recall.candidates import Scope
 from memforest_core.recall.deliver import SPARE, Deliverer

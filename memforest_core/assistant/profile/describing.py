@@ -24,8 +24,7 @@ from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import ContentFault
-from memforest_core.models.answers import parsed
-from memforest_core.models.prompts import instructions_with
+from memforest_core.models.answers import instructions_with, parsed
 from memforest_core.recall.timeline import Speakers, chains_of
 from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 
 from memforest_core.assistant.topics.records import Temperature, Topic, TopicTurn
 from memforest_core.domain.ids import ForestId, TreeId
-from memforest_core.domain.tags import stored_tags, tags_of
-from memforest_core.domain.temperature import Decay, learned_importance, priority
+from memforest_core.domain.temperature import Decay, learned_importance, priority, stored_tags, tags_of
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import Turn
 from memforest_core.ingest.reduce.rows import ReduceRows

@@ -23,7 +23,7 @@ from memforest_core.assistant.topics.rows import Row, TopicRows, place_of, title
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
 from memforest_core.domain.ids import FactId, ForestId, TenantId, TreeId
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
-from memforest_core.domain.tags import checked_tags
+from memforest_core.domain.temperature import checked_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import (
@@ -38,7 +38,7 @@ from memforest_core.errors import (
 from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKind, VectorIndex
 from memforest_core.ingest.reduce.placing import unite
 from memforest_core.ingest.reduce.records import ruled
-from memforest_core.ingest.reduce.routing.scenes import Scene
+from memforest_core.ingest.reduce.routing import Scene
 from memforest_core.models.answers import in_words
 from memforest_core.models.calls import Embedder, Vectors
 from memforest_core.settings import Settings, TopicSettings

@@ -32,9 +32,8 @@ from memforest_core.ingest.extract.proposer import ModelProposer, OfflinePropose
 from memforest_core.ingest.extract.service import ExtractionService
 from memforest_core.ingest.reduce.service import ReductionService
 from memforest_core.ingest.refresh.rows import RefreshRows, redo
-from memforest_core.ingest.refresh.scene_titles import Titles
 from memforest_core.ingest.refresh.service import RefreshService
-from memforest_core.ingest.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer
+from memforest_core.ingest.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer, Titles
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
 from memforest_core.models.limits.limited_models import (
     chat_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memforest_core.domain.date_words import YEAR
+from memforest_core.domain.periods import YEAR
 from memforest_core.domain.words.records import (
     Attribute,
     FollowUpWords,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.ingest.accept.progress_rows import ProgressRows
-from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage, Unplaced
+from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage
 from memforest_core.store.deadlines import within
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, known
@@ -48,14 +48,14 @@ class Flushing:
     ) -> Steps[SessionProgress]:
         """Wait until a session has reached ``stage``. Raises WaitTimeout after ``timeout_s`` seconds."""
         found = timely(progress, timeout_s)
-        left = Unplaced(0, 0)
+        unextracted = unplaced = 0
 
         def reached() -> SessionProgress | None:
-            nonlocal found, left
+            nonlocal found, unextracted, unplaced
             if stage is Stage.FACTS:
                 # Which trees are dirty costs ten times as much to find out.
-                left = self._unplaced(tenant, found.session_id)
-                if left.waiting or left.extracted:
+                unextracted, unplaced = self._unplaced(tenant, found.session_id)
+                if unextracted or unplaced:
                     return None
             found = progress()
             return found if _ORDER.index(found.stage) >= _ORDER.index(stage) else None
@@ -64,13 +64,11 @@ class Flushing:
             self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
 
         def soon() -> bool:
-            return left.extracted > 0 and not left.waiting
+            return unplaced > 0 and not unextracted
 
-        steps = _poll(reached, nudge, timeout_s)
-        if stage is Stage.FACTS:
-            # Workers were woken when the session was accepted: nothing else has to be made due.
-            steps = _poll(reached, nudge, timeout_s, longest_s=FACTS_PAUSE_S, first_nudge_s=NUDGE_S, soon=soon)
-        if (yield from steps) is None:
+        # For facts, workers were woken when the session was accepted: nothing else has to be made due.
+        longest_s, nudge_s = (FACTS_PAUSE_S, NUDGE_S) if stage is Stage.FACTS else (LONGEST_PAUSE_S, FIRST_PAUSE_S)
+        if (yield from _poll(reached, nudge, timeout_s, longest_s, nudge_s, soon)) is None:
             found, error = timely(progress, 0.0), timely(last_error, 0.0)
             raise WaitTimeout(
                 f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
@@ -107,7 +105,7 @@ class Flushing:
         return left
 
     @repeated
-    def _unplaced(self, tenant: TenantId, session: SessionId) -> Unplaced:
+    def _unplaced(self, tenant: TenantId, session: SessionId) -> tuple[int, int]:
         with ProgressRows.opened(self._engine, tenant) as rows:
             return rows.unplaced(session)
 
@@ -140,7 +138,6 @@ def _poll(
     poll: Callable[[], T | None],
     nudge: Callable[[], None],
     timeout_s: float,
-    *,
     longest_s: float = LONGEST_PAUSE_S,
     first_nudge_s: float = FIRST_PAUSE_S,
     soon: Callable[[], bool] = lambda: False,

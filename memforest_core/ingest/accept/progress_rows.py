@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, SessionId
-from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage, Unplaced
+from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage
 from memforest_core.store import tables as m
 from memforest_core.store.owners import find_forest
 from memforest_core.store.rows import TenantRows
@@ -164,10 +164,10 @@ class ProgressRows(TenantRows):
         row = self._run(_BACKLOG, f=forest).one()
         return Backlog(row.cells, row.trees, row.points)
 
-    def unplaced(self, session: SessionId) -> Unplaced:
-        """What of a session is in no tree yet; nothing for a session that is gone."""
+    def unplaced(self, session: SessionId) -> tuple[int, int]:
+        """Cells of a session that wait for extraction, and extracted ones in no tree yet; dead ones are neither."""
         row = self._run(_UNPLACED, s=session).one()
-        return Unplaced(row.waiting, row.extracted)
+        return row.waiting, row.extracted
 
     def forest_error(self, forest: ForestId) -> WorkError | None:
         """What the last failed try of the forest's unfinished work ended with."""

@@ -81,14 +81,6 @@ class SessionProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Unplaced:
-    """Cells of a session that are in no tree yet and not dead: ``waiting`` to be extracted, or ``extracted``."""
-
-    waiting: int
-    extracted: int
-
-
-@dataclass(frozen=True, slots=True)
 class Backlog:
     """What a forest still has to do: cells not in the trees, dirty trees, index rows behind."""
 

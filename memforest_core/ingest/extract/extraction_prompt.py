@@ -15,8 +15,7 @@ from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.mentions import found_in
 from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.turns import Role
-from memforest_core.models.answers import bare_schema
-from memforest_core.models.prompts import instructions_with
+from memforest_core.models.answers import bare_schema, instructions_with
 from memforest_core.settings import ExtractSettings
 
 MAX_ITEMS = 4 * MAX_WINDOW_TURNS

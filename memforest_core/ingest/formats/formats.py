@@ -9,13 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats import sqlite
-from memforest_core.ingest.formats.datasets import MEM0_UNDER, locomo, longmemeval, mem0, sharegpt
+from memforest_core.ingest.formats.datasets import MEM0_UNDER, chatgpt, locomo, longmemeval, mem0, sharegpt
 from memforest_core.ingest.formats.file_items import Item, Reader, each
-from memforest_core.ingest.formats.history import Columns, History
+from memforest_core.ingest.formats.history import MAGIC, Columns, History, from_sqlite
 from memforest_core.ingest.formats.json_items import json_items
-from memforest_core.ingest.formats.openai import chatgpt
-from memforest_core.ingest.formats.sqlite import MAGIC
 
 HEAD_BYTES = 2**16
 """Bytes of a file's beginning that are read to recognize its format."""
@@ -136,7 +133,7 @@ def converted(
         case Format.SQLITE:
             if path is None:
                 raise InvalidInput("Give the SQLite file's path: it is not read from a pipe.", code="unreadable_file")
-            return sqlite.convert(path, history)
+            return from_sqlite(path, history)
         case Format.MEM0:
             return mem0(json_items(chunks, MEM0_UNDER), owner)
         case _:

@@ -21,7 +21,7 @@ from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Pol
 from memforest_core.domain.ids import CellId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.extract.offline.scene_labels import scene_of
+from memforest_core.ingest.extract.offline.english_text import scene_of
 from memforest_core.models.calls import Embedder
 from memforest_core.models.statement_vectors import StatementEmbedder, parts_of
 from memforest_core.settings import ReduceSettings

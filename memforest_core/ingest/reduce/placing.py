@@ -21,7 +21,7 @@ from memforest_core.domain.ids import (
     tree_id,
 )
 from memforest_core.domain.people import KnownPerson, called
-from memforest_core.domain.tags import united_tags
+from memforest_core.domain.temperature import united_tags
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.errors import InvariantViolated
 from memforest_core.index.records import PointLease
@@ -34,7 +34,7 @@ from memforest_core.ingest.reduce.records import (
     WaitingCandidate,
     WaitingCell,
 )
-from memforest_core.ingest.reduce.routing.scenes import (
+from memforest_core.ingest.reduce.routing import (
     Scene,
     SceneMap,
     continued,

@@ -38,7 +38,7 @@ from memforest_core.ingest.reduce.records import (
     WaitingCell,
     WaitingForest,
 )
-from memforest_core.ingest.reduce.routing.scenes import Scene
+from memforest_core.ingest.reduce.routing import Scene
 from memforest_core.memtree import Key
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.store import tables as m

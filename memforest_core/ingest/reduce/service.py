@@ -130,8 +130,7 @@ class ReductionService:
             except MemForestError as error:
                 # The embedder failed, not the cells.
                 self._telemetry.retried(STEP, tenant, error.code)
-                with ReduceRows.opened(self._engine, tenant) as rows:
-                    rows.queue.delay_forest(waiting.forest_id, FAILED_DELAY_S)
+                self._delay(tenant, waiting.forest_id)
                 return Reduction(Reduced.LATER, waiting.forest_id)
             settings = ruled(self._settings, batch.rules, held=batch.held)
             near = near_facts(self._index, tenant, batch, settings.reduce)

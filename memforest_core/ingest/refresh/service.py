@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from memforest_core.domain.extractive import summarize
-from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, TreeId, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, TenantId, WorkerId
 from memforest_core.domain.indexed import TermCounts, add_counts
 from memforest_core.errors import (
     ContentFault,
@@ -27,8 +27,7 @@ from memforest_core.errors import (
 from memforest_core.index.records import PointLease
 from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, Paid, ReadyNode, SummarySource, Title
 from memforest_core.ingest.refresh.rows import RefreshRows
-from memforest_core.ingest.refresh.scene_titles import Titles
-from memforest_core.ingest.refresh.summarizer import NEWEST_SHARE, OfflineSummarizer, Summarizer, input_hash
+from memforest_core.ingest.refresh.summarizer import NEWEST_SHARE, OfflineSummarizer, Summarizer, Titles, input_hash
 from memforest_core.models.calls import CallRecord, Embedder, Vectors, failed_call
 from memforest_core.settings import RefreshSettings
 from memforest_core.store.repeating import repeated
@@ -166,26 +165,25 @@ class RefreshService:
             return
         # Before their nodes are saved: a worker killed in between leaves nodes that are refreshed again, and titled.
         if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
-            for alone in self._put_titles(tenant, titled):
-                self._put_titles(tenant, [alone])
+
+            def put(some: Sequence[tuple[ReadyNode, Title]]) -> Sequence[tuple[ReadyNode, Title]]:
+                return self._in_rows(tenant, lambda rows: rows.put_titles(some))
+
+            for alone in put(titled):
+                put([alone])
         # What was paid for is stored; nodes that were locked are saved one by one.
         for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls, lease):
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], (), lease)
         self._telemetry.called(tenant, calls)
-        for seconds in self._settle(tenant, list(dict.fromkeys(node.tree_id for node in nodes))):
+        trees = list(dict.fromkeys(node.tree_id for node in nodes))
+        for seconds in self._in_rows(tenant, lambda rows: rows.settle(trees)):
             self._telemetry.reached("summaries", tenant, seconds)
 
     @repeated
-    def _put_titles(
-        self, tenant: TenantId, titles: Sequence[tuple[ReadyNode, Title]]
-    ) -> Sequence[tuple[ReadyNode, Title]]:
+    def _in_rows(self, tenant: TenantId, act: Callable[[RefreshRows], T]) -> T:
+        """Act in one transaction."""
         with self._open_rows(tenant) as rows:
-            return rows.put_titles(titles)
-
-    @repeated
-    def _settle(self, tenant: TenantId, trees: Sequence[TreeId]) -> Sequence[float]:
-        with self._open_rows(tenant) as rows:
-            return rows.settle(trees)
+            return act(rows)
 
     def _let_go(
         self,
@@ -195,10 +193,8 @@ class RefreshService:
     ) -> None:
         """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
 
-        @repeated
         def freed(some: Sequence[NodeId]) -> Collection[NodeId]:
-            with self._open_rows(tenant) as rows:
-                return give_back(rows, some)
+            return self._in_rows(tenant, lambda rows: give_back(rows, some))
 
         for node in freed([node.id for node in nodes]):
             freed([node])

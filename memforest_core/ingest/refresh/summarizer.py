@@ -1,21 +1,193 @@
-"""Summarizers write a node's text: a chat model, or rules that pick from the children."""
+"""What a chat model or rules write of nodes: their summaries, and titles of scenes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import log
 from typing import Protocol
+
+from pydantic import BaseModel
 
 from memforest_core.domain.extractive import summarize
 from memforest_core.domain.ids import TreeKind
+from memforest_core.domain.indexed import TermCounts, term_index
+from memforest_core.domain.languages import ENGLISH, language_of
+from memforest_core.domain.periods import MONTHS, WEEKDAYS
 from memforest_core.domain.rendering import block
-from memforest_core.domain.text import clean, is_loop
-from memforest_core.errors import ContentFault
-from memforest_core.ingest.refresh.records import ReadyNode
+from memforest_core.domain.text import NUMBER_WORDS, clean, clipped, is_loop, sentences, signs, terms
+from memforest_core.errors import ContentFault, ContentRefused, ContextTooLong
+from memforest_core.ingest.refresh.records import ReadyNode, Title, TitleSource
+from memforest_core.models.answers import (
+    DATA_ONLY,
+    MODEL_FAILURES,
+    bare_schema,
+    instructions_with,
+    named,
+    parsed,
+    repaired,
+    request,
+)
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.models.prompts import instructions_with, named
 from memforest_core.models.reading import unwrapped
+
+TITLE_CHARS = 80
+"""Length of a title at most."""
+TITLE_TERMS = 5
+_MAX_LINES = 400
+_MAX_WORD_CHARS = 30
+_FILLERS = """said say tell told ask answer mention talk speak spoke think thought know guess mean get got gonna gotta
+go goes gone went come came take took make made give gave put let keep want need try start begin began feel felt look
+see saw hear use happen remember back thing everything something stuff lot bit little new good great nice big really
+actually maybe also even still ever never always today yesterday tomorrow day week weekend month year hour minute
+morning evening night time last next ago yes yeah okay oh well thanks"""
+_IDLE = frozenset(terms(" ".join((_FILLERS, *NUMBER_WORDS, *MONTHS, *WEEKDAYS)), ENGLISH))
+"""Stems that tell no topic from another: verbs of saying and doing, words of time, fillers."""
+_SAID = re.compile(r"^[^:\n]{1,60} said: ")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def title_from_terms(texts: Sequence[str], others: Sequence[TermCounts]) -> str:
+    """The most telling words of ``texts``, the best first, at most TITLE_TERMS in TITLE_CHARS characters.
+
+    Words that tell no topic from another are left out, and those that most ``others`` have, such as the owner's name. A
+    term is worth the sentences that have it, times log(1 + (n + 1) / (d + 1)): of the n ``others`` d have it too
+    (TF-IDF). A word is shown as it is written most often. Texts without such words give the beginning of the first one.
+    The same input gives the same title.
+    """
+    said = [_SAID.sub("", text) for text in texts]
+    lines = [line for text in said for line in sentences(text)][:_MAX_LINES]
+    held: Counter[str] = Counter()
+    written: dict[str, Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        found = list(_words(line))
+        held.update(list(dict.fromkeys(term for term, _ in found)))
+        for term, word in found:
+            written[term][word] += 1
+    elsewhere = Counter(index for counts in others for index, _ in counts.counts)
+    worth = {
+        term: count * log(1 + (len(others) + 1) / (elsewhere[term_index(term)] + 1))
+        for term, count in held.items()
+        if 2 * elsewhere[term_index(term)] <= max(3, len(others))
+    }
+    chosen: list[str] = []
+    # The order of insertion, which is that of the texts, decides between equals.
+    for term in sorted(worth, key=lambda term: -worth[term])[:TITLE_TERMS]:
+        shown = _shown(written[term])
+        if len(", ".join([*chosen, shown])) <= TITLE_CHARS:
+            chosen.append(shown)
+    return ", ".join(chosen) or clipped(" ".join("".join(said[:1]).split()), TITLE_CHARS)
+
+
+def _words(line: str) -> Iterator[tuple[str, str]]:
+    """The terms of a line, each with how it is written there; numbers are left out."""
+    language = language_of(line)
+    for word in _WORD.findall(line):
+        whole = signs([word])
+        if whole:
+            # Of a script without spaces: pairs of signs are what comes closest to words.
+            yield from ((term, term) for term in whole if len(term) > 1)
+            continue
+        bare = word.replace("’", "'").split("'")[0]
+        found = terms(word, language)
+        if found and found[0] not in _IDLE and not word[0].isdigit() and 1 < len(bare) <= _MAX_WORD_CHARS:
+            yield found[0], bare
+
+
+def _shown(written: Counter[str]) -> str:
+    """The form that is written most often; in lower case when it is written so anywhere: else it is a name."""
+    word = min(written, key=lambda form: -written[form])
+    return word.lower() if word.lower() in written else word
+
+
+SHOWN_TEXTS = 6
+"""Texts that the model is shown, spread over the scene's time."""
+SHOWN_CHARS = 100
+"""Of each of them."""
+
+_TITLE_SYSTEM = f"""\
+You name a topic of somebody's memory. The user message is JSON: the topic's "domain", if known, and "texts", its facts
+in the order of time. "title": two to six words, at most {TITLE_CHARS} characters, in the language of the texts, that
+tell it from the same person's other topics; no quotation marks, no full stop, nothing invented.
+"""
+
+
+class TitleAnswer(BaseModel):
+    """The shape of an answer, before it is checked."""
+
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Titles:
+    """Makes titles of scenes. Thread-safe."""
+
+    chat: ChatModel | None = None
+    """The model of the step ``summarize``; None: titles are made of terms."""
+    sizes: tuple[int, ...] = ()
+    """A scene's title is requested when it has so many facts, once for each of these numbers."""
+
+    def title(self, node: ReadyNode, others: Sequence[TermCounts], calls: list[CallRecord]) -> Title | None:
+        """The title that the scene below this root gets; None when the one it has stays.
+
+        ``others`` are the terms of other scenes. A model that fails is no error: an earlier title of its own stays, and
+        without one the terms stand in, marked. Calls are added to ``calls``.
+        """
+        texts = [child.text for child in node.children if child.text]
+        if not texts:
+            return None
+        size, held = sum(child.leaves for child in node.children), node.title
+        if self.chat is not None and self._is_due(held, size):
+            try:
+                return Title(_requested(self.chat, node, texts, calls), size, TitleSource.MODEL)
+            except MODEL_FAILURES as error:
+                # An unavailable model is called again soon; one that can't name these texts, at the next size.
+                answered = size if isinstance(error, (ContentFault, ContextTooLong, ContentRefused)) else 0
+            if held is not None and held.source is TitleSource.MODEL:
+                return Title(held.text, answered, held.source) if answered else None
+            return Title(title_from_terms(texts, others), answered, TitleSource.DEGRADED)
+        if held is not None and held.source is TitleSource.MODEL:
+            return None
+        source, counted = TitleSource.TERMS, size
+        if held is not None and held.source is TitleSource.DEGRADED:
+            source, counted = held.source, held.size
+        text = title_from_terms(texts, others)
+        same = held is not None and (held.text, held.source) == (text, source)
+        return None if same or not text else Title(text, counted, source)
+
+    def _is_due(self, held: Title | None, size: int) -> bool:
+        """Whether the model is to be called: it was not at this size step yet."""
+        now = self._step(size)
+        if held is None or held.source is TitleSource.TERMS:
+            return now > 0
+        return now > self._step(held.size)
+
+    def _step(self, size: int) -> int:
+        return sum(each <= size for each in self.sizes)
+
+
+def _requested(chat: ChatModel, node: ReadyNode, texts: Sequence[str], calls: list[CallRecord]) -> str:
+    """The model's title, checked. Raises ``MODEL_FAILURES``."""
+    every = max(1, -(-len(texts) // SHOWN_TEXTS))
+    document = {"domain": node.label, "texts": [clipped(text, SHOWN_CHARS) for text in texts[::every]]}
+    first = request(Step.SUMMARIZE, _TITLE_SYSTEM + DATA_ONLY, document, TitleAnswer, "title", temperature=0.0)
+    first = replace(first, schema=bare_schema(TitleAnswer))
+    return repaired(chat, first, lambda text: _checked(parsed(text, TitleAnswer)), calls)[0]
+
+
+def _checked(answer: TitleAnswer) -> str:
+    """The title, on one line. Raises ContentFault with a sentence for the model."""
+    title = " ".join(clean(answer.title).split()).strip("\"'“”„.")
+    if not title:
+        raise ContentFault('"title" is empty')
+    if len(title) > TITLE_CHARS:
+        raise ContentFault(f'"title" has more than {TITLE_CHARS} characters')
+    return title
+
 
 PROMPT_VERSION = "summary-1"
 """Part of the key of every stored summary: after a change of it no earlier summary is reused."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, TreeId, TreeKind, tree_id
 from memforest_core.domain.times import from_micros
-from memforest_core.ingest.reduce.routing.scenes import continued, deserves_tree
+from memforest_core.ingest.reduce.routing import continued, deserves_tree
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
 from memforest_core.lifecycle.merge.records import (
     Counted,

@@ -17,8 +17,8 @@ from memforest_core.lifecycle.rebuild.records import Counts, Options, Plan, Plan
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.memtree.shape import fill_right
 from memforest_core.models.accounting import ListPrices
+from memforest_core.models.answers import BUILT_IN, Prompts
 from memforest_core.models.calls import Step
-from memforest_core.models.prompts import BUILT_IN, Prompts
 from memforest_core.settings import Settings
 
 Paid = Callable[[Sequence[bytes]], dict[bytes, str]]

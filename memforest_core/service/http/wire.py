@@ -37,7 +37,7 @@ from memforest_core.client.remote.route_table import MAX_WAIT_S
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.pages import MAX_LIMIT, MOST_LISTED
-from memforest_core.domain.tags import MAX_TAG_CHARS
+from memforest_core.domain.temperature import MAX_TAG_CHARS
 from memforest_core.domain.turns import MAX_CHANNEL_CHARS, MAX_ID, Role
 from memforest_core.lifecycle.correct.records import MAX_TEXT
 from memforest_core.lifecycle.merge.service import MAX_SOURCES

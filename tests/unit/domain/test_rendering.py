@@ -39,8 +39,8 @@ JOINING = {
 """Modules that join stored texts with line ends for a reader."""
 STORED = {
     "assistant/condensing.py", "domain/cells.py", "domain/chat_messages.py",
-    "domain/extractive.py", "domain/pasted.py", "domain/tags.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
-    "service/explorer/trees.py", "ingest/formats/openai.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
+    "domain/extractive.py", "domain/pasted.py", "domain/temperature.py", "client/embedded/process.py", "lifecycle/erase/rows/words.py",
+    "service/explorer/trees.py", "ingest/formats/datasets.py", "service/integrations/langgraph.py", "service/integrations/llamaindex.py",
     "ingest/reduce/cli.py", "recall/score.py", "ingest/refresh/service.py", "store/functions/__init__.py",
     "lifecycle/merge/rows/content.py", "lifecycle/rebuild/planner.py", "lifecycle/verify/rows/snapshots.py",
 }  # fmt: skip

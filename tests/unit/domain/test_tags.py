@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.tags import MAX_TAGS, checked_tags, stored_tags, tags_of, united_tags
+from memforest_core.domain.temperature import MAX_TAGS, checked_tags, stored_tags, tags_of, united_tags
 from memforest_core.errors import InvalidInput
 
 

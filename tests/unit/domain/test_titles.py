@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.indexed import count_terms
-from memforest_core.ingest.refresh.scene_titles import TITLE_CHARS, title_from_terms
+from memforest_core.ingest.refresh.summarizer import TITLE_CHARS, title_from_terms
 
 POTTERY = ("Alice joined a pottery class.", "Alice glazed her first bowl in the pottery class.", "Pottery calms Alice.")
 OTHERS = tuple(count_terms(text) for text in ("Alice moved to Oslo.", "Alice likes jazz.", "Alice works at Initech."))

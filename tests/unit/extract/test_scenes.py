@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.ingest.extract.offline import scene_labels as scenes
+from memforest_core.ingest.extract.offline import english_text as scenes
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from memforest_core.ingest.formats.datasets import chatgpt
 from memforest_core.ingest.formats.file_items import Converted, Refused, Value, Wordless, each
-from memforest_core.ingest.formats.openai import chatgpt
 
 
 def message(

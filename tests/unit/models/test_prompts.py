@@ -12,8 +12,7 @@ from memforest_core.assistant.profile import describing
 from memforest_core.errors import InvalidSettings
 from memforest_core.ingest.extract import extraction_prompt as extraction
 from memforest_core.ingest.refresh import summarizer
-from memforest_core.models.answers import DATA_ONLY
-from memforest_core.models.prompts import MAX_CHARS, Prompts, instructions_with, named, open_prompts
+from memforest_core.models.answers import DATA_ONLY, MAX_CHARS, Prompts, instructions_with, named, open_prompts
 from memforest_core.recall import answer as answering
 from memforest_core.recall import plan, ranking
 from memforest_core.settings import ExtractSettings, PromptName

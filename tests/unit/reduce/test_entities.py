@@ -8,7 +8,7 @@ import pytest
 
 from memforest_core.domain.facts import Origin, Statement
 from memforest_core.domain.people import KnownPerson, People
-from memforest_core.ingest.reduce.routing.scenes import (
+from memforest_core.ingest.reduce.routing import (
     MAX_ENTITIES,
     EntityScope,
     continued,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memforest_core.domain.ids import TreeId
-from memforest_core.ingest.reduce.routing.scenes import DAY_US, Scene, SceneMap
+from memforest_core.ingest.reduce.routing import DAY_US, Scene, SceneMap
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import ReduceSettings
 

@@ -11,7 +11,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TreeId, TreeKind
 from memforest_core.domain.indexed import TermCounts, count_terms
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelUnavailable
 from memforest_core.ingest.refresh.records import ChildText, ReadyNode, Title, TitleSource
-from memforest_core.ingest.refresh.scene_titles import TITLE_CHARS, Titles
+from memforest_core.ingest.refresh.summarizer import TITLE_CHARS, Titles
 from memforest_core.models.calls import CallRecord, Step
 from tests.harness.chats import AnsweringChat
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.state_names import single_valued
@@ -104,6 +105,8 @@ class State:
     modality: Modality = Modality.ASSERTED
     aside: bool = False
     """The rest of the sentence, with its date, is about something else."""
+    turn: int = 0
+    """The number of its turn, of a state that later sentences may correct."""
 
 
 _HEAD = pattern("HEAD")
@@ -322,18 +325,7 @@ _GONE = pattern("GONE")
 _SOLD = pattern("SOLD")
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """A state that the speaker set before, in turn ``turn``."""
-
-    turn: int
-    subject: str
-    attribute: str
-    value: str
-    planned: bool
-
-
-def corrected(sentence: str, turn: int, earlier: Sequence[Earlier]) -> list[State]:
+def corrected(sentence: str, turn: int, earlier: Sequence[State]) -> list[State]:
     """The states that a sentence without a state of its own corrects or takes back; ``earlier`` in order of time."""
     if not earlier:
         return []
@@ -357,11 +349,11 @@ def corrected(sentence: str, turn: int, earlier: Sequence[Earlier]) -> list[Stat
             if each.attribute == "pet" and _meant(name, each.value)
         ][:1]
     if _OFF.search(sentence):
-        return [_ended(each, sentence) for each in reversed(earlier) if each.planned][:1]
+        return [_ended(each, sentence) for each in reversed(earlier) if each.modality is Modality.PLANNED][:1]
     return []
 
 
-def _corrected(found: re.Match[str], earlier: Earlier) -> State | None:
+def _corrected(found: re.Match[str], earlier: State) -> State | None:
     """What a correction makes of a state, if it can mean it."""
     old, new = found.groupdict().get("old") or "", found["new"].strip()
     if earlier.attribute in _OTHER or (old and not _meant(old, earlier.value)):
@@ -374,8 +366,9 @@ def _corrected(found: re.Match[str], earlier: Earlier) -> State | None:
             and reading.value.casefold() != earlier.value.casefold()
         ):
             clause = f"{earlier.subject} corrects: {earlier.attribute} {reading.value}, not {earlier.value}."
-            modality = Modality.PLANNED if earlier.planned else Modality.ASSERTED
-            return _corrected_state(earlier, reading.value, found.end(), clause, earlier.value, modality=modality)
+            modality = Modality.PLANNED if earlier.modality is Modality.PLANNED else Modality.ASSERTED
+            said = {"value": reading.value, "clause": clause, "previous_value": earlier.value, "modality": modality}
+            return _instead(earlier, found.end(), change=Change.CORRECT, **said)
     return None
 
 
@@ -384,19 +377,12 @@ def _meant(old: str, value: str) -> bool:
     return bool(one) and (one == other or f" {one} " in f" {other} ")
 
 
-def _ended(earlier: Earlier, sentence: str, change: Change = Change.CORRECT) -> State:
+def _ended(earlier: State, sentence: str, change: Change = Change.CORRECT) -> State:
     polarity = Polarity.POSITIVE if change is Change.STOP else Polarity.NEGATIVE
-    return _corrected_state(earlier, earlier.value, len(sentence), "", "", change, polarity)
+    return _instead(earlier, len(sentence), change=change, polarity=polarity)
 
 
-def _corrected_state(
-    earlier: Earlier,
-    value: str,
-    end: int,
-    clause: str,
-    previous: str,
-    change: Change = Change.CORRECT,
-    polarity: Polarity = Polarity.POSITIVE,
-    modality: Modality = Modality.ASSERTED,
-) -> State:
-    return State(earlier.subject, earlier.attribute, value, 0, end, clause, previous, change, polarity, modality)
+def _instead(earlier: State, end: int, **changed: Any) -> State:
+    """What a sentence that ends at ``end`` makes of an earlier state."""
+    plain = State(earlier.subject, earlier.attribute, earlier.value, 0, end, "")
+    return replace(plain, **changed)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window, WindowTurn
 from memforest_core.domain.dates import find_date_phrases
-from memforest_core.domain.facts import Change, Modality, Origin, Polarity
+from memforest_core.domain.facts import Change, Origin, Polarity
 from memforest_core.domain.mentions import with_names
 from memforest_core.domain.pasted import REQUESTS_TEXT, body_of
 from memforest_core.domain.rendering import speaker, turn_line
@@ -23,8 +25,8 @@ from memforest_core.ingest.extract.extraction_prompt import (
     ExtractionAnswer,
     Item,
 )
-from memforest_core.ingest.extract.offline.clause_states import Earlier, State, corrected, states_in, subject_at
-from memforest_core.ingest.extract.offline.english_text import is_english, packed
+from memforest_core.ingest.extract.offline.clause_states import State, corrected, states_in, subject_at
+from memforest_core.ingest.extract.offline.english_text import is_english, packed, scene_of
 from memforest_core.ingest.extract.offline.person import (
     about_listener,
     addressed,
@@ -33,8 +35,6 @@ from memforest_core.ingest.extract.offline.person import (
     to_third_person,
     without_quotes,
 )
-from memforest_core.ingest.extract.offline.results import results
-from memforest_core.ingest.extract.offline.scene_labels import scene_of
 from memforest_core.ingest.extract.offline.stance import (
     accepts,
     corrects,
@@ -50,6 +50,93 @@ from memforest_core.ingest.extract.offline.stance import (
 )
 from memforest_core.ingest.extract.offline.subjects import names_in
 
+MAX_RESULTS = 4
+"""Of a turn, or of a part of a long one: a log that goes on for hours is found by its text."""
+MAX_VALUES = 6
+"""In one sentence."""
+MAX_RECORD_CHARS = 2_000
+
+# fmt: off
+UNITS = {
+    "c": "C", "f": "F", "pct": "%", "percent": "%", "ppm": "ppm", "bar": "bar", "hpa": "hPa", "lux": "lux",
+    "v": "V", "w": "W", "kw": "kW", "kwh": "kWh", "wh": "Wh", "mm": "mm", "cm": "cm", "m": "m", "km": "km",
+    "kmh": "km/h", "mg": "mg", "g": "g", "kg": "kg", "ml": "ml", "l": "l", "bpm": "bpm", "kcal": "kcal",
+    "eur": "EUR", "usd": "USD", "gbp": "GBP", "chf": "CHF", "nok": "NOK", "sek": "SEK", "dkk": "DKK",
+}
+# fmt: on
+"""Last parts of a key that say a unit, and how it is written; those that mean several things ("ms") are left out."""
+LABELS = ("site", "place", "location", "room", "station", "device", "sensor", "date", "time")
+"""Keys of texts that say what was measured. Not "name": that may be a person's."""
+
+_RECORD = re.compile(rf"\{{[^{{}}]{{1,{MAX_RECORD_CHARS}}}\}}")
+_WRITTEN = "|".join(sorted(map(re.escape, {*UNITS.values(), "°C", "°F", "m/s"}), key=len, reverse=True))
+_LINE = re.compile(
+    rf"(?P<key>[^\W\d_][\w ]{{0,40}}?) ?[=:] ?(?P<value>-?\d+(?:[.,]\d+)?) ?(?P<unit>{_WRITTEN})(?![\w/])"
+)
+_TIMES = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?")
+
+
+class Result(NamedTuple):
+    """A sentence about what was measured, and the piece of the turn that says it, letter by letter."""
+
+    text: str
+    quote: str
+
+
+def results(text: str) -> list[Result]:
+    """The first few records or lines of a tool's result that have a value with a unit."""
+    found: list[Result] = []
+    for result in (*_records(text), *_lines(_RECORD.sub("\n", text))):
+        if len(found) == MAX_RESULTS:
+            break
+        found.append(result)
+    return found
+
+
+def _records(text: str) -> Iterator[Result]:
+    """Flat objects of JSON that say what was measured, also within others and in a part that was cut between them."""
+    for match in _RECORD.finditer(text):
+        try:
+            record = json.loads(match.group())
+        except ValueError:
+            continue
+        values = list(_values(record))[:MAX_VALUES]
+        label = " ".join(str(record[key]) for key in LABELS if isinstance(record.get(key), str))
+        if values and label:
+            yield Result(_sentence(label, values), match.group())
+
+
+def _values(record: Mapping[str, object]) -> Iterator[str]:
+    for key, value in record.items():
+        name, _, last = key.replace("-", "_").rpartition("_")
+        # A price for each kilowatt hour is no energy.
+        if not name or name.endswith("_per"):
+            continue
+        if last.casefold() in UNITS and isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{name.replace('_', ' ')} {value} {UNITS[last.casefold()]}"
+
+
+def _lines(text: str) -> Iterator[Result]:
+    """Lines with values such as "temperature: 31.5 C" or "temperature=31.5 C"."""
+    for line in text.splitlines():
+        matches = list(_LINE.finditer(line[:MAX_RECORD_CHARS]))[:MAX_VALUES]
+        if not matches:
+            continue
+        first = matches[0]
+        # In a log the key is the last word before its sign, in a list it is all of the line.
+        before, key = line[: first.start()], first["key"].strip()
+        if "=" in first.group() and " " in key:
+            before, key = before + key.rpartition(" ")[0], key.rpartition(" ")[2]
+        values = [f"{key} {first['value']} {first['unit']}"]
+        values += [f"{one['key'].strip()} {one['value']} {one['unit']}" for one in matches[1:]]
+        yield Result(_sentence(_TIMES.sub("", before).strip(" -*|,;:\t"), values), line.strip())
+
+
+def _sentence(label: str, values: list[str]) -> str:
+    measured = ", ".join(values)
+    return clean(f"{label[:120]}: {measured}" if label else measured)
+
+
 MAX_TEXT = 2_000
 MAX_LABEL = 200
 MAX_SUMMARY = 240
@@ -64,14 +151,6 @@ _ELLIPTIC = re.compile(
     r"|made|cooked|planning|thinking|working|looking forward|moving|getting|going|hoping)\b",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    item: Item
-    cell: int
-    weight: int
-    """How much is lost with it, for windows that hold more than an answer may."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -106,7 +185,7 @@ def _dates_of(body: str, states: Sequence[State]) -> list[str]:
     return [_dates(body[start:end]) or shared for start, end in pairwise(starts)]
 
 
-def _as_it_is(turn: WindowTurn, text: str, opening: str, subject: str) -> Iterator[_Draft]:
+def _as_it_is(turn: WindowTurn, text: str, opening: str, subject: str) -> Iterator[Item]:
     for piece in packed(text, MAX_SHORT_CHARS):
         if any(char.isalnum() for char in piece):
             said = cut(f"{opening}: {clean(piece).strip()}", MAX_TEXT)
@@ -123,13 +202,13 @@ def _draft(
     body: str = "",
     when: str = "",
     origin: Origin = Origin.USER,
-) -> _Draft:
+) -> Item:
     """An item with its stance read from ``body``, the English sentence in the speaker's words."""
     unquoted = without_quotes(body)
     change, previous_value = (state.change, state.previous_value) if state else (Change.NONE, "")
     if origin is Origin.USER and corrects(without_quotes(quote[:MAX_SHORT_CHARS])):
         change, previous_value = Change.CORRECT, previous_value or value_denied(unquoted)[:MAX_SHORT_CHARS]
-    item = Item(
+    return Item(
         text=text,
         turns=[turn.number],
         quote=_quote(quote),
@@ -146,8 +225,11 @@ def _draft(
         scene=scene_of(body, state.attribute if state else ""),
         origin=origin,
     )
-    weight = 2 * (state is not None) + (when != "") + any(char.isdigit() for char in text)
-    return _Draft(item, turn.cell, weight)
+
+
+def _weight(item: Item) -> int:
+    """How much is lost with an item, for windows that hold more than an answer may."""
+    return 2 * (item.attribute != "") + (item.when != "") + any(char.isdigit() for char in item.text)
 
 
 def _body(sentence: str) -> str:
@@ -187,8 +269,8 @@ def _statement(body: str, name: str) -> tuple[str, str]:
 
 
 def _from_sentence(
-    turn: WindowTurn, sentence: str, named: str, name: str, known: Collection[str], earlier: list[Earlier]
-) -> Iterator[_Draft]:
+    turn: WindowTurn, sentence: str, named: str, name: str, known: Collection[str], earlier: list[State]
+) -> Iterator[Item]:
     """What a sentence says; ``named`` is the sentence with names in the place of mentions and nicknames.
 
     ``known`` are the names of those who speak, ``earlier`` what the speaker said of themselves before.
@@ -204,11 +286,10 @@ def _from_sentence(
     dates = _dates_of(body, main)
     first = main[0] if main else None
     for state in states:
-        planned = state.modality is Modality.PLANNED
         if state.change is Change.CORRECT and state.polarity is Polarity.NEGATIVE:
             earlier[:] = [each for each in earlier if (each.attribute, each.value) != (state.attribute, state.value)]
             continue
-        earlier.append(Earlier(turn.number, state.subject, state.attribute, state.value, planned))
+        earlier.append(replace(state, turn=turn.number))
     if first is not None and first.change is Change.CORRECT and first.clause:
         text = first.clause
     if first is not None and first.attribute == "status" and text.startswith(f"{speaker(name)} said: "):
@@ -225,7 +306,7 @@ def _from_sentence(
         yield _draft(turn, clause, sentence, subject=state.subject, state=state, body=body, when=when)
 
 
-def _from_turn(turn: WindowTurn, window: Window, known: Collection[str], earlier: list[Earlier]) -> Iterator[_Draft]:
+def _from_turn(turn: WindowTurn, window: Window, known: Collection[str], earlier: list[State]) -> Iterator[Item]:
     name = clean(turn.speaker).strip() or turn.role.value
     at = 0
     for piece in turn.pasted:
@@ -246,10 +327,10 @@ def _from_words(
     name: str,
     window: Window,
     known: Collection[str],
-    earlier: list[Earlier],
+    earlier: list[State],
     *,
     own: bool = True,
-) -> Iterator[_Draft]:
+) -> Iterator[Item]:
     """What ``name`` says in a turn, or wrote in what it pastes."""
     listener = addressed(turn, window) if own else None
     found = list(sentences(text))
@@ -262,7 +343,7 @@ def _from_words(
         yield from _from_sentence(turn, sentence, heard, name, known, earlier)
 
 
-def _from_result(turn: WindowTurn) -> Iterator[_Draft]:
+def _from_result(turn: WindowTurn) -> Iterator[Item]:
     """What a tool measured: about nobody, whatever names are near it."""
     for result in results(turn.text):
         when = _dates(clean(result.quote))
@@ -277,7 +358,7 @@ def _advice(sentence: str, listener: str) -> str:
     return cut(f"{listener} accepted the assistant's suggestion: {body}", MAX_TEXT)
 
 
-def _accepted(window: Window) -> Iterator[_Draft]:
+def _accepted(window: Window) -> Iterator[Item]:
     """Facts from assistant turns that the user took up in the next turn."""
     turns = (*window.context, *window.turns)
     left = MAX_ADVICE
@@ -302,13 +383,13 @@ def _accepted(window: Window) -> Iterator[_Draft]:
                 )
 
 
-def _drafts(window: Window) -> list[_Draft]:
-    by_turn: dict[int, list[_Draft]] = {turn.number: [] for turn in window.turns}
+def _drafts(window: Window) -> list[Item]:
+    by_turn: dict[int, list[Item]] = {turn.number: [] for turn in window.turns}
     for draft in _accepted(window):
-        by_turn[draft.item.turns[0]].append(draft)
+        by_turn[draft.turns[0]].append(draft)
     spoken = [turn for turn in (*window.context, *window.turns) if turn.role is Role.USER]
     known = {name for turn in spoken if (name := clean(turn.speaker).strip())} | {window.owner}
-    earlier: dict[str, list[Earlier]] = defaultdict(list)
+    earlier: dict[str, list[State]] = defaultdict(list)
     for turn in spoken:
         found = list(_from_turn(turn, window, known, earlier[turn.speaker]))
         if turn.number in by_turn:
@@ -319,12 +400,13 @@ def _drafts(window: Window) -> list[_Draft]:
     drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
     if len(drafts) <= MAX_ITEMS:
         return drafts
-    chosen = sorted(range(len(drafts)), key=lambda at: (-drafts[at].weight, at))[:MAX_ITEMS]
+    chosen = sorted(range(len(drafts)), key=lambda at: (-_weight(drafts[at]), at))[:MAX_ITEMS]
     return [drafts[at] for at in sorted(chosen)]
 
 
-def _summary(window: Window, cell: int, drafts: list[_Draft]) -> CellSummary:
-    texts = [draft.item.text for draft in drafts if draft.cell == cell]
+def _summary(window: Window, cell: int, drafts: list[Item]) -> CellSummary:
+    numbers = {turn.number for turn in window.turns if turn.cell == cell}
+    texts = [draft.text for draft in drafts if draft.turns[0] in numbers]
     if not texts:
         texts = [
             turn_line(clean(turn.speaker), clean(first))
@@ -349,6 +431,4 @@ def propose(window: Window) -> ExtractionAnswer:
     """
     drafts = _drafts(window)
     cells = list(dict.fromkeys(turn.cell for turn in window.turns))[:MAX_WINDOW_TURNS]
-    return ExtractionAnswer(
-        items=[draft.item for draft in drafts], summaries=[_summary(window, cell, drafts) for cell in cells]
-    )
+    return ExtractionAnswer(items=drafts, summaries=[_summary(window, cell, drafts) for cell in cells])
