@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 import sqlalchemy as sa
 
-from memforest_core.domain.ids import ForestId, TenantId, TreeId
-from memforest_core.errors import InvariantViolated
+from memforest_core.domain.ids import ForestId
 from memforest_core.ingest.reduce.records import HELD, Rules
 from memforest_core.store import tables as m
-from memforest_core.store.copying import copy_forest_rows, copy_rows, literal, old
+from memforest_core.store.copying import copy_forest_rows, copy_rows, literal
 from memforest_core.store.owners import ForestRows, visible
-from memforest_core.store.rows import FIRST
-from memforest_core.store.trees import set_centroids
-from memforest_core.store.vectors import Key, VectorRows
 
 _OWN_WORK = ("reduce_available_at", "reduce_failures", "scene_seq")
 """Columns that a new forest does not take from another one: it is placed and numbers its scenes by itself."""
@@ -33,22 +27,6 @@ _COPY_VISITS = sa.text("""
      GROUP BY u.new ORDER BY u.new
     ON CONFLICT (tenant_id, item_id) DO UPDATE
     SET visits = mine.visits + excluded.visits, last_visit_at = greatest(mine.last_visit_at, excluded.last_visit_at)
-    """)
-
-# For each fact of a scene first the candidate that most likely worded it, by whose routing vector it went there.
-_MEMBERS = sa.text("""
-    WITH scenes AS (
-        SELECT tree_id, forest_id FROM memforest.tree
-         WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
-           AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
-         ORDER BY tree_id LIMIT :n)
-    SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
-      FROM scenes r
-      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
-      LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
-      LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
-      LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
-     ORDER BY r.tree_id, p.payload_id, k.text_hash <> f.text_hash, o.cell_id, o.item DESC
     """)
 
 
@@ -119,39 +97,3 @@ class HiddenForestRows(ForestRows):
         d = m.WebhookDelivery
         own = sa.update(d).where(d.tenant_id == self._tenant, d.forest_id.in_(leaving))
         self._db.execute(own.values(forest_id=into))
-
-
-def rules_without_held() -> sa.ColumnElement[Any]:
-    """The rules of the forest that is copied, without the mark of a rebuild."""
-    return old("rules").op("-")(HELD)
-
-
-def recenter_scenes(
-    connection: sa.Connection,
-    tenant: TenantId,
-    after: TreeId | None,
-    model: tuple[str, int],
-    limit: int,
-    forest: ForestId | None = None,
-) -> TreeId | None:
-    """Compute the centroids of the next scenes, of one forest or of all; the last scene, None at the end.
-
-    A centroid is the sum of its facts' routing vectors. ``model`` is the name and dimension of the embedding model.
-    """
-    values = {"t": tenant, "after": after or FIRST, "n": limit, "f": forest}
-    rows = connection.execute(_MEMBERS, values).all()
-    if not rows:
-        return None
-    name, dimension = model
-    members: dict[TreeId, list[Key]] = defaultdict(list)
-    for row in rows:
-        found = [(ForestId(row.forest_id), bytes(row.routing_hash))] if row.routing_hash is not None else []
-        members[TreeId(row.tree_id)].extend(found)
-    wanted = [key for keys in members.values() for key in keys]
-    known = VectorRows(connection, tenant).vectors_by_hash(name, wanted)
-    missing = set(wanted) - known.keys()
-    if missing:
-        raise InvariantViolated(f"{len(missing)} facts have no routing vector of model {name}.")
-    zero = np.zeros(dimension, np.float32)
-    set_centroids(connection, tenant, {tree: sum((known[key] for key in keys), zero) for tree, keys in members.items()})
-    return TreeId(rows[-1].tree_id)

@@ -19,8 +19,7 @@ from memforest_core.lifecycle.bundle.importing import BundleParts
 from memforest_core.lifecycle.bundle.service import Bundles
 from memforest_core.lifecycle.correct.service import Correction
 from memforest_core.lifecycle.erase.service import Erasure
-from memforest_core.lifecycle.erase.steps import Clearing, Erasing, ForestEraser
-from memforest_core.lifecycle.erase.vacuuming import Vacuuming
+from memforest_core.lifecycle.erase.steps import Clearing, Erasing, ForestEraser, Vacuuming
 from memforest_core.lifecycle.merge.service import Merging
 from memforest_core.lifecycle.rebuild.embedding import Reembedding
 from memforest_core.lifecycle.rebuild.planner import Planner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NoReturn
 from uuid import UUID, uuid4
@@ -223,34 +223,28 @@ class BundleParts:
     settings: Settings
 
 
+@dataclass
 class Import:
     """One running import."""
 
-    def __init__(
-        self,
-        parts: BundleParts,
-        tenant: TenantId,
-        owner: str,
-        task: OperationTask,
-        forest: ForestId,
-        seen: Seen,
-    ) -> None:
-        self._parts = parts
-        self._vectors = TextVectors(parts.engine, parts.embedder)
-        self._tenant = tenant
-        self._owner = owner
-        self._task = task
-        self._seen = seen
-        self._forest = forest
-        self._progress: dict[str, str | int] = {"phase": "rows", **task.progress}
+    parts: BundleParts
+    tenant: TenantId
+    owner: str
+    task: OperationTask
+    forest: ForestId
+    seen: Seen
+    _progress: dict[str, str | int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._progress = {"phase": "rows", **self.task.progress}
 
     def run(self, watch: Callable[[int], None]) -> Numbers:
         """Run the phases that are left; the counts of what was imported. Raises InvalidInput if the owner has a memory
         by now."""
         with self._opened() as rows:
-            if rows.find_forest(self._owner) is not None:
-                raise has_memory(self._owner)
-        new = rename(self._seen, self._forest)
+            if rows.find_forest(self.owner) is not None:
+                raise has_memory(self.owner)
+        new = rename(self.seen, self.forest)
         self._progress["same_ids"] = int(not new.renamed)
         phases: Mapping[str, Callable[[], str]] = {
             "rows": lambda: self._rows(self._preparing(new), watch),
@@ -265,14 +259,14 @@ class Import:
         return self._show()
 
     def _preparing(self, new: NewIds) -> PreparedRows:
-        with_summaries = self._seen.reader.head.with_summaries
-        return PreparedRows(new, self._seen.with_vectors, with_summaries, self._parts.embedder.dimension)
+        with_summaries = self.seen.reader.head.with_summaries
+        return PreparedRows(new, self.seen.with_vectors, with_summaries, self.parts.embedder.dimension)
 
     def refuse(self, error: CallerError) -> NoReturn:
         """Delete what was written, record why, and raise the error."""
         with self._opened() as rows:
-            if rows.end(self._task.id, self._progress, (error.code, error.message)):
-                rows.clear(self._forest)
+            if rows.end(self.task.id, self._progress, (error.code, error.message)):
+                rows.clear(self.forest)
                 rows.tasks.note(self._entry(REFUSED, {"error": error.code}))
         raise error
 
@@ -282,7 +276,7 @@ class Import:
         names = [table.name for table in TABLES]
         for table in TABLES[names.index(reached) if reached else 0 :]:
             place = after if table.name == reached else 0
-            for page in self._seen.reader.rows(table, place, BATCH):
+            for page in self.seen.reader.rows(table, place, BATCH):
                 place += len(page)
                 yield table, page, place
 
@@ -291,64 +285,65 @@ class Import:
             done = int(self._progress.get("rows", 0)) + len(page)
             prepared = preparing.prepared(table, page)
             with self._opened() as rows:
-                rows.lock_forest(self._forest)
+                rows.lock_forest(self.forest)
                 # Before rows are written: it shows whether the rows are still this process's to write.
                 self._store_progress(rows, {"table": table.name, "after": place, "rows": done})
-                rows.put(table, self._forest, self._parts.embedder.model, prepared)
+                rows.put(table, self.forest, self.parts.embedder.model, prepared)
             watch(done)
         return "texts"
 
     def _texts(self) -> str:
         """Embed the texts that have no vector of this memory's model."""
-        if self._seen.to_embed == 0:
+        if self.seen.to_embed == 0:
             return "settle"
+        vectors = TextVectors(self.parts.engine, self.parts.embedder)
         for kind in TextKind:
-            for _ in self._vectors.embed(self._tenant, kind, self._forest):
+            for _ in vectors.embed(self.tenant, kind, self.forest):
                 # Shows whether the import is still this process's.
                 self._store({})
-        head = self._seen.reader.head
-        same = (head.embedding_model, head.dimension) == (self._parts.embedder.model, self._parts.embedder.dimension)
+        head = self.seen.reader.head
+        same = (head.embedding_model, head.dimension) == (self.parts.embedder.model, self.parts.embedder.dimension)
         return "settle" if same else "scenes"
 
     def _scenes(self) -> str:
         """What routing compares with a scene is the sum of its facts' vectors, which are another model's now."""
-        self._vectors.recenter(self._tenant, self._forest)
+        TextVectors(self.parts.engine, self.parts.embedder).recenter(self.tenant, self.forest)
         return "settle"
 
     @repeated
     def _settle(self, renamed: bool) -> str:
         with self._opened() as rows:
-            rows.lock_forest(self._forest)
-            rows.settle(self._forest, renamed)
+            rows.lock_forest(self.forest)
+            rows.settle(self.forest, renamed)
         return "prove"
 
     def _prove(self, renamed: bool) -> str:
-        soundness = Soundness(self._parts.engine, VerifyStore(self._parts.engine), self._tenant, self._forest)
+        soundness = Soundness(self.parts.engine, VerifyStore(self.parts.engine), self.tenant, self.forest)
         if renamed:
             soundness.reorder()
         broken = soundness.broken()
         if broken is not None:
             raise damaged(broken)
-        soundness.repair_summaries(self._parts.settings.refresh.budget_chars)
+        soundness.repair_summaries(self.parts.settings.refresh.budget_chars)
         return "show"
 
     @repeated
     def _show(self) -> Numbers:
-        head = self._seen.reader.head
+        head = self.seen.reader.head
         done: Numbers = {**self._progress, "phase": "done", **head.rows, "rows": head.total}
         done = {name: value for name, value in done.items() if name not in ("table", "after")}
         with self._opened() as rows:
-            rows.lock_forest(self._forest)
-            shown = rows.show(self._forest, self._owner)
+            rows.lock_forest(self.forest)
+            shown = rows.show(self.forest, self.owner)
             if shown:
-                if not rows.end(self._task.id, done):
+                if not rows.end(self.task.id, done):
                     raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
                 rows.tasks.note(self._entry("done", done))
         if not shown:
-            raise has_memory(self._owner)
+            raise has_memory(self.owner)
         for queue in (Queue.EXTRACT, Queue.REDUCE, Queue.MAINTAIN, Queue.REFRESH):
-            self._parts.wakeups.send(queue, self._tenant, str(self._forest))
-        return {"task": str(self._task.id), **done}
+            self.parts.wakeups.send(queue, self.tenant, str(self.forest))
+        return {"task": str(self.task.id), **done}
 
     @repeated
     def _store(self, changed: Numbers) -> None:
@@ -358,15 +353,15 @@ class Import:
     def _store_progress(self, rows: ImportRows, changed: Numbers) -> None:
         """Store progress with what it is about. Raises ImportTakenOver, which takes that back."""
         progress = {**self._progress, **changed}
-        if not rows.store_progress(self._task.id, progress):
+        if not rows.store_progress(self.task.id, progress):
             raise ImportTakenOver("Another process has taken over this import, or it was cancelled.")
         self._progress = progress
 
     def _opened(self) -> AbstractContextManager[ImportRows]:
-        return ImportRows.opened(self._parts.engine, self._tenant)
+        return ImportRows.opened(self.parts.engine, self.tenant)
 
     def _entry(self, outcome: str, detail: Numbers) -> AuditEntry:
-        return AuditEntry(self._task.actor, self._task.kind, outcome, self._forest, self._owner, self._task.id, detail)
+        return AuditEntry(self.task.actor, self.task.kind, outcome, self.forest, self.owner, self.task.id, detail)
 
 
 def has_memory(owner: str) -> InvalidInput:

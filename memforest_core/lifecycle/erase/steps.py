@@ -1,4 +1,4 @@
-"""The steps of an erase task: batches of rows, then the index, then a search for what may be left."""
+"""The steps of deletions: batches of rows, the index, a search for what may be left; and the vacuum after them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from memforest_core.index.vector_index import IndexFilter, IndexQuery, PointKey,
 from memforest_core.lifecycle.erase.batch_removal import COUNTED, Removal
 from memforest_core.lifecycle.erase.records import LEFT, Scope, Target, scope_of
 from memforest_core.lifecycle.erase.rows.deletion import STEPS, ErasureRows
+from memforest_core.lifecycle.erase.rows.vacuum_rows import (
+    Vacuumed,
+    held_back,
+    request_vacuum,
+    tables_of_tenants,
+    vacuum,
+)
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.records import Numbers, OperationTask, TaskId
+from memforest_core.work.runner import Handler
 from memforest_core.work.waiting import polled, waited
 
 BATCH_ROWS = 500
@@ -357,3 +365,48 @@ def _stepped(progress: Numbers, phase: str) -> Numbers:
     """The progress of a committed step, with every count there is."""
     counted: Mapping[str, str | int] = dict.fromkeys(COUNTED, 0)
     return dict(counted) | dict(progress) | {PHASE: phase, STEPS: int(progress.get(STEPS, 0)) + 1}
+
+
+HELD_BACK_S = 10.0
+"""Seconds until the next try, while an old transaction is open or a table is locked."""
+AFTER = "after"
+"""The argument that names the last deleting transaction."""
+AT = "at"
+
+
+class Vacuuming:
+    """Requests VACUUM tasks and runs their steps, one table each. Thread-safe."""
+
+    def __init__(self, engine: Engine, every_s: float) -> None:
+        """``every_s``: deletions within this many seconds are vacuumed together."""
+        self._engine = engine
+        self._every_s = every_s
+
+    def following(self, handler: Handler) -> Handler:
+        """The handler of an operation that deletes rows; at its end it requests a vacuum."""
+
+        def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
+            after = handler(tenant, task, progress)
+            if after is None and not task.dry_run:
+                request_vacuum(self._engine, tenant, self._every_s)
+            return after
+
+        return step
+
+    def step(self, _tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
+        """Vacuum the next table. Raises StoreUnavailable, and RetryableError while it would remove nothing."""
+        done = str(progress.get(AT, ""))
+        table = next((name for name in tables_of_tenants(self._engine) if name > done), None)
+        if table is None:
+            return None
+        if held_back(self._engine, int(task.arguments.get(AFTER, 0))):
+            raise RetryableError(
+                "A transaction that is open since before the deletion still sees the rows: end it, or wait for it.",
+                retry_after=HELD_BACK_S,
+            )
+        result = vacuum(self._engine, table)
+        if result is Vacuumed.BUSY:
+            raise RetryableError(f"The table {table} is being vacuumed or altered.", retry_after=HELD_BACK_S)
+        counts = {each.value: int(progress.get(each.value, 0)) for each in (Vacuumed.DONE, Vacuumed.NO_RIGHT)}
+        counts[result.value] += 1
+        return {AT: table, **counts}

@@ -230,17 +230,10 @@ class ExportRows(TenantRows):
             yield rows
 
     def head(self) -> ForestHead:
-        found = self._db.execute(
-            sa.select(m.Forest.__table__).where(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == self._forest)
-        ).one()
-        return ForestHead(
-            ForestId(found.forest_id),
-            found.owner,
-            found.time_zone,
-            found.scene_seq,
-            found.rules,
-            found.display_name,
-        )
+        f = m.Forest
+        head = sa.select(f.forest_id, f.owner, f.time_zone, f.scene_seq, f.rules, f.display_name)
+        own = head.where(f.tenant_id == self._tenant, f.forest_id == self._forest)
+        return ForestHead(*self._db.execute(own).one())
 
     def counts(self) -> Mapping[str, int]:
         """How many rows each table has, but for the vectors."""

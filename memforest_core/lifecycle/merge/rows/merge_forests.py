@@ -10,13 +10,15 @@ import sqlalchemy as sa
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, TenantId
+from memforest_core.ingest.reduce.records import HELD
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows, StoredForest, rules_without_held
+from memforest_core.lifecycle.hidden_forest_rows import HiddenForestRows, StoredForest
 from memforest_core.lifecycle.merge.records import ValueConflict
 from memforest_core.lifecycle.merge.rows.content import ContentCopies
 from memforest_core.lifecycle.merge.rows.tree_copies import TreeCopies
 from memforest_core.models.calls import Vectors
 from memforest_core.store import tables as m
+from memforest_core.store.copying import old
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.statements import from_document
 from memforest_core.store.trees import micros
@@ -107,7 +109,7 @@ class MergeRows(HiddenForestRows):
         if begun is not None:
             return ForestId(begun)
         new = ForestId(uuid4())
-        self.make_hidden(like, new, "created_at", owner=owner, rules=rules_without_held())
+        self.make_hidden(like, new, "created_at", owner=owner, rules=old("rules").op("-")(HELD))
         return new
 
     def to_be_deleted(self, forest: ForestId) -> bool:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.domain.indexed import cell_text
+from memforest_core.errors import InvariantViolated
 from memforest_core.index.collection_rows import switch_collection
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import RefreshRows
-from memforest_core.lifecycle.hidden_forest_rows import recenter_scenes
 from memforest_core.lifecycle.rebuild.records import Spent, StoredSummary, TextKind
 from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.models.calls import CallRecord, OwnText, Step, Vectors
@@ -26,7 +28,8 @@ from memforest_core.store.engine import transaction
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.rows import FIRST
 from memforest_core.store.statements import from_document
-from memforest_core.store.vectors import VectorRows, pooled_half, to_half
+from memforest_core.store.trees import set_centroids
+from memforest_core.store.vectors import Key, VectorRows, pooled_half, to_half
 
 # A candidate is compared by its sentence, and in routing by that with its origin and scene.
 _CANDIDATES = sa.text("""
@@ -50,6 +53,22 @@ _COUNTS = sa.text("""
            coalesce(sum(length(text)) FILTER (WHERE source = 'model'), 0) AS chars,
            (SELECT count(*) FROM memforest.tree WHERE tenant_id = :t AND centroid IS NOT NULL) AS scenes
       FROM memforest.node_summary WHERE tenant_id = :t AND vector_model <> :model
+    """)
+
+# For each fact of a scene first the candidate that most likely worded it, by whose routing vector it went there.
+_MEMBERS = sa.text("""
+    WITH scenes AS (
+        SELECT tree_id, forest_id FROM memforest.tree
+         WHERE tenant_id = :t AND tree_id > :after AND kind = 'scene' AND centroid IS NOT NULL
+           AND (CAST(:f AS uuid) IS NULL OR forest_id = :f)
+         ORDER BY tree_id LIMIT :n)
+    SELECT DISTINCT ON (r.tree_id, p.payload_id) r.tree_id, r.forest_id, k.routing_hash
+      FROM scenes r
+      LEFT JOIN memforest.placement p ON p.tenant_id = :t AND p.tree_id = r.tree_id
+      LEFT JOIN memforest.fact f ON f.tenant_id = :t AND f.fact_id = p.payload_id
+      LEFT JOIN memforest.occurrence o ON o.tenant_id = :t AND o.fact_id = f.fact_id
+      LEFT JOIN memforest.candidate k ON k.tenant_id = :t AND k.cell_id = o.cell_id AND k.item = o.item
+     ORDER BY r.tree_id, p.payload_id, k.text_hash <> f.text_hash, o.cell_id, o.item DESC
     """)
 
 _WORKERS = sa.text(
@@ -131,10 +150,30 @@ class ReembedRows(VectorRows):
     def recenter(
         self, after: TreeId | None, model: tuple[str, int], limit: int, forest: ForestId | None
     ) -> TreeId | None:
-        """As ``recenter_scenes``; a ``forest`` that is named is locked."""
+        """Compute the centroids of the next scenes, of one forest (which is locked) or of all; the last scene, None at
+        the end.
+
+        A centroid is the sum of its facts' routing vectors. ``model`` is the name and dimension of the embedding model.
+        """
         if forest is not None:
             lock_forest(self._db, self._tenant, forest)
-        return recenter_scenes(self._db, self._tenant, after, model, limit, forest)
+        rows = self._run(_MEMBERS, after=after or FIRST, n=limit, f=forest).all()
+        if not rows:
+            return None
+        name, dimension = model
+        members: dict[TreeId, list[Key]] = defaultdict(list)
+        for row in rows:
+            found = [(ForestId(row.forest_id), bytes(row.routing_hash))] if row.routing_hash is not None else []
+            members[TreeId(row.tree_id)].extend(found)
+        wanted = {key for keys in members.values() for key in keys}
+        known = self.vectors_by_hash(name, wanted)
+        missing = wanted - known.keys()
+        if missing:
+            raise InvariantViolated(f"{len(missing)} facts have no routing vector of model {name}.")
+        zero = np.zeros(dimension, np.float32)
+        sums = {tree: sum((known[key] for key in keys), zero) for tree, keys in members.items()}
+        set_centroids(self._db, self._tenant, sums)
+        return TreeId(rows[-1].tree_id)
 
     def record_call(self, call: CallRecord) -> None:
         record_calls(self._db, self._tenant, [call], None, None)
