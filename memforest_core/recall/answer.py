@@ -33,7 +33,7 @@ from memforest_core.errors import (
 )
 from memforest_core.models.answers import instructions_with, parsed, repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.recall.rows.reading import AnswerCalls
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import SILENT, Telemetry
@@ -304,7 +304,7 @@ def open_answering(
             "Set MEMFOREST_LLM__MODEL (or MEMFOREST_LLM__ANSWER__MODEL) to a chat model: answers are written by one; "
             "recall gives the evidence without."
         )
-    return AnswerService(chat(), AnswerCalls(engine), telemetry, own)
+    return AnswerService(chat(), RecallStore(engine), telemetry, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class AnswerService:
     """Answers from evidence. Thread-safe."""
 
     chat: ChatModel
-    ledger: AnswerCalls
+    ledger: RecallStore
     telemetry: Telemetry = SILENT
     own: str | None = None
     """Instructions in place of the built-in ones."""

@@ -33,8 +33,7 @@ from memforest_core.recall.request import (
     parse_request,
 )
 from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
-from memforest_core.recall.rows.chains import TimelineStore
-from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.score import ENOUGH_WORDS, Pool, Scorer
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
@@ -71,10 +70,10 @@ class RecallService:
 
     ``pointers`` says that facts were extracted without a model, so that the turn is what is worth delivering. ``chat``
     opens the chat model of the modes llm and planner and of completing follow-up questions, ``reranker`` scores the
-    best items again, ``ledger`` records what their calls cost, ``visits`` counts what was returned, ``states`` finds
-    current states, ``prompts`` are an application's own instructions, ``sources`` the external collections in place of
-    those of the settings. ``explains``: what related words gave is a signal of its own, at the price of a search, for a
-    caller that shows why an item was found. ``slots`` are shared by all services of a process.
+    best items again, ``visits`` counts what was returned, ``prompts`` are an application's own instructions,
+    ``sources`` the external collections in place of those of the settings. ``explains``: what related words gave is a
+    signal of its own, at the price of a search, for a caller that shows why an item was found. ``slots`` are shared by
+    all services of a process.
     """
 
     store: RecallStore
@@ -84,10 +83,8 @@ class RecallService:
     _: KW_ONLY
     pointers: bool = True
     chat: Callable[[], ChatModel] | None = None
-    ledger: AnswerCalls | None = None
     reranker: Reranker | None = None
     visits: VisitCounter | None = None
-    states: TimelineStore | None = None
     prompts: Prompts = BUILT_IN
     sources: Sources | None = None
     explains: bool = False
@@ -236,9 +233,9 @@ class RecallService:
         """Retrieve the candidates of each forest. An index that failed is not called for the next one."""
         failure: IndexUnavailable | None = None
         for scope in scopes:
-            if self.states is not None and self.settings.weights["current"] > 0:
+            if self.settings.weights["current"] > 0:
                 with clock.stage("states"):
-                    reading = partial(self.states.reading, tenant=scope.tenant)
+                    reading = partial(self.store.reading, scope.tenant)
                     scope.states = find_states(reading, scope.forest, request.question, scope.bounds.said_until)
             self._retriever.retrieve(scope, request, dense, planner, clock, failure)
             failure = scope.search.failure
@@ -283,10 +280,10 @@ class RecallService:
         self, tenant: TenantId, scopes: Sequence[Scope], calls: Sequence[CallRecord], degraded: list[str]
     ) -> None:
         """Record what the calls cost, for the only forest or for none; a failure does not hold back the evidence."""
-        if self.ledger is None or not calls:
+        if not calls:
             return
         try:
-            self.ledger.record(tenant, scopes[0].forest.id if len(scopes) == 1 else None, calls)
+            self.store.record(tenant, scopes[0].forest.id if len(scopes) == 1 else None, calls)
         except StoreUnavailable:
             degraded.append("The store is unavailable: what the model calls cost was not recorded.")
 

@@ -19,7 +19,8 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.records import TurnKey
-from memforest_core.recall.rows.chains import TimelineRows, TimelineStore
+from memforest_core.recall.rows.chains import TimelineRows
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.states import KnownChain, SourceTurn, Timeline, TimelineState
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
@@ -153,14 +154,14 @@ class _Wanted:
 
 def open_timeline(engine: Engine) -> TimelineService:
     """Over a connection pool: it needs no index and no models."""
-    return TimelineService(TimelineStore(engine))
+    return TimelineService(RecallStore(engine))
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineService:
     """Reads only, each timeline in one transaction and with a fixed number of statements. Thread-safe."""
 
-    store: TimelineStore
+    store: RecallStore
 
     def timeline(
         self,

@@ -13,7 +13,6 @@ import pytest
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.rows.chains import TimelineStore
 from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.states import TimelineState
@@ -128,7 +127,6 @@ def test_the_state_that_holds_comes_first_without_index_and_embedder(people: Sta
         AwayIndex(),  # type: ignore[arg-type]
         AwayEmbedder(),
         people.settings.recall,
-        states=TimelineStore(people.services.engine),
     )
     result = service.recall(people.tenant, MOVED["name"].casefold(), "Where do I live now?")
     assert "Bergen" in result.evidence[0].text

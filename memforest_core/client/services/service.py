@@ -47,8 +47,7 @@ from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.observe.webhooks.posting import Poster, PostingWorker
 from memforest_core.recall.answer import AnswerService, open_answering
-from memforest_core.recall.rows.chains import TimelineStore
-from memforest_core.recall.rows.reading import AnswerCalls, RecallStore
+from memforest_core.recall.rows.reading import RecallStore
 from memforest_core.recall.rows.visits import VisitStore
 from memforest_core.recall.service import RecallService, Slots
 from memforest_core.recall.timeline import TimelineService, open_timeline
@@ -208,10 +207,8 @@ class Services(Process):
             # What the rules extract points to turns; what a model wrote is evidence itself.
             pointers=self._offline(Step.EXTRACT),
             chat=None if self._offline(Step.BROWSE) or self._offline(Step.PLAN) else lambda: self.chat,
-            ledger=AnswerCalls(self.engine),
             reranker=limit_reranker(open_reranker(rerank), self.limits, rerank),
             visits=self.visits,
-            states=TimelineStore(self.engine),
             prompts=self.prompts,
             slots=Slots(self.settings.recall.at_once),
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
@@ -13,7 +12,6 @@ from memforest_core.domain.state_order import Mention, StoredState
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.sql import KNOWN_BY_THEN, WANTED_TURNS
 from memforest_core.recall.states import KnownChain, SourceTurn
-from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.people import speakers_of
 from memforest_core.store.statements import from_document
@@ -187,16 +185,3 @@ class TimelineRows:
             )
             for row in self._db.execute(statement, {"t": self._tenant, **values})
         ]
-
-
-class TimelineStore:
-    """Opens read transactions."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
-
-    @contextmanager
-    def reading(self, tenant: TenantId) -> Iterator[TimelineRows]:
-        """One read transaction of a tenant. Raises StoreUnavailable."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            yield TimelineRows(connection, tenant)

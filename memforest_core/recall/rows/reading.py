@@ -47,10 +47,11 @@ from memforest_core.recall.records import (
     TurnKey,
 )
 from memforest_core.recall.rows import sql
+from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.store.calls import record_calls
 from memforest_core.store.copying import literal
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.store.owners import ForestRef, find_forest
+from memforest_core.store.owners import ForestRef
 from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.statements import from_document
 
@@ -407,27 +408,27 @@ def _placed(rows: Rows) -> list[PlacedNode]:
 
 
 class RecallStore:
-    """Where recall reads."""
+    """Where recall, timelines and answers read, and where the costs of their calls are recorded. All raise
+    StoreUnavailable."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @contextmanager
     def recalling(self, tenant: TenantId) -> Iterator[RecallRows]:
-        """Reads of a tenant, which raise StoreUnavailable."""
+        """Reads of a tenant."""
         yield RecallRows(self._engine, tenant)
 
-
-class AnswerCalls:
-    """What answering needs: an owner's forest, and the ledger of model calls. Raises StoreUnavailable."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    @contextmanager
+    def reading(self, tenant: TenantId) -> Iterator[TimelineRows]:
+        """One read transaction of a tenant's states."""
+        with tenant_transaction(self._engine, tenant) as connection:
+            yield TimelineRows(connection, tenant)
 
     def forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
-        """The forest and its time zone; None for an owner without one."""
-        with tenant_transaction(self._engine, tenant) as connection:
-            return find_forest(connection, tenant, owner)
+        """The owner's forest and its time zone, if it exists."""
+        with self.reading(tenant) as rows:
+            return rows.forest(owner)
 
     def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
         """Keep what calls cost, failed ones included; without a ``forest`` those that were made for several."""

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 import numpy as np
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TenantId, TreeId, TreeKind
+from memforest_core.domain.state_order import StoredState
 from memforest_core.domain.times import UNKNOWN_TIME, TimeSpan, micros
 from memforest_core.errors import IndexUnavailable, ModelUnavailable
 from memforest_core.index.vector_index import Hit, Hits, IndexQuery, Point, PointKind, SparseVector
@@ -33,6 +34,7 @@ from memforest_core.recall.records import (
     TurnHead,
     TurnKey,
 )
+from memforest_core.recall.states import SourceTurn
 from memforest_core.store.owners import ForestRef
 
 SPACE = UUID(int=77)
@@ -47,6 +49,26 @@ def named(name: str) -> UUID:
 
 
 Found = TypeVar("Found")
+
+
+class Cost(NamedTuple):
+    """What calls cost, and for which forest."""
+
+    forest: ForestId | None
+    calls: Sequence[CallRecord]
+
+
+class NoStates:
+    """A forest without stored states, of whoever is asked."""
+
+    def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
+        return []
+
+    def of_subjects(self, *_asked: object) -> list[StoredState]:
+        return []
+
+    def turns(self, *_asked: object) -> dict[TurnKey, SourceTurn]:
+        return {}
 
 
 @dataclass
@@ -66,9 +88,9 @@ class Forest:
     metadata_of: dict[TurnKey, dict[str, object]] = field(default_factory=dict)
     unseen: list[UUID] = field(default_factory=list)
     transactions: int = 0
-    reading: int = 0
-    """Transactions that are open."""
+    open_transactions: int = 0
     forest_id: ForestId = FOREST
+    costs: list[Cost] = field(default_factory=list)
 
     def session(
         self, name: str, *turns: tuple[str, str], placed: bool = True, days: int = 0, channel: str | None = None
@@ -136,11 +158,20 @@ class Forest:
     def recalling(self, tenant: TenantId) -> Iterator[Forest]:
         assert tenant == TENANT
         self.transactions += 1
-        self.reading += 1
+        self.open_transactions += 1
         try:
             yield self
         finally:
-            self.reading -= 1
+            self.open_transactions -= 1
+
+    @contextmanager
+    def reading(self, tenant: TenantId) -> Iterator[NoStates]:
+        assert tenant == TENANT
+        yield NoStates()
+
+    def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
+        assert tenant == TENANT
+        self.costs.append(Cost(forest, calls))
 
     def forest(self, owner: str) -> ForestRef | None:
         return ForestRef(self.forest_id, owner, "UTC") if owner == self.owner else None
@@ -363,6 +394,11 @@ class Grove:
     def recalling(self, tenant: TenantId) -> Iterator[Grove]:
         assert tenant == TENANT
         yield self
+
+    @contextmanager
+    def reading(self, tenant: TenantId) -> Iterator[NoStates]:
+        assert tenant == TENANT
+        yield NoStates()
 
     def forest(self, owner: str) -> ForestRef | None:
         return next((found for each in self.forests if (found := each.forest(owner)) is not None), None)

@@ -9,13 +9,12 @@ from datetime import timedelta
 import pytest
 
 from memforest_core.domain.evidence import EvidenceKind, Freshness, Mode, RecallResult
-from memforest_core.domain.ids import ForestId, NodeId, PayloadId, TenantId, TreeKind
+from memforest_core.domain.ids import NodeId, PayloadId, TreeKind
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 from memforest_core.errors import InvalidInput, ModelUnavailable
 from memforest_core.index.vector_index import PointKind, SparseVector
 from memforest_core.models.calls import CallRecord, Reranked, Reranker, Step
 from memforest_core.recall.deliver import AT_ONCE
-from memforest_core.recall.rows.reading import AnswerCalls
 from memforest_core.recall.score import NOT_EXPLAINED
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
@@ -39,9 +38,8 @@ class World:
     def recall(self, question: str = "Where does Bob live?", **options: object) -> RecallResult:
         pointers = bool(options.pop("pointers", True))
         reranker: Reranker | None = options.pop("reranker", None)  # type: ignore[assignment]
-        ledger: AnswerCalls | None = options.pop("ledger", None)  # type: ignore[assignment]
         service = RecallService(
-            self.forest, self.index, self.embedder, self.settings, pointers=pointers, reranker=reranker, ledger=ledger
+            self.forest, self.index, self.embedder, self.settings, pointers=pointers, reranker=reranker
         )
         owner = str(options.pop("owner", "alice"))
         return service.recall(TENANT, owner, question, **options)  # type: ignore[arg-type]
@@ -227,7 +225,7 @@ class TestBrowse:
     @pytest.mark.parametrize("mode", ["flat", "embedding"])
     def test_no_connection_waits_for_the_index(self, mode: str) -> None:
         world = self.long_session()
-        world.index.before = lambda: held.append(world.forest.reading)
+        world.index.before = lambda: held.append(world.forest.open_transactions)
         held: list[int] = []
         world.recall(mode=mode)
         assert held
@@ -450,17 +448,6 @@ class Backwards:
         return CallRecord(Step.RERANK, self.model, 7, 0, 0, 0.0, 1.0, outcome)
 
 
-class Ledger:
-    """Keeps what is recorded."""
-
-    def __init__(self) -> None:
-        self.calls: list[CallRecord] = []
-
-    def record(self, tenant: TenantId, forest: ForestId | None, calls: Sequence[CallRecord]) -> None:
-        assert (tenant, forest) == (TENANT, FOREST)
-        self.calls += calls
-
-
 class TestReranking:
     def test_the_first_pieces_come_in_its_order(self, world: World) -> None:
         reranker = Backwards()
@@ -487,14 +474,14 @@ class TestReranking:
     def test_its_call_is_recorded_and_none_is_made_for_nothing(
         self, world: World, error: ModelUnavailable | None
     ) -> None:
-        ledger = Ledger()
-        world.recall(reranker=Backwards(error), ledger=ledger)
-        assert [(call.step, call.outcome) for call in ledger.calls] == [
-            (Step.RERANK, "ok" if error is None else error.code)
+        world.recall(reranker=Backwards(error))
+        assert [(each.forest, [(call.step, call.outcome) for call in each.calls]) for each in world.forest.costs] == [
+            (FOREST, [(Step.RERANK, "ok" if error is None else error.code)])
         ]
-        nobody, ledger = Backwards(error), Ledger()
-        assert world.recall(reranker=nobody, ledger=ledger, sessions=["none"]).evidence == ()
-        assert (nobody.read, ledger.calls) == ([], [])
+        world.forest.costs.clear()
+        nobody = Backwards(error)
+        assert world.recall(reranker=nobody, sessions=["none"]).evidence == ()
+        assert (nobody.read, world.forest.costs) == ([], [])
 
 
 class TestRefusals:
