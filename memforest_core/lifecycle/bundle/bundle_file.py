@@ -47,7 +47,7 @@ class BundleWriter:
         self._db = database
         self._rows: Counter[str] = Counter()
         self._digests = Digests()
-        self._whole = False
+        self.whole = False
         for pragma in (
             f"application_id = {APPLICATION_ID}",
             f"user_version = {FORMAT}",
@@ -57,10 +57,6 @@ class BundleWriter:
             database.execute(f"PRAGMA {pragma}")
         for statement in SCHEMA.values():
             database.execute(statement)
-
-    @property
-    def whole(self) -> bool:
-        return self._whole
 
     def add(self, table: BundleTable, rows: Sequence[Row]) -> None:
         """Append rows to a table."""
@@ -97,7 +93,7 @@ class BundleWriter:
         self._db.commit()
         self._db.execute("INSERT INTO meta VALUES ('complete', '1')")
         self._db.commit()
-        self._whole = True
+        self.whole = True
         return head
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from uuid import UUID, uuid5
 
@@ -17,7 +17,6 @@ from memforest_core.lifecycle.bundle.records import (
     FACT,
     NODE,
     SCOPE,
-    SESSION,
     SUMMARY,
     VECTOR,
     VISIT,
@@ -98,6 +97,9 @@ def id_table() -> Iterator[IdTable]:
 
 _SOFT = {(FACT.name, "superseded_by"), (VISIT.name, "item_id")}
 """Columns that may name a missing row: a successor that waits for the reducer, or a visited item that was deleted."""
+
+_MADE_OF = {CELL.name: ("session_id",), SCOPE.name: ("session_id",), NODE.name: ("tree_id", "payload_id")}
+"""Columns whose ids a row's own id is made of."""
 
 PAGE = 1_000
 
@@ -194,52 +196,42 @@ class NewIds:
         return tuple(values)
 
     def _news(self, table: BundleTable, rows: Sequence[Row], olds: Sequence[UUID]) -> list[UUID]:
-        if table is SESSION:
-            name = SESSION.at("external_id")
-            return [session_id(self._new, str(row[name])) for row in rows]
-        if table is FACT:
-            return [self._fact(old, row) for old, row in zip(olds, rows, strict=True)]
-        known = self._named(table, rows)
-        if table is CELL:
-            session, ordinal = CELL.at("session_id"), CELL.at("ordinal")
-            return [cell_id(SessionId(_known(known, row[session])), int(row[ordinal] or 0)) for row in rows]
-        if table is SCOPE:
-            return [self._scope(old, row) for old, row in zip(olds, rows, strict=True)]
-        return [self._node(old, row, known) for old, row in zip(olds, rows, strict=True)]
+        names = [column.name for column in table.columns]
+        made_of = [table.at(name) for name in _MADE_OF.get(table.name, ())]
+        found = self._ids.find(UUID(str(row[place])) for row in rows for place in made_of if row[place] is not None)
 
-    def _named(self, table: BundleTable, rows: Sequence[Row]) -> Mapping[UUID, tuple[IdKind, UUID]]:
-        columns = {CELL.name: ("session_id",), NODE.name: ("tree_id", "payload_id")}.get(table.name, ())
-        return self._ids.find(
-            UUID(str(row[table.at(place)])) for row in rows for place in columns if row[table.at(place)] is not None
-        )
+        def known(old: Value) -> UUID:
+            if (named := found.get(UUID(str(old)))) is None:
+                raise damaged("a row names a row that is not there")
+            return named[1]
 
-    def _fact(self, old: UUID, row: Row) -> UUID:
-        statement = statement_of(FACT, row)
-        if identify(self._old, statement)[0] == old:
-            return identify(self._new, statement)[0]
+        return [
+            self._new_id(table, old, dict(zip(names, row, strict=True)), known)
+            for old, row in zip(olds, rows, strict=True)
+        ]
+
+    def _new_id(self, table: BundleTable, old: UUID, row: dict[str, Value], known: Callable[[Value], UUID]) -> UUID:
+        """The id of a row; one that was not made of what the row says now is made of itself."""
+        match table.identity:
+            case IdKind.SESSION:
+                return session_id(self._new, str(row["external_id"]))
+            case IdKind.CELL:
+                return cell_id(SessionId(known(row["session_id"])), int(row["ordinal"] or 0))
+            case IdKind.FACT:
+                statement = statement_of(FACT, tuple(row.values()))
+                if identify(self._old, statement)[0] == old:
+                    return identify(self._new, statement)[0]
+            case IdKind.SCOPE:
+                kind, key, session = str(row["kind"]), str(row["scope_key"]), row["session_id"]
+                if tree_id(self._old, kind, key) == old:
+                    if kind == TreeKind.SESSION:
+                        key = str(known(session) if session else old)
+                    return tree_id(self._new, kind, key)
+            case IdKind.NODE:
+                tree, payload = row["tree_id"], row["payload_id"]
+                if payload is not None and leaf_id(TreeId(UUID(str(tree))), UUID(str(payload))) == old:
+                    return leaf_id(TreeId(known(tree)), known(payload))
         return uuid5(self._new, str(old))
-
-    def _scope(self, old: UUID, row: Row) -> UUID:
-        kind, key = str(row[SCOPE.at("kind")]), str(row[SCOPE.at("scope_key")])
-        if tree_id(self._old, kind, key) != old:
-            return uuid5(self._new, str(old))
-        if kind == TreeKind.SESSION:
-            session = self._ids.find([UUID(str(row[SCOPE.at("session_id")]))]) if row[SCOPE.at("session_id")] else {}
-            key = str(next((new for _, new in session.values()), old))
-        return tree_id(self._new, kind, key)
-
-    def _node(self, old: UUID, row: Row, known: Mapping[UUID, tuple[IdKind, UUID]]) -> UUID:
-        payload, tree = row[NODE.at("payload_id")], row[NODE.at("tree_id")]
-        if payload is None or leaf_id(TreeId(UUID(str(tree))), UUID(str(payload))) != old:
-            return uuid5(self._new, str(old))
-        return leaf_id(TreeId(_known(known, tree)), _known(known, payload))
-
-
-def _known(known: Mapping[UUID, tuple[IdKind, UUID]], old: Value) -> UUID:
-    found = known.get(UUID(str(old)))
-    if found is None:
-        raise damaged("a row names a row that is not there")
-    return found[1]
 
 
 class PreparedRows:

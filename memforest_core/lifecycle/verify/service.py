@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
@@ -39,26 +40,23 @@ _OF_TENANTS = (Check.TASKS, Check.FORESTS)
 _OF_FORESTS = tuple(check for check in Check if check not in (*_OF_INDEX, *_OF_TENANTS))
 
 
+@dataclass(frozen=True, slots=True)
 class Verification:
     """Checks what tenants have stored. Safe to run while everything else does."""
 
-    def __init__(
-        self,
-        store: VerifyStore,
-        rows: IndexStore,
-        index: VectorIndex,
-        budget_chars: int,
-        tenant: TenantId,
-        *,
-        deep: bool = False,
-    ) -> None:
-        """``budget_chars`` is the length of a summary; ``tenant`` is checked where none is named; ``deep`` compares the
-        contents of all points, not only of some."""
-        self._store = store
-        self._rows = rows
-        self._points = PointsCheck(rows, index, deep)
-        self._budget = budget_chars
-        self._tenant = tenant
+    store: VerifyStore
+    rows: IndexStore
+    index: VectorIndex
+    budget_chars: int
+    """The length of a summary."""
+    tenant: TenantId
+    """Checked where none is named."""
+    deep: bool = False
+    """Whether the contents of all points are compared, not only of some."""
+
+    @property
+    def _points(self) -> PointsCheck:
+        return PointsCheck(self.rows, self.index, self.deep)
 
     def run(self, tenant: TenantId | None = None, owner: str | None = None, repair: bool = False) -> Report:
         """Check all forests of a tenant, or one owner's. Raises NotFound, StoreUnavailable.
@@ -67,25 +65,25 @@ class Verification:
         checks say so.
         """
         report = Report()
-        self._run(report, tenant or self._tenant, owner, repair)
+        self._run(report, tenant or self.tenant, owner, repair)
         return report
 
     def run_all(self, repair: bool = False) -> Report:
         """Check all tenants, one after the other. Raises StoreUnavailable."""
         report = Report()
-        for tenant in self._store.tenants():
+        for tenant in self.store.tenants():
             self._run(report, tenant, None, repair)
         return report
 
     def _run(self, report: Report, tenant: TenantId, owner: str | None, repair: bool) -> None:
         only: ForestId | None = None
         if owner is not None:
-            with self._rows.indexing(tenant) as rows:
+            with self.rows.indexing(tenant) as rows:
                 only = known(rows.find_forest(owner), owner, _NO_MEMORY)
         for forests in [[only]] if only is not None else self._groups(tenant):
             report.forests += len(forests)
             self._checks(report, tenant, forests, _OF_FORESTS, repair)
-            with self._store.snapshot(tenant, forests) as snapshot:
+            with self.store.snapshot(tenant, forests) as snapshot:
                 report.dead.update(snapshot.dead())
         if only is None:
             self._checks(report, tenant, (), _OF_TENANTS, repair)
@@ -97,7 +95,7 @@ class Verification:
 
     def _groups(self, tenant: TenantId) -> Iterator[Sequence[ForestId]]:
         after: ForestId | None = None
-        while forests := self._store.forests(tenant, after, FORESTS_AT_ONCE):
+        while forests := self.store.forests(tenant, after, FORESTS_AT_ONCE):
             yield forests
             after = forests[-1]
 
@@ -124,11 +122,11 @@ class Verification:
     ) -> dict[Check, CheckResult]:
         """One result for each check, with at most ``PER_ROUND`` examples."""
         seen: dict[Check, CheckResult] = {}
-        with self._store.snapshot(tenant, forests) as rows:
+        with self.store.snapshot(tenant, forests) as rows:
             for check in checks:
                 result = seen[check] = CheckResult(check, rows.checked(check))
                 stale = check is Check.SUMMARIES
-                for found in rows.stale_summaries(self._budget) if stale else rows.violations(check):
+                for found in rows.stale_summaries(self.budget_chars) if stale else rows.violations(check):
                     result.kinds[found.what] += 1
                     if len(result.examples) < PER_ROUND:
                         result.examples.append(found)
@@ -141,12 +139,12 @@ class Verification:
     def _await_deletions(self, tenant: TenantId) -> None:
         """Give workers time to complete the deletions that were requested; without workers they stay violations."""
         until = time.monotonic() + DELETIONS_S
-        while self._store.completing(tenant) and time.monotonic() < until:
+        while self.store.completing(tenant) and time.monotonic() < until:
             time.sleep(POLL_S)
 
     @repeated
     def _repair_batch(self, tenant: TenantId, check: Check, found: Sequence[Found]) -> int:
-        with self._store.repairing(tenant) as rows:
+        with self.store.repairing(tenant) as rows:
             return rows.repair(check, found)
 
     def _index(self, report: Report, tenant: TenantId, forest: ForestId | None, check: Check, repair: bool) -> None:
