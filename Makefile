@@ -27,8 +27,8 @@ KEEP ?=
 demo: setup  ## remember a conversation and ask about it, without a key; KEEP=1 goes on with its pages until Ctrl-C
 	$(BIN)/memforest demo $(if $(KEEP),--keep)
 
-# Much of the time a test waits for a worker, a page or a clock: so one process more than there are processors.
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Much of the time a test waits for a worker, a page or a clock: so two processes more than there are processors.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Hundreds of processes start: without bytecode each would compile the package.
 test test-release: export PYTHONDONTWRITEBYTECODE =
 # Hundreds of databases are made and dropped: in memory where 8 GB of it are free. Processes are killed, machines not.

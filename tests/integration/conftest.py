@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from memforest_core.cli.opener import ProgramOpener
+from memforest_core.cli.toolkit.opening import use_opener
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, built_in, cloned, grown_by, stack
+
+use_opener(ProgramOpener())  # for tests of single commands
 
 
 @pytest.fixture(scope="session")

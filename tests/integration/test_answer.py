@@ -22,7 +22,7 @@ from tests.harness.model_answers import messages_of
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Stack, stack
+from tests.harness.stack import Grown, Stack, cloned
 
 MOVING = (
     ("2023-05-08T10:00:00Z", "I grew up in Boston, right by the harbour."),
@@ -83,13 +83,17 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
+def tell(running: Stack) -> None:
+    running.memory.ingest("bob", "moving", turns(MOVING))
+
+
 @pytest.fixture
-def bob(servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer) -> Iterator[Stack]:
+def bob(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
+) -> Iterator[Stack]:
     """Bob's sessions, wholly processed; only answers are written by a model."""
     llm = {"answer": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1", "timeout_s": 20.0}}
-    with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:
-        running.memory.ingest("bob", "moving", turns(MOVING))
-        running.drive()
+    with cloned(servers, grown, tmp_path, embedder, llm=llm) as running:
         yield running
 
 

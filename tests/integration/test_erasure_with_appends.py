@@ -33,20 +33,18 @@ from tests.integration.test_erasure import (
     held,
     one,
     receipt,
-    tell,
     work,
 )
 from tests.integration.test_erasure import ask as asked
+from tests.integration.test_erasure import tell as tell
 
 LOCKED = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'memforest_app' AND wait_event_type = 'Lock'"
 MORE: dict[str, Any] = {"role": "user", "name": "Bob", "content": "I bought a blue gramophone."}
 
 
 @pytest.fixture
-def filled(pipeline: Stack) -> Stack:
-    tell(pipeline)
-    pipeline.drive()
-    return pipeline
+def filled(rested: Stack) -> Stack:
+    return rested
 
 
 def add_one(filled: Stack, transaction: sa.Connection | None = None) -> None:

@@ -42,7 +42,7 @@ from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.harness import damaging
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Stack, admin, database, settings_for, stack
+from tests.harness.stack import Grown, Stack, admin, cloned, database, grown_by, settings_for, stack
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(8)])
 KITES = said(*[f"I flew kite number {n} in Davis with Clara." for n in range(6)], start=1_700_900_000)
@@ -85,12 +85,22 @@ def counting(embedder: Embedder) -> Counting:
     return Counting(embedder)
 
 
+@pytest.fixture(scope="module")
+def worked(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Grown]:
+    """A session of Bob's, wholly processed."""
+    with grown_by(
+        lambda running: running.memory.ingest("bob", "lamps", LAMPS),
+        servers,
+        tmp_path_factory.mktemp("grown"),
+        embedder,
+    ) as made:
+        yield made
+
+
 @pytest.fixture
-def grown(servers: SessionServers, tmp_path: Path, counting: Counting) -> Iterator[Stack]:
-    """A session of Bob's, wholly processed, and both stores marked."""
-    with stack(servers, tmp_path, embedder=counting) as running:
-        running.memory.ingest("bob", "lamps", LAMPS)
-        running.drive()
+def grown(servers: SessionServers, worked: Grown, tmp_path: Path, counting: Counting) -> Iterator[Stack]:
+    """A clone of it, and both stores marked."""
+    with cloned(servers, worked, tmp_path, counting) as running:
         settle(running)
         counting.texts = 0
         yield running

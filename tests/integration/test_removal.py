@@ -96,13 +96,15 @@ def head_of(pipeline: Stack, tree: UUID) -> tuple[TreeHead, list[Node]]:
     return TreeHead(TreeId(tree), NodeId(row.root_id), row.k, row.height, row.leaf_count), nodes
 
 
+def tell(running: Stack) -> None:
+    running.memory.ingest("bob", "lamps", LAMPS)
+    running.memory.ingest("bob", "other", said("I adopted a dog named Rex.", HIKING, start=1_700_900_000))
+
+
 @pytest.fixture
-def lamps(pipeline: Stack) -> Stack:
+def lamps(rested: Stack) -> Stack:
     """Bob's session of 24 facts and a few others, all at rest."""
-    pipeline.memory.ingest("bob", "lamps", LAMPS)
-    pipeline.memory.ingest("bob", "other", said("I adopted a dog named Rex.", HIKING, start=1_700_900_000))
-    pipeline.drive()
-    return pipeline
+    return rested
 
 
 def test_facts_that_lose_their_last_occurrence_leave_no_trace(lamps: Stack) -> None:

@@ -406,7 +406,7 @@ service.window(TenantId(settings.tenant), "bob", "trip")
 """
 
 
-@pytest.mark.parametrize("where", ["record_calls", "lock_forest", "store"])
+@pytest.mark.parametrize("where", ["record_calls", "store"])
 def test_a_process_that_dies_between_answer_and_commit_leaves_nothing_behind(
     seeded: Stack, model: Summaries, where: str
 ) -> None:

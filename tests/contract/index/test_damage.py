@@ -49,7 +49,7 @@ def copied(whole: Path, tmp_path: Path) -> Path:
     return shutil.copytree(whole, tmp_path / "index")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.release) for seed in range(5, 20))])
 def test_random_damage_is_noticed_and_a_new_shard_takes_all_points(copied: Path, seed: int) -> None:
     """Given a random file damaged in a random way, when processes open it, then one of the first three goes on: either
     nothing is wrong and searches find everything, or a comparison with the rows says so; what is written then is

@@ -197,7 +197,7 @@ class TreeAgainstList(RuleBasedStateMachine):
 
 TestTreeAgainstList = TreeAgainstList.TestCase
 TestTreeAgainstList.settings = settings(
-    max_examples=400,
+    max_examples=200,
     stateful_step_count=12,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
