@@ -16,7 +16,7 @@ from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Origin
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.extraction_prompt import Item
-from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 from tests.harness.model_answers import default_answer, last_user_text, messages_of
 
 OWNER = "User"

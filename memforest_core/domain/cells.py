@@ -124,10 +124,8 @@ in one line, sentences, words, values."""
 
 
 def parts_of(content: str, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut a text into consecutive [start, end) parts of at most ``limit`` characters and of like size.
-
-    Each ends at the best border in its second half where there is one, at the last of equal ones.
-    """
+    """Cut a text into consecutive [start, end) parts of at most ``limit`` characters and of like size, each at the best
+    border in its second half where there is one, at the last of equal ones."""
     start = 0
     while (left := len(content) - start) > limit:
         even = math.ceil(left / math.ceil(left / limit))
@@ -185,11 +183,8 @@ def _cell(ordinal: int, turns: Sequence[Turn], cutting: Cutting) -> CellCut:
 
 
 def cut_cells(turns: Sequence[Turn], first_ordinal: int, cutting: Cutting) -> list[CellCut]:
-    """Cut consecutive turns into cells numbered from ``first_ordinal``.
-
-    A turn above ``part_chars`` becomes several cells of its own that keep their offsets. A tool's turn shares no cell,
-    so that its words don't dilute the neighbouring talk.
-    """
+    """Cut consecutive turns into cells numbered from ``first_ordinal``. A turn above ``part_chars`` becomes several
+    cells that keep their offsets; a tool's turn shares no cell, so that its words don't dilute the talk."""
     cells: list[CellCut] = []
     open_turns: list[Turn] = []
 

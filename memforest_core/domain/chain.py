@@ -83,10 +83,8 @@ class ChainState:
 
 
 def wrong_states(said: Iterable[Sequence[Said]], states: Sequence[ChainState]) -> list[ChainState]:
-    """The states of corrected facts, each ended by the one that says it right; ``states`` are all others.
-
-    They change no chain. A correction that is not among the states is named by its fact.
-    """
+    """The states of corrected facts, each ended by the one that says it right (else named by its fact), for chains that
+    they do not change; ``states`` are all others."""
     found = [ChainState(Role.WRONG, list(each)) for each in said if each]
     by_fact = {each.fact.id: state for state in (*found, *states) for each in state.said}
     for state in found:

@@ -39,17 +39,10 @@ class TurnInput(TypedDict, total=False):
 TURN_KEYS = frozenset(TurnInput.__annotations__)
 _READ = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "type"}
 """Fields of others that become part of a turn."""
-_LEFT = {
-    "additional_kwargs",
-    "annotations",
-    "artifact",
-    "example",
-    "invalid_tool_calls",
-    "parsed",
-    "response_metadata",
-    "status",
-    "usage_metadata",
-}
+_LEFT_NAMES = """
+    additional_kwargs annotations artifact example invalid_tool_calls parsed response_metadata status usage_metadata
+"""
+_LEFT = frozenset(_LEFT_NAMES.split())
 """Fields of others that say nothing worth remembering."""
 _TEXT_PARTS = {"text", "input_text", "output_text"}
 _PLACEHOLDERS = {

@@ -375,11 +375,8 @@ _LEADING_WEEKDAY = re.compile(rf"{_WEEKDAY_NAME},?(?: the)? (?!\d{{4}}$)(?=.*(?:
 
 
 def read(phrase: str, anchor: Anchor) -> Period | None:
-    """The period that a folded phrase names, or None when no rule reads it.
-
-    The phrase as it is comes first: "in two months" means something else without its "in". Raises NoSuchDayError when
-    it is read, but there is no such day.
-    """
+    """The period that a folded phrase names, first as it is: "in two months" means something else without its "in".
+    None when no rule reads it. Raises NoSuchDayError when there is no such day."""
     stripped = _LEADING.sub("", phrase, count=1) if _LEADING.match(phrase) else phrase
     undayed = _LEADING_WEEKDAY.sub("", stripped, count=1) if _LEADING_WEEKDAY.match(stripped) else stripped
     impossible = False

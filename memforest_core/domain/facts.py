@@ -108,10 +108,8 @@ class Statement:
 
     @property
     def routing_text(self) -> str:
-        """The name of what scene routing compares: the label and the text, whose vectors make its vector.
-
-        Without a scene label it is the text alone, whose vector is there already.
-        """
+        """The name of what scene routing compares: the label and the text, whose vectors make its vector; without a
+        scene label the text alone."""
         return f"{self.routing_label} | {self.text}" if self.scene else self.text
 
 

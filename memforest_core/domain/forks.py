@@ -20,10 +20,8 @@ _inherited: list[object] = []
 
 
 def in_child(owner: T, renew: Callable[[T], object]) -> None:
-    """Call ``renew`` with ``owner`` in each forked child in which ``owner`` still lives.
-
-    ``renew`` must not refer to ``owner``: it would never be freed.
-    """
+    """Call ``renew`` with ``owner`` in each forked child in which ``owner`` still lives; ``renew`` must not refer to
+    it: it would never be freed."""
     key = id(owner)
     _renewals[key] = weakref.ref(owner, lambda _: _renewals.pop(key, None)), renew
 

@@ -31,10 +31,8 @@ class Shown:
         self._names = _by_beginning([*names, _ROLES])
 
     def has(self, sentence: str, value: str = "") -> bool:
-        """Whether enough of the sentence's words are in the texts, and all its identifiers and names in its value.
-
-        Also where it has no words of its own.
-        """
+        """Whether enough of the sentence's words (or it has none) are in the texts, and all its identifiers and names
+        in its value."""
         plain = _DATE.sub(" ", sentence)
         names = " ".join(word for word in _WORD.findall(plain)[1:] if word[0].isupper() or word[0].isdigit())
         of_value = " ".join(word for word in _WORD.findall(value) if word[0].isupper())

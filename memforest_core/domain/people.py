@@ -164,10 +164,8 @@ class People:
         return len(self._aliases.get(name_key(name), ())) > 1
 
     def who(self, name: str) -> KnownPerson | None:
-        """Whom a name by itself means: an id, a name in any case, a mention, or a nickname.
-
-        None for a name that several have and for one that nobody has.
-        """
+        """Whom a name by itself means: an id, a name in any case, a mention, or a nickname; None where several or
+        nobody have it."""
         text = name.strip()
         mention = MENTION.fullmatch(text)
         if mention is not None:

@@ -15,27 +15,13 @@ WEEKDAYS = {name.casefold(): number for number, name in enumerate(calendar.day_n
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """First month of each meteorological season of the northern hemisphere; each lasts three months."""
 
-FIXED_HOLIDAYS = {
-    "new year's day": (1, 1),
-    "new year's": (1, 1),
-    "new years": (1, 1),
-    "new year": (1, 1),
-    "valentine's day": (2, 14),
-    "valentine's": (2, 14),
-    "valentines day": (2, 14),
-    "st patrick's day": (3, 17),
-    "st. patrick's day": (3, 17),
-    "fourth of july": (7, 4),
-    "independence day": (7, 4),
-    "halloween": (10, 31),
-    "christmas eve": (12, 24),
-    "christmas day": (12, 25),
-    "christmas": (12, 25),
-    "xmas": (12, 25),
-    "boxing day": (12, 26),
-    "new year's eve": (12, 31),
-    "new years eve": (12, 31),
-}
+_FIXED = """
+    01-01: new year's day, new year's, new years, new year; 02-14: valentine's day, valentine's, valentines day;
+    03-17: st patrick's day, st. patrick's day; 07-04: fourth of july, independence day; 10-31: halloween;
+    12-24: christmas eve; 12-25: christmas day, christmas, xmas; 12-26: boxing day; 12-31: new year's eve, new years eve
+"""
+_DATED = [entry.split(": ") for entry in " ".join(_FIXED.split()).split("; ")]
+FIXED_HOLIDAYS = {name: (int(day[:2]), int(day[3:])) for day, names in _DATED for name in names.split(", ")}
 MOVABLE_HOLIDAYS = frozenset(
     {"easter", "easter sunday", "easter monday", "good friday", "thanksgiving", "labor day", "memorial day"}
 )

@@ -214,10 +214,8 @@ def _dates(text: str, part: _Phrase, clock: _Clock) -> bool:
 
 
 def _resolved(phrase: str, clock: _Clock) -> tuple[datetime, datetime] | None:
-    """The first and last moment of a phrase, in UTC.
-
-    It is read on a clock without a zone, so that the asker's zone may be of any kind.
-    """
+    """The first and last moment of a phrase, in UTC; read on a clock without a zone, so that the asker's may be of any
+    kind."""
     relative = _RELATIVE.search(phrase) is not None
     said_at = clock.now if relative or clock.ahead else clock.known
     if not relative and not clock.ahead and _OF_A_DAY.search(phrase) and not _HAS_YEAR.search(phrase):

@@ -56,10 +56,8 @@ def months_later(day: date, months: int) -> date:
 
 
 def distance(first: date, last: date) -> Distance:
-    """From one day to a later one: as many whole months as fit, and the days that are left.
-
-    Raises ValueError when ``last`` comes before ``first``.
-    """
+    """From one day to a later one: as many whole months as fit, and the days that are left. Raises ValueError for an
+    earlier one."""
     if last < first:
         raise ValueError("a distance is measured from the earlier day")
     months = (last.year - first.year) * 12 + last.month - first.month
@@ -81,10 +79,8 @@ def days_in_words(first: date, last: date) -> str:
 
 
 def before_question(span: TimeSpan, asked_at: datetime) -> str:
-    """Where a span lies, seen from a question: "2 months before the question"; empty for an unknown time.
-
-    ``asked_at`` is aware and in the asker's zone. Raises ValueError for a naive one.
-    """
+    """Where a span lies, seen from ``asked_at`` in the asker's zone: "2 months before the question"; empty for an
+    unknown time. Raises ValueError for a naive one."""
     if asked_at.tzinfo is None:
         raise ValueError("asked_at is an aware datetime")
     days = _days(span, asked_at.tzinfo)
@@ -106,10 +102,8 @@ def before_question(span: TimeSpan, asked_at: datetime) -> str:
 
 
 def distance_words(earlier: TimeSpan, later: TimeSpan, zone: tzinfo) -> str:
-    """How long from one date to a later one, at the coarser precision of both; empty when they do not differ.
-
-    Also empty when one is unknown or ``later`` comes first.
-    """
+    """How long from one date to a later one, at the coarser precision of both; empty when they do not differ, when one
+    is unknown or ``later`` comes first."""
     one, other = _days(earlier, zone), _days(later, zone)
     if one is None or other is None:
         return ""
@@ -135,10 +129,8 @@ def span_words(span: TimeSpan, zone: tzinfo) -> str:
 
 
 def phrases_resolved(text: str, said_at: datetime, time_zone: str) -> dict[str, TimeSpan]:
-    """What the date phrases of a text mean, counted from its timestamp.
-
-    Those that can be read two ways are left out. ``said_at`` is aware; ``time_zone`` is an IANA name.
-    """
+    """What the date phrases of a text mean, counted from ``said_at`` (aware) in an IANA ``time_zone``; those that can
+    be read two ways are left out."""
     found: dict[str, TimeSpan] = {}
     for phrase in dict.fromkeys(find_date_phrases(text[:MAX_CHARS])):
         back = resolve(phrase, said_at, time_zone, ())

@@ -34,10 +34,8 @@ class Scores:
 
 
 def scaled(scores: Sequence[float | None]) -> list[float]:
-    """Scores divided by the best of their list; what is at or below 0, or has no score, gets 0.
-
-    The best is 1, and equal scores stay equal, so a list of one or of constants is no special case.
-    """
+    """Scores divided by the best of their list, so that equal ones stay equal; what is at or below 0, or has no score,
+    gets 0."""
     best = max([score for score in scores if score is not None], default=0.0)
     if best <= 0.0 or not math.isfinite(best):
         return [0.0] * len(scores)
@@ -75,10 +73,8 @@ def fused(
 
 
 def coverage(question: Collection[str], texts: Sequence[Collection[str]]) -> list[float]:
-    """How much of a question's terms each text has, rare ones counting more: in [0, 1].
-
-    Replaces BM25 where no index knows the corpus: rarity (BM25's IDF) is that among the texts themselves.
-    """
+    """How much of a question's terms each text has, in [0, 1]; rare ones count more, by BM25's IDF among the texts
+    themselves, where no index knows the corpus."""
     wanted = frozenset(question)
     held = [wanted.intersection(text) for text in texts]
     frequency = Counter(term for terms in held for term in terms)

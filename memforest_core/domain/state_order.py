@@ -150,10 +150,8 @@ _ENDS_BY_ITSELF = frozenset({"residence", "job", "employer", "relationship", "pe
 
 
 def placed(fact: StoredState, mentions: Sequence[Mention]) -> list[Said]:
-    """A fact among others before they are put in order.
-
-    It is there once if it says when; without a date it says how things were at each mention.
-    """
+    """A fact among others before they are put in order: once if it says when; without a date it says how things were at
+    each mention."""
     spoken = tuple(sorted(mentions, key=lambda mention: (mention.said_at, mention.turn_ordinals)))
     if not spoken:
         return []

@@ -64,18 +64,14 @@ class Decay:
 
 
 def learned_importance(stated: float, accesses: int, decay: Decay) -> float:
-    """How important a topic is, 0 to 1: what its turns state, and what visits teach.
-
-    Each ``accesses_per_doubling`` accesses halve what is missing to 1: as many as double the half-life.
-    """
+    """How important a topic is, 0 to 1: what its turns state, and what visits teach. As many accesses as double the
+    half-life halve what is missing to 1."""
     return 1.0 - (1.0 - min(1.0, max(0.0, stated))) * math.pow(0.5, accesses / decay.accesses_per_doubling)
 
 
 def priority(importance: float, accesses: int, idle_s: float, decay: Decay) -> float:
-    """The priority of a topic, 0 to 1: its importance, halved with each half-life without an access.
-
-    ``importance`` is the learned one; ``idle_s`` are the seconds since the last access, or since something was added.
-    """
+    """A topic's priority, 0 to 1: its learned importance, halved with each half-life; ``idle_s`` counts from its last
+    access or addition."""
     return importance * math.pow(0.5, max(0.0, idle_s) / decay.half_life(accesses))
 
 

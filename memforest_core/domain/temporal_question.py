@@ -112,10 +112,8 @@ NO_ORDER = OrderQuery(Order.NONE)
 
 @lru_cache(maxsize=1_024)
 def order_of(question: str) -> OrderQuery:
-    """What a question wants in the order of time; dates are ``named_period``'s and no anchors. Raises nothing.
-
-    "Where did I live before Miami?" is BEFORE with the anchor "Miami".
-    """
+    """What a question wants in the order of time, such as BEFORE "Miami"; dates are ``named_period``'s and no anchors.
+    Raises nothing."""
     text = without_dates(question)
     found = (_order_in(text, words.order) for words in words_of(question))
     return next((each for each in found if each.order is not Order.NONE), NO_ORDER)

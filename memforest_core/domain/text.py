@@ -76,10 +76,8 @@ def clean(text: str) -> str:
 
 
 def normalize_statement(text: str) -> str:
-    """The surface form that exact duplicates share: case, spacing, quotes and the final stop do not count.
-
-    An exponent stays one, and so do feet and inches at the end.
-    """
+    """The surface form that exact duplicates share: without case, spacing, quotes and the final stop. Exponents stay,
+    and so do feet and inches at the end."""
     folded = unicodedata.normalize("NFKC", _EXPONENT.sub(r"^\g<0>", text)).casefold()
     folded = folded.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"'})
     folded = _SPACES.sub(" ", folded).strip().rstrip(" .!…")

@@ -57,10 +57,8 @@ class Turn:
         return self.id == generated_id(self.ordinal)
 
     def same_as(self, other: Turn) -> bool:
-        """Whether a turn that was sent again says the same; an undated time is not compared.
-
-        What an erased turn said is not known any more: whatever comes again in its place is taken for it.
-        """
+        """Whether a turn that was sent again says the same. An undated time is not compared, nor what an erased turn
+        said."""
         if self.id != other.id:
             return False
         if self.erased or other.erased:
@@ -160,10 +158,8 @@ def utc_offset(value: object) -> int | None:
 
 
 def parse_timestamp(value: object, zone: ZoneInfo, where: str) -> datetime:
-    """An aware UTC datetime from ISO 8601, unix seconds or milliseconds, or a datetime.
-
-    A naive time is read in ``zone``. Raises InvalidInput.
-    """
+    """An aware UTC datetime from ISO 8601, unix seconds or milliseconds, or a datetime; a naive time is read in
+    ``zone``. Raises InvalidInput."""
     moment: datetime | None = None
     try:
         if isinstance(value, datetime):
@@ -293,10 +289,8 @@ def timestamp_of(message: Mapping[str, object], frame: SessionFrame) -> datetime
 
 
 def parse_turns(messages: Sequence[Mapping[str, object]], frame: SessionFrame, limits: TurnLimits) -> list[Turn]:
-    """Check and normalize ``checked_messages``. Raises InvalidInput with the turn's position.
-
-    A turn without a timestamp takes that of the turn before it, the first one the session's start.
-    """
+    """Check and normalize ``checked_messages``; a turn without a timestamp takes that of the turn before it, the first
+    one the session's start. Raises InvalidInput with the turn's position."""
     if frame.first_ordinal + len(messages) > limits.max_turns:
         raise InvalidInput(
             f"A session has at most {limits.max_turns} turns; split it into several sessions.",

@@ -68,11 +68,8 @@ class ListPrices:
 
 
 def record_of(step: Step, model: str, ended: Any, latency_ms: float, price: Price = UNPRICED) -> CallRecord:
-    """The record of a call that ended with a litellm response, or with an error of ours: no tokens and no dollars.
-
-    Tokens are as the provider counted them, 0 where it says nothing. Dollars are by the price if it is given, else by
-    litellm's list, else 0.0.
-    """
+    """The record of a call that ended with a litellm response (tokens by the provider's count, dollars by the price,
+    else by litellm's list; 0 where unknown), or with an error of ours: no tokens and no dollars."""
     if isinstance(ended, MemForestError):
         return CallRecord(step, model, 0, 0, 0, 0.0, latency_ms, outcome=ended.code)
     usage = getattr(ended, "usage", None)
@@ -93,10 +90,8 @@ provider refuses it; the others are used as they are."""
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """A litellm model name and the limits of its calls.
-
-    Without a given price litellm's price list is used, and a model it does not know costs 0.0.
-    """
+    """A litellm model name and the limits of its calls. Without a price litellm's list is used; a model it does not
+    know costs 0.0."""
 
     model: str
     api_base: str | None = None

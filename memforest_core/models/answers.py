@@ -52,10 +52,8 @@ def open_prompts(files: Mapping[PromptName, Path]) -> Prompts:
 
 
 def instructions_with(built_in: str, own: str | None, frame: str) -> str:
-    """The system message: the built-in one, or an application's own instructions and after them the ``frame``.
-
-    A frame says what the user message contains, that all in it is data, and what the answer looks like. It comes last.
-    """
+    """The system message: the built-in one, or an application's own instructions and after them the ``frame``, which
+    says what the user message contains, that all in it is data, and what the answer looks like."""
     return built_in if own is None else f"{own}\n\n{frame}"
 
 
@@ -151,10 +149,8 @@ def request(
 def answer_of(
     chat: ChatModel, step: Step, system: str, document: Mapping[str, object], shape: type[Shape], name: str
 ) -> Shape:
-    """One call that shows ``document`` as JSON; the answer in its shape, whose schema is called ``name``.
-
-    Raises what ``MODEL_FAILURES`` lists.
-    """
+    """One call that shows ``document`` as JSON; the answer in its shape, whose schema is called ``name``. Raises
+    ``MODEL_FAILURES``."""
     return parsed(chat.complete(request(step, system, document, shape, name)).text, shape)
 
 

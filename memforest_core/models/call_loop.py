@@ -77,11 +77,8 @@ class CallLoop:
         threading.Thread(target=self._loop.run_forever, name="memforest-model-calls", daemon=True).start()
 
     def run(self, start: Callable[[], Coroutine[Any, Any, T]], deadline_s: float) -> Finished[T]:
-        """Runs ``start()`` on the loop for at most ``deadline_s`` seconds.
-
-        Errors are returned, not raised: an exception raised later by the caller then carries no
-        context, whose text may quote a conversation.
-        """
+        """Runs ``start()`` on the loop for at most ``deadline_s`` seconds. Errors are returned: one raised later then
+        carries no context, whose text may quote a conversation."""
         future = asyncio.run_coroutine_threadsafe(_bounded(start, deadline_s), self._loop)
         try:
             return future.result(timeout=deadline_s + _GRACE_S)

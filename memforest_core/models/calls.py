@@ -108,10 +108,8 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Vectors in the order of the texts, shape (n, dimension), float32, unit length.
-
-    ``tokens`` are the token vectors of each text, of a model that gives them (``token_vectors.MODELS``).
-    """
+    """Vectors in the order of the texts, shape (n, dimension), float32, unit length; ``tokens`` are each text's token
+    vectors, of a model that gives them (``token_vectors.MODELS``)."""
 
     vectors: Vectors
     record: CallRecord

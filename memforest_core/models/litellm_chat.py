@@ -105,10 +105,7 @@ def messages(request: ChatRequest, rung: Rung) -> list[dict[str, str]]:
 
 @renewed_in_child
 class LitellmChat:
-    """Chat models by step. Thread-safe; one instance per process is enough.
-
-    A failed call that reached a provider has its record in ``error.call``.
-    """
+    """Chat models by step; a failed call that reached a provider has its record in ``error.call``. Thread-safe."""
 
     def __init__(self, settings: Mapping[Step, StepSettings]) -> None:
         self._settings = dict(settings)

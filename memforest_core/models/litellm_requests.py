@@ -130,11 +130,8 @@ class LitellmReranker:
         return self._target.model
 
     def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
-        """Relevance scores in the order of the texts.
-
-        Raises ModelUnavailable, ModelRateLimited, ModelAuthFailed, ContextTooLong, or ModelRejected (also for an
-        answer that does not fit).
-        """
+        """Relevance scores in the order of the texts. Raises ModelUnavailable, ModelRateLimited, ModelAuthFailed,
+        ContextTooLong, or ModelRejected (also for an answer that does not fit)."""
         # Some providers give only the best few unless the request says how many.
         count = len(texts)
 
@@ -204,10 +201,8 @@ class LitellmEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector, from the first answer; requests that of one word if there was none yet.
-
-        Raises as ``embed`` does.
-        """
+        """Length of a vector, from the first answer; requests that of one word if there was none yet. Raises as
+        ``embed`` does."""
         if self._dimension is None:
             with self._probe_lock:
                 if self._dimension is None:

@@ -54,11 +54,8 @@ class OnnxCrossEncoder:
         return self._directory.resolve().name
 
     def rerank(self, question: str, texts: Sequence[str]) -> Reranked:
-        """Logits in the order of the texts.
-
-        Raises InvalidSettings for files that are no such model, ModelRejected for text that is not Unicode, and
-        ModelUnavailable when it takes longer than ``timeout_s``.
-        """
+        """Logits in the order of the texts. Raises InvalidSettings for files that are no such model, ModelRejected for
+        text that is not Unicode, and ModelUnavailable when it takes longer than ``timeout_s``."""
         engine = self._loaded()
         began = time.monotonic()
         deadline = began + self._timeout_s

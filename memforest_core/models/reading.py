@@ -84,10 +84,8 @@ def described(faults: Faults) -> str:
 
 
 def _answers(text: str, shape: type[BaseModel]) -> Iterator[Mapping[str, object]]:
-    """What may be the answer, by plain keys: objects with a field of it, else its first list without an object.
-
-    Numbers make such a list only where nothing else is in the text: prose has lists of numbers too.
-    """
+    """What may be the answer, by plain keys: objects with a field of it, else its first list without an object; of
+    numbers only where nothing else is in the text, as prose has such lists too."""
     value, strict = _parsed(text)
     own = {_plain(name) for name in shape.model_fields}
     found = list(_objects(value, own, 1))

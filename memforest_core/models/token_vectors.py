@@ -66,10 +66,8 @@ def unpack(packed: Packed) -> Unit:
 
 
 def to_bytes(tokens: TokenVectors, turns: Sequence[int]) -> bytes:
-    """What is stored of a cell: how many tokens its date and each of its turns have, and these.
-
-    ``turns`` are the offsets in the text, in characters, where its turns begin; what is before the first is its date.
-    """
+    """What is stored of a cell: how many tokens its date and each of its turns have, and these. ``turns`` are the
+    offsets in characters where turns begin; what is before the first is its date."""
     borders = np.searchsorted(np.asarray(tokens.starts, dtype=np.int64), turns)
     counts = np.diff([0, *borders, len(tokens.packed)])
     return struct.pack(f"<B{len(counts)}H", len(counts), *map(int, counts)) + tokens.packed.tobytes()

@@ -54,11 +54,8 @@ def backoff(tries: int, jitter: float) -> float:
 
 
 def decide(error: MemForestError, *, attempts: int, max_attempts: int, divisible: bool, jitter: float) -> Decision:
-    """What becomes of work that failed with ``error``.
-
-    ``attempts`` counts the tries made so far, this one included; ``divisible`` says whether the work can be
-    split; ``jitter`` is in [0, 1).
-    """
+    """What becomes of work that failed with ``error``. ``attempts`` counts this try too, ``divisible`` says whether the
+    work can be split, ``jitter`` is in [0, 1)."""
     if error.of_input and not isinstance(error, ContextTooLong | ContentRefused):
         if attempts < max_attempts:
             return Decision(Verdict.RETRY, backoff(attempts, jitter), counts=True)

@@ -75,10 +75,8 @@ class Reconciler:
             return step(rows)
 
     def wake(self, *kinds: WorkKind) -> tuple[int, bool]:
-        """Send wake-ups for tenants with claimable work of these kinds.
-
-        Returns how many were sent, and whether there was work for which none could be sent. Raises StoreUnavailable.
-        """
+        """Send wake-ups for tenants with claimable work of these kinds; how many, and whether there was work for which
+        none could be sent. Raises StoreUnavailable."""
         sent = 0
         for kind in kinds:
             for tenant in self._jobs.next_waiting(kind, WAKEUPS_PER_ROUND):

@@ -68,10 +68,8 @@ class OperationRunner:
         self._clock = clock
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> bool:
-        """Work on the tenant's next task, to its end or for the budget; whether there was one.
-
-        Raises StoreUnavailable only: other faults are decided on.
-        """
+        """Work on the tenant's next task, to its end or for the budget; whether there was one. Raises StoreUnavailable
+        only."""
         with self._store.transaction(tenant) as rows:
             claim = rows.claim(tuple(self._handlers), worker, LEASE_S)
         if claim is None:

@@ -14,10 +14,8 @@ class Tracer(Protocol):
     """Where spans go. Thread-safe; never raises."""
 
     def span(self, name: str, trace: str | None = None, **ids: str) -> AbstractContextManager[str | None]:
-        """A span around a block, child of ``trace`` (a W3C traceparent) when given; yields its own traceparent.
-
-        ``ids`` become attributes. Without tracing it yields ``trace`` as it is.
-        """
+        """A span around a block, child of ``trace`` (a W3C traceparent) when given, with ``ids`` as attributes; yields
+        its own traceparent, without tracing ``trace``."""
         return nullcontext(trace)
 
 

@@ -23,7 +23,7 @@ from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.ids import SessionId, TenantId
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.accept.records import SessionProgress, Stage
-from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 from memforest_core.settings import BrokerSettings
 from memforest_core.work.broker import CeleryWakeUps
 from tests.harness.servers import SessionServers

@@ -58,7 +58,7 @@ def default_answer(body: Mapping[str, Any]) -> str:
         return json.dumps({"title": f"About {texts[0][:TITLE_CHARS]}"})
     if not wants_extraction(body):
         return last_user_text(body)[:SUMMARY_CHARS]
-    from memforest_core.ingest.extract.offline import propose
+    from memforest_core.ingest.extract.offline.proposing import propose
     from tests.harness.rendered_windows import parse_window
 
     rendered = [text for role, text in messages_of(body) if role == "user" and text.startswith("Memory of ")]

@@ -21,10 +21,8 @@ _KANA_OR_HANGUL = re.compile("[\u3040-\u30ff\uac00-\ud7a3]")
 
 @lru_cache
 def words_in(language: str) -> Words:
-    """The words of one of ``LANGUAGES``, made when they are first used: that takes 10 ms.
-
-    Raises ModuleNotFoundError for another language.
-    """
+    """The words of one of ``LANGUAGES``, made at their first use, which takes 10 ms. Raises ModuleNotFoundError for
+    another."""
     words: Words = import_module(f"{__name__}.{language}").WORDS
     return words
 

@@ -176,40 +176,16 @@ _SERIES = SeriesWords(
     possessive=re.compile(r"(?:['\u2019]|s(?!\w))"),
 )
 
+_BACKWARD = """
+    er ihn ihm sie ihr ihre ihren ihrem ihrer sein seine seinen seinem seiner dessen deren denen derselbe dieselbe
+    dasselbe daran darüber dafür dabei davon danach davor dazu jener jene jenes
+"""
+_LAST = "das der die den dem dort da dahin dorthin dann damals dies auch sonst noch stattdessen es"
+_OPENINGS = "und, aber, oder, also, dann, außerdem, was ist mit, wie ist es mit, was noch, wer noch"
 _FOLLOW_UP = FollowUpWords(
-    backward=frozenset(
-        {"er", "ihn", "ihm", "sie", "ihr", "ihre", "ihren", "ihrem", "ihrer", "sein", "seine", "seinen", "seinem"}
-        | {
-            "seiner",
-            "dessen",
-            "deren",
-            "denen",
-            "derselbe",
-            "dieselbe",
-            "dasselbe",
-            "daran",
-            "darüber",
-            "dafür",
-            "dabei",
-        }
-        | {"davon", "danach", "davor", "dazu", "jener", "jene", "jenes"}
-    ),
-    last=frozenset(
-        {"das", "der", "die", "den", "dem", "dort", "da", "dahin", "dorthin", "dann", "damals", "dies", "auch"}
-        | {"sonst", "noch", "stattdessen", "es"}
-    ),
-    openings=(
-        "und",
-        "aber",
-        "oder",
-        "also",
-        "dann",
-        "außerdem",
-        "was ist mit",
-        "wie ist es mit",
-        "was noch",
-        "wer noch",
-    ),
+    backward=frozenset(_BACKWARD.split()),
+    last=frozenset(_LAST.split()),
+    openings=tuple(_OPENINGS.split(", ")),
     elliptic_words=3,
 )
 

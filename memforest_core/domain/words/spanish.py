@@ -187,28 +187,15 @@ _FOLLOW_UP = FollowUpWords(
     ),
 )
 
+_I = """
+    yo me mí mi mis conmigo mío mía míos mías soy estoy tengo vivo hago voy puedo quiero digo he fui tuve hice estuve
+    dije puse vine quise pude pago conduzco conozco dejo
+"""
 WORDS = Words(
     language="spanish",
     spaced=True,
     first_person=WordList(
-        frozenset({"yo", "me", "mí", "mi", "mis", "conmigo", "mío", "mía", "míos", "mías"})
-        | {
-            "soy",
-            "estoy",
-            "tengo",
-            "vivo",
-            "hago",
-            "voy",
-            "puedo",
-            "quiero",
-            "digo",
-            "he",
-            "fui",
-            "tuve",
-            "hice",
-            "estuve",
-        }
-        | {"dije", "puse", "vine", "quise", "pude", "pago", "conduzco", "conozco", "dejo"},
+        frozenset(_I.split()),
         # The preterite and the perfect: "compré", "he comprado". The words that are listed end alike and are no verbs.
         re.compile(
             r"\b(?!(?:aquí|allí|ahí|así|casi|porqué|café|bebé|papá|josé|andré|noé|qué|cómo|también|colibrí|maniquí|pedigrí)\b)"

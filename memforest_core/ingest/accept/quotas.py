@@ -71,11 +71,8 @@ class _Day:
 
 @dataclass(slots=True)
 class Quotas:
-    """Counts per tenant, each used for a few seconds.
-
-    Limits are soft: processes do not know what the others accept within one such moment, and a session that
-    begins under a limit is stored whole.
-    """
+    """Counts per tenant, each used for a few seconds. Limits are soft: processes do not see what others accept within
+    that time, and a session that begins under a limit is stored whole."""
 
     settings: AcceptSettings
     clock: Callable[[], float]

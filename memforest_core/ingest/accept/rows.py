@@ -166,10 +166,8 @@ class AcceptRows(TenantRows):
         lane: Lane,
         held_for_s: float | None,
     ) -> None:
-        """Store cells, ready for extraction, and mark them for indexing.
-
-        With ``held_for_s``, a last cell that is not full stays open for that many seconds.
-        """
+        """Store cells, ready for extraction, and mark them for indexing; with ``held_for_s``, a last cell that is not
+        full stays open for that many seconds."""
         stays_open = held_for_s is not None and not cells[-1].full
         rows: list[dict[str, Any]] = [
             {
@@ -291,10 +289,8 @@ class AcceptRows(TenantRows):
         return cells, row.windows < most
 
     def stored_turns(self, span_s: float) -> tuple[int, float]:
-        """Turns that the tenant stored within the last ``span_s`` seconds, and the age of the oldest (0: none).
-
-        The second turn of an appended cell counts at the time of the first.
-        """
+        """Turns that the tenant stored within the last ``span_s`` seconds, and the age of the oldest (0: none). The
+        second turn of an appended cell counts at the time of the first."""
         row = self._run(_STORED_TURNS, span=span_s).one()
         return int(row.turns), float(row.oldest_s)
 

@@ -398,10 +398,8 @@ class Acceptance:
         fresh: Sequence[Turn],
         held_for_s: float | None,
     ) -> tuple[int, int]:
-        """Store new turns and the cells they make; how many cells, and how many windows became ready.
-
-        With ``held_for_s`` the last cell, if it is not full, stays open for that many seconds.
-        """
+        """Store new turns and the cells they make; how many cells, and how many windows became ready. With
+        ``held_for_s`` a last cell that is not full stays open for that many seconds."""
         if not fresh and held_for_s is not None:
             return 0, 0
         tail = rows.held_tail(session.id)

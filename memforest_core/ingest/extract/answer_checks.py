@@ -115,10 +115,8 @@ def _squeezed(text: str) -> str:
 
 
 def sourced(answer: ExtractionAnswer, window: Window) -> tuple[ExtractionAnswer, Faults]:
-    """The answer without turns that are not there and without items of no turn, and how many those were.
-
-    An item that names no turn is of those that it quotes, or of the only one.
-    """
+    """The answer without turns that are not there and items of no turn, and how many those were. An item that names no
+    turn is of those that it quotes, or of the only one."""
     numbers = {turn.number for turn in window.turns}
 
     def of(item: Item) -> list[int]:

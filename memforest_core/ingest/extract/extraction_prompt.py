@@ -147,10 +147,7 @@ FRAME = f"{_SHOWN}\n\n{_FIELDS}\n\n{_ANSWER}\n"
 
 
 def fixed_part(settings: ExtractSettings, own: str | None = None) -> str:
-    """The whole fixed part of a deployment: ours first, the same bytes for everybody, then what its settings add.
-
-    ``own`` are instructions in place of ours.
-    """
+    """The whole fixed part of a deployment: ours (or its ``own`` instructions) first, then what its settings add."""
     parts = [instructions_with(SYSTEM, own, FRAME)]
     if settings.categories:
         known = ", ".join(settings.categories)
@@ -226,11 +223,8 @@ def _turns(window: Window) -> Iterator[str]:
 
 
 def render_window(window: Window, attributes: Sequence[str] = (), *, people: bool = True) -> str:
-    """The user message: the same window always renders to the same bytes.
-
-    Speakers under other names, and attribute names that the forest uses, come last, so that what is before them stays
-    the same while they change.
-    """
+    """The user message: the same window always renders to the same bytes. Other names of speakers and attribute names,
+    which change, come last."""
     lines = [f"Memory of {_one_line(window.owner)}, time zone {window.time_zone}."]
     if window.context:
         lines += ["Before:", *(_line(turn, turn.text[-CONTEXT_CHARS:]) for turn in window.context)]

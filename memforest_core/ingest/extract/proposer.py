@@ -18,7 +18,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
     schema,
     system_for,
 )
-from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 from memforest_core.ingest.extract.records import CONTEXT_TURNS
 from memforest_core.models.answers import repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step

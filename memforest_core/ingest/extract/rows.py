@@ -89,11 +89,8 @@ class ExtractRows(VectorRows):
     """Rows of one extraction transaction."""
 
     def claim_window(self, worker: WorkerId, lease_s: float, after: ForestId = NO_FOREST) -> ClaimedWindow | None:
-        """Take a ready window under a new lease, None when none is ready.
-
-        In the live lane it is one of the next forest after ``after`` in the order of ids, else the one that has waited
-        longest.
-        """
+        """Take a ready window under a new lease, None when none is ready: of the live lane one of the next forest after
+        ``after`` in the order of ids, else the one that has waited longest."""
         token = LeaseToken(uuid4())
         head = self._run(_NEXT_FOREST_HEAD, after=after).first() or self._run(_OLDEST_HEAD).first()
         if head is None:
@@ -153,10 +150,8 @@ class ExtractRows(VectorRows):
         return list(self._run(_KNOWN_ATTRIBUTES, f=forest, facts=LATEST_FACTS, n=limit).scalars())
 
     def _end(self, window: ClaimedWindow, code: str | None, text: str | None, **values: Any) -> bool:
-        """Change the leased cells if the lease still holds on all of them; False when it was lost.
-
-        ``code`` and ``text`` tell the error that the try ended with, if it failed.
-        """
+        """Change the leased cells if the lease still holds on all of them; False when it was lost. ``code`` and
+        ``text`` are of the error that ended the try."""
         c = m.Cell
         mine = (c.lease_token == window.token, among(c.cell_id, [cell.id for cell in window.cells]))
         held = sa.select(c.cell_id).where(c.tenant_id == self._tenant, *mine, c.state == WorkState.RUNNING)

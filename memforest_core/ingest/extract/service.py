@@ -155,10 +155,8 @@ class Extracted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The end of one unit, its forest, and whether the caller has that reduced now.
-
-    Otherwise there is nothing new, or another thread that is storing an answer of the same forest has it reduced.
-    """
+    """The end of one unit, its forest, and whether the caller has that reduced now: else there is nothing new, or
+    another thread that is storing an answer of the same forest does it."""
 
     ended: Extracted
     forest_id: ForestId | None = None

@@ -196,10 +196,8 @@ def turns_of(
     timestamp: Any = None,
     name: str | None = None,
 ) -> list[TurnInput]:
-    """One turn, several for a text beyond 256 KiB ("id", "id#2", ...), none for one without words.
-
-    NUL and lone surrogates are left out.
-    """
+    """One turn, several for a text beyond 256 KiB ("id", "id#2", ...), none for one without words. NUL and lone
+    surrogates are left out."""
     made: list[TurnInput] = []
     for number, part in enumerate(_parts(clean(content).strip()), start=1):
         own = id if id is None or number == 1 else f"{id}#{number}"

@@ -234,10 +234,8 @@ class _Document:
         return "".join(parts)
 
     def _scan(self, depth: int) -> str | None:
-        """Go on to where as many brackets are closed as opened, ``depth`` of which were before; the text, if it fits.
-
-        At the end of the file it ends there too: what was not closed is no JSON then.
-        """
+        """Go on to where as many brackets are closed as opened, ``depth`` of which were before, or to the end of the
+        file; the text, if it fits."""
         parts: list[str] = []
         length, quoted = 0, False
         while True:

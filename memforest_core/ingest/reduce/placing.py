@@ -199,10 +199,8 @@ class Placing:
         return tellers
 
     def _repeated(self, stored: frozenset[FactId], facts: Sequence[FactId]) -> dict[FactId, datetime]:
-        """Facts that were there and are said in cells that are placed for the first time, and when they are said last.
-
-        What is extracted again, or corrected, was said before.
-        """
+        """Facts that were there and are said in cells that are placed for the first time (what is extracted again or
+        corrected was said before), and when they are said last."""
         said: dict[FactId, datetime] = {}
         waiting = [(cell, item) for cell in self._batch.cells for item in cell.candidates]
         for (cell, item), fact in zip(waiting, facts, strict=True):
@@ -357,10 +355,8 @@ def scene_leaves(tree: TreeId, members: Sequence[tuple[PayloadId, Key, int, int]
 
 
 def unite(rows: ReduceRows, forest: ForestId, target: Scene, absorbed: Scene, settings: Settings) -> int:
-    """Move all facts of the ``absorbed`` scene to the ``target``, both of this forest and with trees; its leaves now.
-
-    The target has the tags of both, and is hot. The absorbed scene ends.
-    """
+    """Move all facts of the ``absorbed`` scene, which ends, to the ``target``, both of this forest and with trees; its
+    leaves now. The target has the tags of both, and is hot."""
     scopes = rows.scopes
     tags = scopes.tags([target.id, absorbed.id])
     head = scopes.scopes([target.id])[target.id].head

@@ -28,11 +28,8 @@ HELD = "held"
 
 @dataclass(frozen=True, slots=True)
 class WaitingCandidate:
-    """A candidate with the ordinal of its cell, and the vectors of its text and its routing
-    (``models/statement_vectors.py``).
-
-    None for a missing vector: something with the same text was erased while it was extracted. It is embedded again.
-    """
+    """A candidate with its cell's ordinal and the vectors of its text and routing (``models/statement_vectors.py``);
+    None for one that is missing, as something with the same text was erased meanwhile: it is embedded again."""
 
     candidate: Candidate
     vector: Vectors | None
@@ -121,18 +118,11 @@ class Member:
 
 TREE_RULES = ("session_k", "entity_k", "scene_k")
 """How many children a node has at most, by the kind of tree."""
-REDUCE_RULES = (
-    "near_duplicate",
-    "scene_assign",
-    "scene_weak",
-    "scene_merge",
-    "scene_cap",
-    "scene_min_facts",
-    "entity_min_facts",
-    "entity_min_sessions",
-    "scene_time_bonus",
-    "scene_time_days",
-)
+_REDUCE_RULES = """
+    near_duplicate scene_assign scene_weak scene_merge scene_cap scene_min_facts entity_min_facts entity_min_sessions
+    scene_time_bonus scene_time_days
+"""
+REDUCE_RULES = tuple(_REDUCE_RULES.split())
 """Thresholds of canonicalization and routing."""
 RULES = (*TREE_RULES, *REDUCE_RULES)
 WHOLE = frozenset({*TREE_RULES, "scene_cap", "scene_min_facts", "entity_min_facts", "entity_min_sessions"})

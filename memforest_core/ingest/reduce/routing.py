@@ -150,10 +150,8 @@ class SceneMap:
             self._centroids[row] = _unit(scene.total)
 
     def route(self, vector: Vectors, domain: str, span: tuple[int, int]) -> tuple[Scene, ...]:
-        """Assign a fact to one or two scenes, or spawn one for it.
-
-        It has a routing ``vector`` (unit), a ``domain`` (empty when unknown) and a time (microseconds).
-        """
+        """Assign a fact with this unit routing ``vector``, ``domain`` (empty when unknown) and time (microseconds) to
+        one or two scenes, or spawn one for it."""
         rules = self._rules
         ranked = self._ranked(vector, domain, span)
         if ranked:

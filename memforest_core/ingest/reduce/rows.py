@@ -220,11 +220,8 @@ class ReduceQueueRows(TenantRows):
         return [float(row.age) for row in placed if row.agains == 0]
 
     def bury_cell(self, waiting: WaitingForest, code: str, text: str) -> bool:
-        """Dead-letter the one extracted cell of ``waiting``, which can't be placed.
-
-        False, and nothing is changed, when another transaction writes the forest, or the cell was placed, erased or
-        extracted again since it was read.
-        """
+        """Dead-letter the one extracted cell of ``waiting``, which can't be placed. False, and nothing is changed, when
+        the forest is being written, or the cell was placed, erased or extracted again since it was read."""
         if lock_forest(self._db, self._tenant, waiting.forest_id, wait=False) is None:
             return False
         (cell,) = waiting.cells

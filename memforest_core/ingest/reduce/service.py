@@ -79,10 +79,8 @@ class ReductionService:
         self._telemetry = telemetry
 
     def run_one(self, tenant: TenantId, lease: PointLease | None = None) -> Reduction:
-        """Drain one batch of one forest. Raises StoreUnavailable.
-
-        Index rows of new facts are made under the ``lease``, for a caller that indexes them.
-        """
+        """Drain one batch of one forest; index rows of new facts are made under the ``lease``, for a caller that
+        indexes them. Raises StoreUnavailable."""
         with ReduceRows.opened(self._engine, tenant) as rows:
             waiting = rows.queue.waiting(BATCH_CELLS)
         return Reduction(Reduced.NOTHING) if waiting is None else self._drain(tenant, waiting, lease)
@@ -144,10 +142,8 @@ class ReductionService:
         return reduction
 
     def _completed(self, batch: ReduceBatch) -> tuple[ReduceBatch, Made | None]:
-        """The batch with the vectors that were missing, and the call that made them; nothing is locked meanwhile.
-
-        An erase drops the vector of a text that nothing else says; an extraction that says it may have counted on it.
-        """
+        """The batch with the vectors that were missing (of texts that an erase dropped meanwhile), and the call that
+        made them; nothing is locked."""
         missing = [
             waiting.candidate.statement
             for cell in batch.cells

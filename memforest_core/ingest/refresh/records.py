@@ -48,10 +48,8 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class ChildText:
-    """A child as its parent's summary sees it, in key order.
-
-    ``pooled`` is the mean vector of its leaves (unit, or None when a vector is missing), ``counts`` their terms.
-    """
+    """A child as its parent's summary sees it, in key order. ``pooled`` is the mean vector of its leaves (unit, None
+    when a vector is missing), ``counts`` their terms."""
 
     text: str
     pooled: Vectors | None

@@ -195,10 +195,8 @@ class RefreshRows(VectorRows):
         ]
 
     def with_inputs(self, nodes: Sequence[ReadyNode], model: str) -> list[ReadyNode]:
-        """Claimed nodes with their children and the summaries that they have.
-
-        These may be newer than the claim: a writer that changes a child raises the version of its parent.
-        """
+        """Claimed nodes with their children and summaries. These may be newer than the claim: a writer that changes a
+        child raises the version of its parent."""
         ids = [node.id for node in nodes]
         children = self.children_of(ids, model)
         s = m.NodeSummary
@@ -340,22 +338,15 @@ class RefreshRows(VectorRows):
             )
 
     def release(self, token: LeaseToken, nodes: Sequence[NodeId], delay_s: float) -> Collection[NodeId]:
-        """Give those of these nodes that are still under this lease back for a later try, which they did not fail.
-
-        Returns the nodes that other transactions have locked; each is then given back in a transaction of its own:
-        for a single one this waits.
-        """
+        """Give nodes that are still under this lease back for a later try, which they did not fail. Returns those that
+        other transactions have locked: for a single one this waits."""
         return self._give_back(token, nodes, _RELEASED | {"available_at": seconds_from_now(delay_s)})
 
     def fail(
         self, token: LeaseToken, nodes: Sequence[NodeId], max_attempts: int, delay_s: float, code: str, text: str
     ) -> Collection[NodeId]:
-        """Give those of these nodes that are still under this lease back as failed; after so many attempts they are
-        dead.
-
-        A dead node does not delay the nodes above it: they are made without its text until it is retried. Returns as
-        ``release``.
-        """
+        """Give nodes that are still under this lease back as failed; after so many attempts they are dead, and those
+        above them are made without their text. Returns as ``release``."""
         dead = m.NodeRow.attempts >= max_attempts
         values = {"available_at": seconds_from_now(delay_s), "dead": dead, "error_code": code, "error_text": text}
         return self._give_back(token, nodes, values)
@@ -389,10 +380,8 @@ class RefreshRows(VectorRows):
             self._db.execute(change.values(lease_token=None, lease_until=None, worker_id=None, **values))
 
     def settle(self, trees: Sequence[TreeId]) -> list[float]:
-        """A tree without dirty nodes is no longer due; called after the saves were committed.
-
-        Returns for each tree that is settled how many seconds ago it was first marked.
-        """
+        """Trees without dirty nodes are no longer due, called after the saves were committed; for each how many seconds
+        ago it was first marked."""
         # The marks are read first: a writer that marks the tree in between changes them, and the tree stays due.
         r = m.Tree
         age = sa.func.extract("epoch", sa.func.clock_timestamp() - r.first_mark_at).label("age")

@@ -46,10 +46,8 @@ class Engine(Protocol):
 
 @renewed_in_child
 class BuiltInEmbedder:
-    """The Embedder port over an engine. Thread-safe; loads at the first use, again in a forked child.
-
-    A text's vector is the same to the last bit whatever it is embedded together with.
-    """
+    """The Embedder port over an engine: a text's vector is the same to the last bit whatever it is embedded with.
+    Thread-safe; loads at the first use, again in a forked child."""
 
     def __init__(self, model: str, load: Callable[[], Engine]) -> None:
         """``load`` raises InvalidSettings if the model's wheels are missing."""
@@ -176,10 +174,8 @@ class Batches(Generic[Row]):
         self._came = count()
 
     def rows(self, tokens: Sequence[Ids], *, urgent: bool) -> list[Row]:
-        """One row per token list, in order; urgent rows go before all others that wait.
-
-        Raises what the run raised, or ModelUnavailable if it failed in another caller's batch.
-        """
+        """One row per token list, in order; urgent rows go before all others that wait. Raises what the run raised, or
+        ModelUnavailable if it failed in another caller's batch."""
         if not tokens:
             return []
         call: _Call[Row] = _Call(tokens)

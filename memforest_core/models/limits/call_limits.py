@@ -48,10 +48,8 @@ TIMEOUT_S = 0.5
 
 
 def client_address(broker_url: str) -> str | None:
-    """The client's URL for Celery's; None for sentinels, whose master's name no broker URL says.
-
-    Of several addresses (``a;b``) the first is taken.
-    """
+    """The client's URL for Celery's (of ``a;b`` the first); None for sentinels, whose master's name no broker URL
+    says."""
     url = broker_url.split(";")[0]
     parts = urlsplit(url)
     if parts.scheme == "sentinel":
@@ -91,10 +89,8 @@ class RedisLedger:
         self._script: Any = client.register_script(SCRIPT.read_text())
 
     def admit(self, model: str, permit: str, tokens: int, hold_s: float) -> tuple[Admission, float]:
-        """Whether a call of about ``tokens`` tokens may start, and the time on the server's clock.
-
-        ``permit`` names the call; it ends by itself after ``hold_s`` seconds.
-        """
+        """Whether a call of about ``tokens`` tokens, named by ``permit`` and ending by itself after ``hold_s`` seconds,
+        may start; and the time on the server's clock."""
         verdict, wait, reason, now = self._run("admit", model, permit, _text(tokens), _text(hold_s))
         return Admission(Verdict(verdict), float(wait), Reason(reason)), float(now)
 
@@ -193,11 +189,8 @@ class Presence:
 
 @dataclass(slots=True)
 class CallPermit:
-    """The right to make one call; leaving its context gives it back, also without ``done``.
-
-    The end of the call is noted in Redis and in the process's own share, so that each knows enough when the other
-    decides.
-    """
+    """The right to make one call; leaving its context gives it back, also without ``done``. Its end is noted in Redis
+    and in the process's own share, so that each knows enough when the other decides."""
 
     limits: CallLimits
     model: str
@@ -238,11 +231,8 @@ class CallPermit:
 
 @renewed_in_child
 class CallLimits:
-    """Requests and tokens per minute, calls at once and the circuit, per model. Thread-safe.
-
-    ``model`` is a name from ``limit_key``: without key, password or text. Without ``client`` each process uses its
-    part for good.
-    """
+    """Requests and tokens per minute, calls at once and the circuit, per model (a name from ``limit_key``).
+    Thread-safe. Without ``client`` each process uses its part for good."""
 
     def __init__(self, client: Redis | None, limits: ModelLimits, processes: int) -> None:
         """``processes``: how many share the limits; each uses one part of so many while Redis is unavailable."""
@@ -304,11 +294,8 @@ class CallLimits:
         return admission, CallPermit(self, model, name, tokens, shared_at)
 
     def paused(self, model: str) -> float:
-        """Seconds for which nobody should begin work for this model; 0.0 when it can be called.
-
-        Cheap: at most one question to Redis per quarter of a second. When a trial is due, one caller gets 0.0 and
-        the others a second.
-        """
+        """Seconds for which nobody should begin work for this model; 0.0 when it can be called. At most one question to
+        Redis per quarter of a second; when a trial is due, one caller gets 0.0 and the others a second."""
         now = time.monotonic()
         until, cached_until = self._pauses.get(model, (0.0, 0.0))
         if now >= cached_until:
@@ -369,10 +356,8 @@ class CallLimits:
                     raise
 
     def close(self) -> None:
-        """Release connections; a caller that still waits for a permit gives up.
-
-        Waits for answers of Redis that are under way, a second at most: a connection that is closed in a read breaks.
-        """
+        """Release connections; a caller that still waits for a permit gives up. Waits a second at most for answers of
+        Redis that are under way: a connection that is closed in a read breaks."""
         with self._calling:
             self._closing.set()
             self._calling.wait_for(lambda: not self._calls)

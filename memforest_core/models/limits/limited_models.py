@@ -190,10 +190,8 @@ class LimitedChat(LimitedCalls):
 
 @renewed_in_child
 class LimitedEmbedder(LimitedCalls):
-    """An embedding model within the limits, in requests of up to ``batch`` texts. Thread-safe.
-
-    The request that finds the dimension out is made without a permit, once.
-    """
+    """An embedding model within the limits, in requests of up to ``batch`` texts; the one that finds the dimension out
+    is made without a permit. Thread-safe."""
 
     def __init__(
         self,

@@ -115,10 +115,8 @@ class JobRows(TenantRows):
     """Rows of one upkeep transaction of a tenant."""
 
     def free_lost(self, limits: LeaseLimits) -> int:
-        """Free work whose lease ended with its deadline or its worker; how much.
-
-        Lost leases are counted apart from failures; past the limit the work is dead-lettered.
-        """
+        """Free work whose lease ended with its deadline or its worker; how much. Past the limit of lost leases, which
+        are counted apart from failures, it is dead-lettered."""
         return sum(
             self._run(statement, dead_after=limits.dead_after_s, max_lost=limits.max_lost_leases).rowcount
             for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS, _FREE_DELIVERIES)
@@ -129,10 +127,8 @@ class JobRows(TenantRows):
         return OperationRows(self._db, self._tenant).release_sources()
 
     def reopen_verbatim(self, limit: int) -> int:
-        """Windows stored word by word, whose time has come, become ready for extraction again; how many cells.
-
-        At most ``limit`` windows, and only those that are in the trees as a whole.
-        """
+        """At most ``limit`` windows stored word by word that are in the trees as a whole, and whose time has come,
+        become ready for extraction again; how many cells."""
         picked = self._run(_REOPEN_PICK, n=limit).all()
         if not picked:
             return 0
@@ -141,10 +137,8 @@ class JobRows(TenantRows):
         return self._run(_REOPEN, held=held, **windows).rowcount
 
     def release_held(self) -> int:
-        """Open last cells whose quiet period is over become ready; how many.
-
-        A cell that a turn is being added to is left to the next round.
-        """
+        """Open last cells whose quiet period is over become ready, but those that a turn is being added to; how
+        many."""
         c = m.Cell
         held = (c.tenant_id == self._tenant, c.state == WorkState.HELD)
         past = sa.select(c.cell_id).where(*held, c.available_at <= sa.func.clock_timestamp())

@@ -205,10 +205,8 @@ class OperationRows(TenantRows):
         part_of: TaskId | None = None,
         held: bool = False,
     ) -> TaskId:
-        """Insert a task, unless an equal one is unfinished; its id.
-
-        Workers don't claim a ``held`` task: the caller works on it, and may create its forest later.
-        """
+        """Insert a task, unless an equal one is unfinished; its id. Workers don't claim a ``held`` task: the caller
+        works on it, and may create its forest later."""
         if touches:
             self._lock(touches, there=not held)
         wanted: dict[str, Any] = {"kind": kind, "subject": subject}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer
-from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 
 WORDINGS = """I|I'm|I've|my|we|our|me|live in|moved from|to|Boston|Denver,|and|but|not|never|if
 |might|work at|Alice|told me|she|adopted a dog|named Rex|yesterday|in 2021|30 years old|"|“|”|.|!

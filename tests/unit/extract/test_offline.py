@@ -12,8 +12,8 @@ from memforest_core.domain.facts import Change, Modality, Origin, Polarity
 from memforest_core.domain.pasted import pasted
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.extraction_prompt import Item
-from memforest_core.ingest.extract.offline import propose
 from memforest_core.ingest.extract.offline.person import to_third_person
+from memforest_core.ingest.extract.offline.proposing import propose
 from memforest_core.ingest.extract.offline.subjects import names_in
 
 SAID_AT = datetime(2024, 3, 4, 9, 30, tzinfo=UTC)

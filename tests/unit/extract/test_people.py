@@ -17,7 +17,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
     render_window,
     shown_people,
 )
-from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 from memforest_core.ingest.extract.proposer import ModelProposer
 from memforest_core.models.calls import ChatRequest
 from tests.harness.builders import cells_of, window, window_turn

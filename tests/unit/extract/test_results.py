@@ -8,8 +8,7 @@ import pytest
 
 from memforest_core.domain.facts import Origin
 from memforest_core.domain.turns import Role
-from memforest_core.ingest.extract.offline import propose
-from memforest_core.ingest.extract.offline.proposing import MAX_RESULTS, results
+from memforest_core.ingest.extract.offline.proposing import MAX_RESULTS, propose, results
 from tests.harness.builders import window, window_turn
 
 

@@ -10,7 +10,7 @@ from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.facts import Change, Modality, Polarity
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.extraction_prompt import Item
-from memforest_core.ingest.extract.offline import propose
+from memforest_core.ingest.extract.offline.proposing import propose
 
 SAID_AT = datetime(2025, 3, 3, 10, tzinfo=UTC)
 

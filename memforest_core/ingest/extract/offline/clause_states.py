@@ -15,8 +15,7 @@ from memforest_core.domain.text import normalize_name
 from memforest_core.ingest.extract.extraction_prompt import MAX_SHORT_CHARS
 from memforest_core.ingest.extract.offline import kinds
 from memforest_core.ingest.extract.offline.kinds import Reader, Reading, is_kind
-from memforest_core.ingest.extract.offline.stance import is_asserted
-from memforest_core.ingest.extract.offline.state_wordings import OF_THE_SPEAKER, PROJECT, Rule, pattern, rules
+from memforest_core.ingest.extract.offline.stance import OF_THE_SPEAKER, PROJECT, Rule, is_asserted, pattern, rules
 from memforest_core.ingest.extract.offline.subjects import NOT_NAMES, names_in
 
 _SELF = re.compile(r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+\w+")

@@ -174,10 +174,7 @@ def _dates(sentence: str) -> str:
 
 
 def _dates_of(body: str, states: Sequence[State]) -> list[str]:
-    """The date of each state, or that of a sentence without any: the first phrase between it and the next state.
-
-    A state without a date of its own has the sentence's first one.
-    """
+    """The date of each state: the first phrase between it and the next state, else the sentence's first one."""
     shared = _dates(body)
     if len(states) < 2:
         return [shared]
@@ -271,10 +268,8 @@ def _statement(body: str, name: str) -> tuple[str, str]:
 def _from_sentence(
     turn: WindowTurn, sentence: str, named: str, name: str, known: Collection[str], earlier: list[State]
 ) -> Iterator[Item]:
-    """What a sentence says; ``named`` is the sentence with names in the place of mentions and nicknames.
-
-    ``known`` are the names of those who speak, ``earlier`` what the speaker said of themselves before.
-    """
+    """What a sentence says. ``named`` has names in place of mentions and nicknames, ``known`` are the names of those
+    who speak, ``earlier`` is what the speaker said of themselves before."""
     written = spelled_out(clean(named))
     body = cut(_body(written).strip(), MAX_TEXT)
     if not body or is_loop(body):
