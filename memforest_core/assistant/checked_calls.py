@@ -135,9 +135,6 @@ class CheckedCalls:
         except MODEL_FAILURES as error:
             return None, in_words(error.code)
         finally:
-            self._record(tenant, forest, calls)
-
-    def _record(self, tenant: TenantId, forest: ForestId | None, calls: list[CallRecord]) -> None:
-        if calls:
-            self.telemetry.called(tenant, calls)
-            _record(self.engine, tenant, calls, forest, None)
+            if calls:
+                self.telemetry.called(tenant, calls)
+                _record(self.engine, tenant, calls, forest, None)

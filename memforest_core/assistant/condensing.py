@@ -21,9 +21,8 @@ from memforest_core.domain.turns import Role
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.summarizer import OFFLINE_MODEL
-from memforest_core.models.answers import MODEL_FAILURES, Checked, in_words, instructions_with
+from memforest_core.models.answers import MODEL_FAILURES, in_words, instructions_with
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.reading import Shape
 
 MAX_TEXT_CHARS = 1_200
 """Of one turn, as refresh shows a leaf to a model."""
@@ -82,18 +81,9 @@ class Condenser(Generic[T]):
             note = f"{what} was picked by rules: {in_words(error.code)}."
             return Condensed(pick(), SummarySource.DEGRADED, OFFLINE_MODEL, (note,))
 
-    def _call_model(
-        self,
-        chat: ChatModel,
-        document: Mapping[str, object],
-        shape: type[Shape],
-        check: Callable[[Shape], Checked],
-        name: str,
-        calls: list[CallRecord],
-    ) -> Checked:
-        """The checked answer to a document; see ``checked_call``."""
-        system = instructions_with(self.built_in, self.own, self.frame).replace("{budget}", str(self.budget))
-        return checked_call(chat, Step.SUMMARIZE, system, document, shape, check, name, calls)
+    @property
+    def _system(self) -> str:
+        return instructions_with(self.built_in, self.own, self.frame).replace("{budget}", str(self.budget))
 
     def _summary(self, reply: SummaryReply) -> str:
         """The text of an answer. Raises ContentFault with a sentence for the model."""
@@ -223,7 +213,7 @@ class Digester(Condenser[tuple[SpeakerDigest, ...]]):
             new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
             return {id_: clipped(text, 2 * self.budget) for id_, text in new.items()}
 
-        return self._call_model(chat, document, DigestReply, checked, "day_digests", calls)
+        return checked_call(chat, Step.SUMMARIZE, self._system, document, DigestReply, checked, "day_digests", calls)
 
 
 def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
@@ -324,7 +314,9 @@ class PeriodCondenser(Condenser[str]):
             for group in groups_of(texts, GROUP_TEXTS, GROUP_TOKENS * CHARS_PER_TOKEN):
                 then = [each._asdict() for each in group]
                 document = {"when": when, "so_far": text, "then": then}
-                text = self._call_model(chat, document, PeriodReply, self._summary, "period_summary", calls)
+                text = checked_call(
+                    chat, Step.SUMMARIZE, self._system, document, PeriodReply, self._summary, "period_summary", calls
+                )
             return text
 
         joined = whole if len(whole) <= self.budget else None
@@ -409,7 +401,9 @@ class Compactor(Condenser[str]):
             if shortened:
                 notes.append(f"Rules shortened the oldest {shortened} texts before the model read them.")
             document = {"so_far": before, "then": shown}
-            return self._call_model(chat, document, WindowReply, self._summary, "window_summary", calls)
+            return checked_call(
+                chat, Step.SUMMARIZE, self._system, document, WindowReply, self._summary, "window_summary", calls
+            )
 
         joined = whole if len(whole) <= self.budget else None
         pick = partial(summarize, [before, *texts], self.budget)

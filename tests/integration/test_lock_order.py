@@ -121,7 +121,7 @@ def order(
                 running.drive()
             # All that happens is told of, to nobody.
             running.memory.webhooks.create("https://example.com/hook")
-            running.services.webhooks._poster._resolve = lambda host, port: []
+            running.services.webhooks.poster._resolve = lambda host, port: []
             superuser = running.owner_engine()
             with superuser.begin() as connection:
                 connection.execute(sa.text("CREATE EXTENSION pgrowlocks"))

@@ -86,7 +86,7 @@ def test_no_statement_of_a_tenants_work_joins_across_tenants(pipeline: Stack) ->
         )
         for number, town in enumerate(("Oslo", "Rome", "Lisbon"))
     }
-    pipeline.services.webhooks._poster._resolve = lambda host, port: []
+    pipeline.services.webhooks.poster._resolve = lambda host, port: []
     with sent() as statements:
         pipeline.memory.webhooks.create("https://example.com/hook")
         for name, turns in sessions.items():

@@ -286,7 +286,7 @@ def test_a_private_address_is_refused_when_it_is_given_and_when_it_is_posted_to(
         # It is in place of a name whose address has changed since.
         port = receiver.url.rsplit(":", 1)[1]
         strict.execute("UPDATE memforest.webhook_endpoint SET url = :url", url=f"https://localtest.invalid:{port}")
-        strict.services.webhooks._poster._resolve = lambda host, port: ["127.0.0.1"]
+        strict.services.webhooks.poster._resolve = lambda host, port: ["127.0.0.1"]
         some_event(strict)
         (failed,) = strict.memory.webhooks.deliveries(made.endpoint.id).items
         assert (failed.state, failed.error_code, failed.status) == ("ready", "address_refused", None)

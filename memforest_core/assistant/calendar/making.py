@@ -46,7 +46,7 @@ from memforest_core.settings import CalendarSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import VISIBLE, ForestRef
 from memforest_core.store.repeating import repeated
-from memforest_core.work.telemetry import Telemetry
+from memforest_core.work.telemetry import SILENT, Telemetry
 
 TRIES = 3
 """How often a time is read again because somebody else stored a digest, or a turn came or went, meanwhile."""
@@ -93,14 +93,14 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What digests are made with; ``now`` says how old one is."""
+    """What digests are made with; ``now`` says what today is, and how old a digest."""
 
     engine: Engine
     settings: CalendarSettings
     digester: Digester
     condenser: PeriodCondenser
-    now: Callable[[], datetime]
-    telemetry: Telemetry
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    telemetry: Telemetry = SILENT
 
 
 class Diary:

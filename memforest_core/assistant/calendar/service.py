@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from zoneinfo import ZoneInfo
 
 from memforest_core.assistant.calendar.making import Diary, Means
@@ -17,38 +16,22 @@ from memforest_core.assistant.calendar.records import (
     week_before,
 )
 from memforest_core.assistant.calendar.rows import CalendarRows
-from memforest_core.assistant.condensing import Digester, PeriodCondenser
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cursor
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.records import SessionProgress
 from memforest_core.ingest.accept.service import Acceptance, RunningSessions
-from memforest_core.settings import CalendarSettings
-from memforest_core.store.engine import Engine
 from memforest_core.store.owners import NO_OWNER, ForestRef, known
 from memforest_core.store.repeating import repeated
-from memforest_core.work.telemetry import SILENT, Telemetry
 
 DAYS = 30
 """Days of one page."""
 
 
-class CalendarService:
+@dataclass(frozen=True, slots=True)
+class CalendarService(Means):
     """Days of a tenant's owners. Thread-safe."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        settings: CalendarSettings,
-        digester: Digester,
-        condenser: PeriodCondenser,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        telemetry: Telemetry = SILENT,
-    ) -> None:
-        """``now`` says what today is, and how old a digest."""
-        self._now = now
-        self._means = Means(engine, settings, digester, condenser, now, telemetry)
 
     def today(self, tenant: TenantId, owner: str) -> DayDigest:
         """What happened today, in the owner's time zone, speaker by speaker; see ``day``.
@@ -73,7 +56,7 @@ class CalendarService:
         forest = self._forest(tenant, owner)
         if forest is None:
             return self._unknown(wanted)
-        return Diary(self._means, tenant, forest).day(wanted)
+        return Diary(self, tenant, forest).day(wanted)
 
     def week(self, tenant: TenantId, owner: str) -> PeriodDigest:
         """One text of the six days before today (days 2 to 7), the most recent first.
@@ -99,7 +82,7 @@ class CalendarService:
         forest = self._forest(tenant, owner)
         if forest is None:
             return PeriodDigest(period, None, None, "UTC", owner_known=False)
-        return Diary(self._means, tenant, forest).period(days, period)
+        return Diary(self, tenant, forest).period(days, period)
 
     def days(self, tenant: TenantId, owner: str, *, limit: int = DAYS, cursor: str | None = None) -> Page[DayDigest]:
         """An owner's days on which something was said, the newest first, with their digests.
@@ -114,32 +97,32 @@ class CalendarService:
         forest = self._forest(tenant, owner)
         if forest is None:
             return Page((), owner_known=False)
-        digests, more = Diary(self._means, tenant, forest).page(before, limit)
+        digests, more = Diary(self, tenant, forest).page(before, limit)
         return Page(digests, to_cursor([more]) if more else None)
 
     def summarize(self, tenant: TenantId, owner: str, day: date | str) -> DayDigest:
         """Make a day's digest now, whether it is due or not; see ``day``. Raises NotFound for an unknown owner."""
         owner, wanted = checked_name(owner, "owner"), checked_day(day, "day")
         forest = known(self._forest(tenant, owner), owner, NO_OWNER)
-        return Diary(self._means, tenant, forest).day(wanted, force=True)
+        return Diary(self, tenant, forest).day(wanted, force=True)
 
     def today_of(self, tenant: TenantId, forest: ForestRef) -> DayDigest:
         """``today`` for those who know the forest: one statement when it is up to date."""
-        return Diary(self._means, tenant, forest).day(self._today(forest.time_zone))
+        return Diary(self, tenant, forest).day(self._today(forest.time_zone))
 
     def week_of(self, tenant: TenantId, forest: ForestRef) -> PeriodDigest:
         """``week`` for those who know the forest: one statement when it is up to date."""
-        return Diary(self._means, tenant, forest).period(week_before(self._today(forest.time_zone)), Span.WEEK.value)
+        return Diary(self, tenant, forest).period(week_before(self._today(forest.time_zone)), Span.WEEK.value)
 
     def _today(self, zone: str) -> date:
-        return self._now().astimezone(ZoneInfo(zone)).date()
+        return self.now().astimezone(ZoneInfo(zone)).date()
 
     def _unknown(self, day: date) -> DayDigest:
         return DayDigest(day, "UTC", owner_known=False)
 
     @repeated
     def _forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
-        with CalendarRows.opened(self._means.engine, tenant) as rows:
+        with CalendarRows.opened(self.engine, tenant) as rows:
             return rows.find_forest(owner)
 
 

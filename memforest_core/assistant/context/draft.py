@@ -158,7 +158,6 @@ def chosen(items: Sequence[Evidence], shown: Shown, max_tokens: int) -> tuple[li
     """The best items that fit and say something new, as parts, the best session first; and what is left out.
 
     ``max_tokens`` are for their lines and those of their days.
-
     """
     mentioned: dict[FactId, frozenset[str]] = {}
     for line in shown.lines:

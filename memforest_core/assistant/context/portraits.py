@@ -275,13 +275,12 @@ class Merger:
     calls: CheckedCalls
     enabled: bool = False
 
+    @repeated
     def fence(self, tenant: TenantId, owner: str, person: str) -> Fence | None:
         """The row of a person's merged text, to be read before what it is made from; None when nothing is merged, or
         the memory is being written. ``person`` is as the caller names them. Raises StoreUnavailable."""
-        return self._fence(tenant, owner, person) if self.enabled and self.calls.possible else None
-
-    @repeated
-    def _fence(self, tenant: TenantId, owner: str, person: str) -> Fence | None:
+        if not (self.enabled and self.calls.possible):
+            return None
         with ContextRows.opened(self.engine, tenant) as rows:
             return rows.fence(owner, person, MERGED_VERSION)
 

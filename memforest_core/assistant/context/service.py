@@ -104,7 +104,8 @@ class ContextService:
         context.profile_every_s; with context.merge one more call makes one text of profile, today and the week. An
         owner without a memory gets an empty context. Raises InvalidInput, StoreUnavailable.
         """
-        return self._made(tenant, self._request(owner, session, question, speaker, channel, max_tokens))
+        most = self.settings.max_tokens if max_tokens is None else max_tokens
+        return self._made(tenant, ContextRequest(owner, session, question, speaker, channel, most))
 
     def around(
         self, tenant: TenantId, owner: str, found: RecallResult, session: str | None, max_tokens: int
@@ -116,11 +117,12 @@ class ContextService:
         """
         if not found.owner_known:
             return found
-        context = self._made(tenant, self._request(owner, session, found.question, None, None, max_tokens), found)
+        context = self._made(tenant, ContextRequest(owner, session, found.question, None, None, max_tokens), found)
         return with_context(found, context)
 
     def _made(self, tenant: TenantId, request: ContextRequest, recalled: RecallResult | None = None) -> Context:
         """A context; of what was ``recalled`` already, if given."""
+        request = self._checked(request)
         about = request.speaker or request.owner
         # Before anything is read that a merged text is made from.
         fence = None if self.merger is None else self.merger.fence(tenant, request.owner, about)
@@ -145,25 +147,18 @@ class ContextService:
         self._fit_days(draft, days)
         return draft.done()
 
-    def _request(
-        self,
-        owner: str,
-        session: str | None,
-        question: str | None,
-        speaker: str | None,
-        channel: str | None,
-        max_tokens: int | None,
-    ) -> ContextRequest:
-        if question is not None:
-            parse_question(question)
-        most = checked_limit(self.settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens")
-        name = None if session is None else checked_name(session, "session")
+    def _checked(self, given: ContextRequest) -> ContextRequest:
+        """A request whose values are accepted. Raises InvalidInput."""
+        if given.question is not None:
+            parse_question(given.question)
+        most = checked_limit(given.max_tokens, MAX_BUDGET, "max_tokens")
+        session = None if given.session is None else checked_name(given.session, "session")
         return ContextRequest(
-            owner=checked_name(owner, "owner"),
-            session=None if name == LATEST_SESSION else name,
-            question=question,
-            speaker=None if speaker is None else checked_name(speaker, "speaker"),
-            channel=None if channel is None else checked_name(channel, "channel"),
+            owner=checked_name(given.owner, "owner"),
+            session=None if session == LATEST_SESSION else session,
+            question=given.question,
+            speaker=None if given.speaker is None else checked_name(given.speaker, "speaker"),
+            channel=None if given.channel is None else checked_name(given.channel, "channel"),
             max_tokens=most,
         )
 

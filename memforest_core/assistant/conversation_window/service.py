@@ -152,16 +152,14 @@ class _Request:
     last_turns: int
 
 
+@dataclass(frozen=True, slots=True)
 class WindowService:
     """Windows of a tenant's sessions. Thread-safe."""
 
-    def __init__(
-        self, engine: Engine, settings: WindowSettings, compactor: Compactor, telemetry: Telemetry = SILENT
-    ) -> None:
-        self._engine = engine
-        self._settings = settings
-        self._compactor = compactor
-        self._telemetry = telemetry
+    engine: Engine
+    settings: WindowSettings
+    compactor: Compactor
+    telemetry: Telemetry = SILENT
 
     def window(
         self,
@@ -185,7 +183,7 @@ class WindowService:
         """
         request = self._request(max_tokens, last_turns)
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        if not self._settings.enabled:
+        if not self.settings.enabled:
             return SessionWindow("", (), request.max_tokens, enabled=False)
         calls: list[CallRecord] = []
         notes: list[str] = []
@@ -216,22 +214,20 @@ class WindowService:
         """
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         given = named_items(items)
-        if not self._settings.enabled:
+        if not self.settings.enabled:
             return HeldItems("", 0, 0, 0, 0, enabled=False)
         return self._put(tenant, owner, name, given)
 
     def _request(self, max_tokens: int | None, last_turns: int | None) -> _Request:
         return _Request(
-            checked_limit(self._settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens"),
-            checked_limit(
-                self._settings.last_turns if last_turns is None else last_turns, MAX_LAST_TURNS, "last_turns"
-            ),
+            checked_limit(self.settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens"),
+            checked_limit(self.settings.last_turns if last_turns is None else last_turns, MAX_LAST_TURNS, "last_turns"),
         )
 
     @repeated
     def _load(self, tenant: TenantId, owner: str, name: str, last_turns: int) -> Loaded | SessionWindow:
         """What a window is made from; a window without parts when there is nothing."""
-        with WindowRows.opened(self._engine, tenant) as rows:
+        with WindowRows.opened(self.engine, tenant) as rows:
             forest = rows.find_forest(owner)
             if forest is None:
                 return SessionWindow("", (), 0, owner_known=False)
@@ -242,7 +238,7 @@ class WindowService:
 
     def _grows(self, stored: StoredSummary) -> bool:
         """Whether the next summary is made from this one: what rules picked is rebuilt once there is a model."""
-        return self._compactor.chat is None or stored.source is not SummarySource.EXTRACTIVE
+        return self.compactor.chat is None or stored.source is not SummarySource.EXTRACTIVE
 
     def _due(self, loaded: Loaded, way: Cover, request: _Request) -> bool:
         """Whether enough turns have gathered without a summary, or what covers them does not fit."""
@@ -252,7 +248,7 @@ class WindowService:
             return False
         if len(way.bare) + loaded.head.turns - loaded.end >= most:
             return True
-        return way.chars > self._settings.summary_chars and overflow(way, loaded, request.max_tokens) > 0
+        return way.chars > self.settings.summary_chars and overflow(way, loaded, request.max_tokens) > 0
 
     def _compact(
         self, tenant: TenantId, loaded: Loaded, calls: list[CallRecord], notes: list[str]
@@ -266,9 +262,9 @@ class WindowService:
         if not texts:
             return None
         own: list[CallRecord] = []
-        made = self._compactor.compact("" if base is None else base.text, texts, own)
+        made = self.compactor.compact("" if base is None else base.text, texts, own)
         calls += own
-        notes += record_costs(self._engine, self._telemetry, tenant, own, loaded.forest, loaded.head.id, what="summary")
+        notes += record_costs(self.engine, self.telemetry, tenant, own, loaded.forest, loaded.head.id, what="summary")
         notes += made.notes
         return made
 
@@ -289,7 +285,7 @@ class WindowService:
 
     def _store(self, tenant: TenantId, loaded: Loaded, summary: StoredSummary) -> bool:
         """Store a summary if the turns that it covers are all there, and nobody stored another one meanwhile."""
-        with WindowRows.opened(self._engine, tenant) as rows:
+        with WindowRows.opened(self.engine, tenant) as rows:
             rows.hurried()
             if rows.lock_forest(loaded.forest) not in VISIBLE:
                 return False
@@ -322,7 +318,7 @@ class WindowService:
 
     @repeated
     def _put(self, tenant: TenantId, owner: str, name: str, given: Sequence[UUID | tuple[str, str]]) -> HeldItems:
-        with WindowRows.opened(self._engine, tenant) as rows:
+        with WindowRows.opened(self.engine, tenant) as rows:
             forest = known(rows.find_forest(owner), owner, NO_OWNER)
             # No deletion of what is referred to can pass by.
             state = rows.lock_forest(forest.id)
@@ -334,8 +330,8 @@ class WindowService:
             if isinstance(head, str):
                 raise NotFound(f"Owner {owner!r:.80} has no stored session yet: append a turn first.")
             found = references(rows, forest.id, given)
-            repeat_moves = self._settings.eviction == "LRU"
+            repeat_moves = self.settings.eviction == "LRU"
             held, added, fallen = rows.put(
-                forest.id, head.id, found[::-1], repeat_moves=repeat_moves, most=self._settings.items
+                forest.id, head.id, found[::-1], repeat_moves=repeat_moves, most=self.settings.items
             )
         return HeldItems(head.external_id, held, added, len(given) - len(found), fallen)

@@ -66,11 +66,12 @@ _ACTIVE = sa.text(f"""
       JOIN memforest.tree r ON r.tree_id = p.tree_id AND {TOPIC}
 """)
 
+_SAID = f"""FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
+     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
+      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id"""
 _HISTORY = sa.text(f"""
     SELECT t.*, s.external_id AS session_external_id
-      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
-     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
-      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
+      {_SAID}
      WHERE CAST(:moment AS timestamptz) IS NULL OR (t.occurred_at, t.session_id, t.ordinal)
            > (CAST(:moment AS timestamptz), CAST(:session AS uuid), CAST(:ordinal AS int))
      ORDER BY t.occurred_at, t.session_id, t.ordinal LIMIT :n
@@ -78,9 +79,7 @@ _HISTORY = sa.text(f"""
 
 _NEWEST = sa.text(f"""
     SELECT t.session_id, {columns_with(content="left(t.content, :chars)")}, s.external_id AS session_external_id
-      FROM (SELECT r.* FROM memforest.tree r WHERE {TOPIC} AND r.tree_id = :tree) r
-     CROSS JOIN LATERAL (SELECT t.* FROM {TURNS}) t
-      JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = t.session_id
+      {_SAID}
      ORDER BY t.occurred_at DESC, t.session_id DESC, t.ordinal DESC LIMIT :n
 """)
 

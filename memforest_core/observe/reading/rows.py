@@ -233,12 +233,14 @@ class ReadingRows(ForestRows):
             statement = statement.where(sa.tuple_(*ORDER) > sa.tuple_(*after))
         return self._db.execute(statement.order_by(*ORDER).limit(limit)).all()
 
-    def _nodes(self) -> sa.Select[*tuple[Any, ...]]:
+    def _nodes(self, chars: int | None = None) -> sa.Select[*tuple[Any, ...]]:
+        """Nodes with their texts, or with so many characters of each."""
         n, s, c, x = m.NodeRow, m.NodeSummary, m.Cell, m.FactRow
+        text = sa.func.coalesce(s.text_, x.text, c.text, "")
         return (
             sa.select(
                 *n.__table__.c,
-                sa.func.coalesce(s.text_, x.text, c.text, "").label("text"),
+                (text if chars is None else sa.func.left(text, chars)).label("text"),
                 sa.case((x.fact_id.is_not(None), "fact"), (c.cell_id.is_not(None), "cell"), else_=s.source).label(
                     "source"
                 ),
@@ -295,7 +297,12 @@ def tree_of(row: Row) -> StoredTree:
 
 
 def node_of(row: Row) -> TreeNode:
-    return TreeNode(
+    return TreeNode(**node_fields(row))
+
+
+def node_fields(row: Row) -> dict[str, Any]:
+    """The fields of a ``TreeNode``."""
+    return dict(
         id=NodeId(row.node_id),
         level=row.level,
         leaves=row.leaf_count,

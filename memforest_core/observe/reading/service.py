@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -20,11 +21,11 @@ from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef
 
 
+@dataclass(frozen=True, slots=True)
 class ReadingService:
     """Reads pages, each in one transaction and with a fixed number of statements. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    engine: Engine
 
     def owners(
         self, tenant: TenantId, *, prefix: str = "", limit: int = 100, cursor: str | None = None
@@ -34,7 +35,7 @@ class ReadingService:
         ``limit`` and ``cursor`` as in ``sessions``. Raises InvalidInput, StoreUnavailable.
         """
         limit, after = checked_limit(limit), from_cursor(cursor, str)
-        with ReadingRows.opened(self._engine, tenant) as rows:
+        with ReadingRows.opened(self.engine, tenant) as rows:
             found = rows.owners(prefix, None if after is None else after[0], limit + 1)
         return page_of(found, limit, lambda owner: owner, lambda owner: [owner.owner])
 
@@ -167,7 +168,7 @@ class ReadingService:
         """
         limit, after = checked_limit(limit), from_cursor(cursor, int, int, int, str)
         wanted = NodeId(checked_id(str(node_id), "node_id"))
-        with ReadingRows.opened(self._engine, tenant) as rows:
+        with ReadingRows.opened(self.engine, tenant) as rows:
             tree = rows.tree_of(wanted)
             if tree is None:
                 raise NotFound(f"There is no node {wanted}: memforest tree lists an owner's trees.")
@@ -190,7 +191,7 @@ class ReadingService:
     def _reading(self, tenant: TenantId, owner: str) -> Iterator[tuple[ReadingRows, ForestRef | None]]:
         """The rows, and the owner's forest if there is one."""
         owner = checked_name(owner, "owner")
-        with ReadingRows.opened(self._engine, tenant) as rows:
+        with ReadingRows.opened(self.engine, tenant) as rows:
             yield rows, rows.find_forest(owner)
 
 

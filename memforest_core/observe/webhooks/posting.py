@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Any
 
 import httpcore
@@ -206,31 +207,24 @@ def next_wait(attempts: int, requested_s: float, jitter: float) -> float | None:
     return max(RETRY_S[attempts - 1], requested_s) * (1.0 + JITTER * jitter)
 
 
+@dataclass(frozen=True, slots=True)
 class PostingWorker:
     """The workers' side of webhooks. Thread-safe."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        settings: WebhookSettings,
-        poster: Poster,
-        rng: random.Random,
-        telemetry: Telemetry = SILENT,
-    ) -> None:
-        self._engine = engine
-        self._settings = settings
-        self._poster = poster
-        self._rng = rng
-        self._telemetry = telemetry
+    engine: Engine
+    settings: WebhookSettings
+    poster: Poster
+    rng: random.Random
+    telemetry: Telemetry = SILENT
 
     def run_one(self, tenant: TenantId, worker: WorkerId) -> bool:
         """Check what is held, and deliver what is due, at most ``AT_ONCE``; whether anything changed.
 
         Raises StoreUnavailable.
         """
-        with WebhookRows.opened(self._engine, tenant) as rows:
+        with WebhookRows.opened(self.engine, tenant) as rows:
             released = rows.check_held(CHECKED, RECHECK_S, SLOWER)
-        with WebhookRows.opened(self._engine, tenant) as rows:
+        with WebhookRows.opened(self.engine, tenant) as rows:
             token, messages = rows.claim(worker, AT_ONCE, LEASE_S)
         if messages:
             with ThreadPoolExecutor(len(messages), thread_name_prefix="memforest-webhook") as threads:
@@ -246,7 +240,7 @@ class PostingWorker:
         """
         total = 0
         while True:
-            with WebhookRows.opened(self._engine, tenant) as rows:
+            with WebhookRows.opened(self.engine, tenant) as rows:
                 dropped = rows.drop_past(DROPPED)
             total += dropped
             if dropped < DROPPED:
@@ -257,19 +251,19 @@ class PostingWorker:
             return Outcome(code=DISABLED, text="Its endpoint is disabled.")
         body = body_of(tenant, message)
         headers = {"content-type": "application/json", "user-agent": f"memforest/{VERSION}"}
-        return self._poster.post(message.url, headers | headers_of(message, body, int(time.time())), body)
+        return self.poster.post(message.url, headers | headers_of(message, body, int(time.time())), body)
 
     @repeated
     def _settle(self, tenant: TenantId, token: LeaseToken, message: Message, outcome: Outcome) -> None:
-        stored_s = self._settings.retain_days * DAY_S
+        stored_s = self.settings.retain_days * DAY_S
         wait_s = None
         if outcome.code not in (None, DISABLED, GONE):
-            wait_s = next_wait(message.attempts, outcome.retry_after_s, self._rng.random())
+            wait_s = next_wait(message.attempts, outcome.retry_after_s, self.rng.random())
         state = WorkState.DONE if outcome.code is None else WorkState.DEAD if wait_s is None else WorkState.READY
-        with WebhookRows.opened(self._engine, tenant) as rows:
+        with WebhookRows.opened(self.engine, tenant) as rows:
             if outcome.code == GONE:
                 rows.set_enabled(message.endpoint_id, False)
             rows.settle(token, message.id, state, outcome, stored_s if wait_s is None else wait_s)
         if outcome.code is not None:
-            count = self._telemetry.buried if wait_s is None else self._telemetry.retried
+            count = self.telemetry.buried if wait_s is None else self.telemetry.retried
             count(STEP, tenant, outcome.code)

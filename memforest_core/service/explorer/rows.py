@@ -11,10 +11,11 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import FactId, ForestId, NodeId, TreeId
-from memforest_core.domain.times import from_micros
 from memforest_core.errors import NotFound
+from memforest_core.observe.reading.records import TreeNode
+from memforest_core.observe.reading.rows import ORDER, ReadingRows, node_fields
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRows, known
+from memforest_core.store.owners import known
 from memforest_core.store.rows import among
 
 SHOWN_CHARS = 240
@@ -99,19 +100,16 @@ class SessionCell:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnNode:
-    """A node as it is drawn."""
+class DrawnNode(TreeNode):
+    """A node as it is drawn, with the beginning of its text."""
 
-    id: NodeId
     parent_id: NodeId | None
-    level: int
-    start: datetime | None
-    end: datetime | None
-    leaves: int
-    dirty: bool
     running: bool
-    text: str
-    """The beginning of its summary, fact or cell."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether its summary is behind."""
+        return not self.fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class Leaf:
     turns: tuple[SaidTurn, ...]
 
 
-class ExplorerRows(ForestRows):
+class ExplorerRows(ReadingRows):
     """Reads of one transaction of a tenant."""
 
     def forest(self, owner: str) -> ForestId:
@@ -171,21 +169,20 @@ class ExplorerRows(ForestRows):
         """The root of a tree. Raises NotFound when the tree is gone."""
         own = (m.Tree.tenant_id == self._tenant, m.Tree.tree_id == tree)
         root = sa.select(m.Tree.root_id).where(*own).scalar_subquery()
-        row = self._db.execute(self._nodes(tree).where(m.NodeRow.node_id == root)).first()
+        row = self._db.execute(self._of_tree(tree).where(m.NodeRow.node_id == root)).first()
         if row is None:
             raise NotFound("This tree is gone.")
         return _drawn(row)
 
-    def node(self, tree: TreeId, node: NodeId) -> DrawnNode | None:
+    def drawn_node(self, tree: TreeId, node: NodeId) -> DrawnNode | None:
         """One node of a tree."""
-        row = self._db.execute(self._nodes(tree).where(m.NodeRow.node_id == node)).first()
+        row = self._db.execute(self._of_tree(tree).where(m.NodeRow.node_id == node)).first()
         return None if row is None else _drawn(row)
 
     def below(self, tree: TreeId, parents: Sequence[DrawnNode], most: int) -> Sequence[DrawnNode]:
         """The children of nodes of one level in the order of their keys, at most so many."""
-        n = m.NodeRow
-        children = self._nodes(tree).where(among(n.parent_id, [node.id for node in parents]))
-        ordered = children.order_by(n.key_time, n.key_ordinal, n.key_item, n.key_id).limit(most)
+        children = self._of_tree(tree).where(among(m.NodeRow.parent_id, [node.id for node in parents]))
+        ordered = children.order_by(*ORDER).limit(most)
         return [_drawn(row) for row in self._db.execute(ordered)]
 
     def leaves(self, tree: TreeId, node: NodeId, most: int) -> Sequence[Leaf]:
@@ -199,20 +196,8 @@ class ExplorerRows(ForestRows):
                 turns.setdefault(NodeId(row.node_id), []).append(_said(row))
         return [Leaf(leaf.id, leaf.fact_id, leaf.text, tuple(turns.get(leaf.id, ()))) for leaf in found.values()]
 
-    def _nodes(self, tree: TreeId) -> sa.Select[*tuple[Any, ...]]:
-        """The nodes of a tree as they are drawn."""
-        n, s, c, f = m.NodeRow, m.NodeSummary, m.Cell, m.FactRow
-        text = sa.func.left(sa.func.coalesce(s.text_, f.text, c.text, ""), SHOWN_CHARS)
-        return (
-            sa.select(
-                n.node_id, n.parent_id, n.level, n.time_start, n.time_end, n.leaf_count, n.state, text.label("text")
-            )
-            .add_columns((n.version > n.clean_version).label("dirty"))
-            .outerjoin(s, sa.and_(s.tenant_id == n.tenant_id, s.node_id == n.node_id))
-            .outerjoin(c, sa.and_(c.tenant_id == n.tenant_id, c.cell_id == n.payload_id))
-            .outerjoin(f, sa.and_(f.tenant_id == n.tenant_id, f.fact_id == n.payload_id))
-            .where(n.tenant_id == self._tenant, n.tree_id == tree)
-        )
+    def _of_tree(self, tree: TreeId) -> sa.Select[*tuple[Any, ...]]:
+        return self._nodes(SHOWN_CHARS).where(m.NodeRow.tree_id == tree)
 
 
 def _said(row: sa.Row[*tuple[Any, ...]]) -> SaidTurn:
@@ -220,7 +205,5 @@ def _said(row: sa.Row[*tuple[Any, ...]]) -> SaidTurn:
 
 
 def _drawn(row: sa.Row[*tuple[Any, ...]]) -> DrawnNode:
-    start, end = (None if at is None else from_micros(at) for at in (row.time_start, row.time_end))
     parent = None if row.parent_id is None else NodeId(row.parent_id)
-    running = row.state == "running"
-    return DrawnNode(NodeId(row.node_id), parent, row.level, start, end, row.leaf_count, row.dirty, running, row.text)
+    return DrawnNode(**node_fields(row), parent_id=parent, running=row.state == "running")

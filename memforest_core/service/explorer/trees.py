@@ -139,7 +139,7 @@ def node(visit: Visit) -> Outcome:
 
 
 def _node(rows: ExplorerRows, tree: TreeOverview, node: str) -> DrawnNode:
-    found = rows.node(tree.id, NodeId(checked_id(node, "node")))
+    found = rows.drawn_node(tree.id, NodeId(checked_id(node, "node")))
     if found is None:
         raise NotFound("This tree has no such node any more: it has changed since.")
     return found

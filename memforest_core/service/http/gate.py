@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -128,21 +128,21 @@ class Limits:
     """Bytes of bodies of paths that have a limit of their own; infinite for streams."""
 
 
+@dataclass(frozen=True, slots=True)
 class Admission:
     """The key of one request, for as long as the request takes."""
 
-    def __init__(self, secret: str, callers: Callers, rates: Rates, limits: Limits, threads: Threads) -> None:
-        self._secret = secret
-        self._callers = callers
-        self._rates = rates
-        self._threads = threads
-        self.limits = limits
+    secret: str = field(repr=False)
+    callers: Callers
+    rates: Rates
+    limits: Limits
+    threads: Threads
 
     async def caller(self) -> Caller:
         """Whose key it is. Raises Refused for a key that is not valid (any more), StoreUnavailable."""
-        caller = self._callers.known(self._secret)
-        if caller is None and self._secret:
-            caller = await self._threads.run(self._callers.find, self._secret)
+        caller = self.callers.known(self.secret)
+        if caller is None and self.secret:
+            caller = await self.threads.run(self.callers.find, self.secret)
         if caller is None:
             raise Refused(
                 HTTPStatus.UNAUTHORIZED,
@@ -154,7 +154,7 @@ class Admission:
     async def count(self) -> Caller:
         """Count one request of the key. Raises Refused when it has used up its rate, and as ``caller`` does."""
         caller = await self.caller()
-        wait_s = await self._rates.admit(caller.key_id, caller.requests_per_minute or self.limits.requests_per_minute)
+        wait_s = await self.rates.admit(caller.key_id, caller.requests_per_minute or self.limits.requests_per_minute)
         if wait_s > 0:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS,
@@ -176,45 +176,41 @@ class Admission:
             task.cancel()
 
 
+@dataclass(frozen=True, slots=True)
 class Gate:
     """ASGI middleware over all requests; those of guarded paths need a key."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        callers: Callers,
-        rates: Rates,
-        limits: Limits,
-        threads: Threads,
-        guarded: Callable[[str], bool],
-    ) -> None:
-        """``guarded`` says of a path whether it needs a key."""
-        self._app = app
-        self._parts = (callers, rates, limits, threads)
-        self._limits = limits
-        self._guarded = guarded
+    app: ASGIApp
+    callers: Callers
+    rates: Rates
+    limits: Limits
+    threads: Threads
+    guarded: Callable[[str], bool]
+    """Whether a path needs a key."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request pass, or answer with a problem."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         headers, admission = Headers(scope=scope), None
-        guarded = self._guarded(scope["path"])
+        guarded = self.guarded(scope["path"])
         send = _headed(send, private=guarded)
         try:
             if guarded:
                 kind, _, secret = headers.get("authorization", "").partition(" ")
-                admission = Admission(secret.strip() if kind.lower() in KINDS else "", *self._parts)
+                admission = Admission(
+                    secret.strip() if kind.lower() in KINDS else "", self.callers, self.rates, self.limits, self.threads
+                )
                 scope[CALLER] = await admission.count()
                 scope[ADMISSION] = admission
-            most = self._limits.others.get(scope["path"], self._limits.body_bytes)
+            most = self.limits.others.get(scope["path"], self.limits.body_bytes)
             body = _Body(receive, send, headers, most, admission)
         except (Refused, MemForestError) as error:
             await answer(problem_of(error))(scope, receive, send)
             return
         with suppress(ClientDisconnect):  # no error: nobody reads the answer
-            await self._app(scope, body.receive, body.send)
+            await self.app(scope, body.receive, body.send)
 
 
 def _headed(send: Send, *, private: bool) -> Send:
