@@ -314,13 +314,11 @@ def _near_statements(
     best = max(nearness[at] for at in own)
     keys = [table.rows[at].key for at in read]
     found = texts(dict.fromkeys([*keys, *map(_before, keys)]))
-    words = {key: frozenset(terms(text)) for key, text in found.items()}
+    questions = {key for key, text in found.items() if text.rstrip().endswith(("?", "\uff1f"))}
+    words = {key: frozenset(terms(found[key])) for key in {*keys, *questions} if key in found}
     wanted = question.wanted - _names(scope.candidates)
     spoken = [words.get(key, frozenset()) for key in keys]
-    answered = [
-        words[_before(key)] if found.get(_before(key), "").rstrip().endswith(("?", "\uff1f")) else frozenset()
-        for key in keys
-    ]
+    answered = [words[_before(key)] if _before(key) in questions else frozenset() for key in keys]
     worth = [
         nearness[at] / best + WORDS * max(one, other) if at in own and not joking(found.get(key, "")) else 0.0
         for at, key, one, other in zip(read, keys, coverage(wanted, spoken), coverage(wanted, answered), strict=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from itertools import compress, repeat
 from uuid import UUID
 
@@ -91,7 +93,10 @@ class Graph:
     """The same, of which a question is compared with few. ``near`` finds most of the nearest. Thread-safe."""
 
     def __init__(self, dimension: int) -> None:
-        # Some 100 ms and 10 MB, for those who have a large forest.
+        # Some 100 ms and 10 MB, for those who have a large forest. Loading onnxruntime 1.31 after usearch 2.26 is a
+        # segmentation fault: a process that embeds its first text later needs it loaded before.
+        with suppress(ImportError):
+            importlib.import_module("onnxruntime")
         from usearch.index import Index
 
         self._graph = Index(

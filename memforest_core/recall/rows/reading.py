@@ -389,22 +389,7 @@ def _near(words: Iterable[str]) -> str:
 
 
 def _placed(rows: Rows) -> list[PlacedNode]:
-    return [
-        PlacedNode(
-            NodeId(KNOWN_IDS[id_]),
-            TreeId(KNOWN_IDS[tree]),
-            None if parent is None else NodeId(KNOWN_IDS[parent]),
-            level,
-            None if payload is None else PayloadId(KNOWN_IDS[payload]),
-            start,
-            end,
-            stale,
-            _KINDS[kind],
-            label,
-            text,
-        )
-        for id_, tree, parent, level, payload, start, end, stale, kind, label, text in rows
-    ]
+    return [PlacedNode._make((*node, _KINDS[kind], label, text)) for *node, kind, label, text in rows]
 
 
 class RecallStore:

@@ -106,8 +106,7 @@ PATHS = sa.text("""
         SELECT n.* FROM path CROSS JOIN LATERAL (
             SELECT node_id, tree_id, parent_id, level, payload_id, time_start, time_end, version > clean_version
               FROM memforest.node WHERE tenant_id = :t AND node_id = path.parent_id LIMIT 1) n)
-    SELECT path.node_id::text, path.tree_id::text, path.parent_id::text, path.level, path.payload_id::text,
-           path.time_start, path.time_end, path.stale, r.kind, r.label, s.text
+    SELECT path.*, r.kind, r.label, s.text
       FROM (SELECT tree_id, kind, label FROM memforest.tree
              WHERE tenant_id = :t AND tree_id = ANY(ARRAY(SELECT DISTINCT tree_id FROM path))) r
       JOIN path ON path.tree_id = r.tree_id
@@ -146,7 +145,7 @@ BELOW = sa.text("""
     """)
 
 NODES = sa.text("""
-    SELECT n.node_id::text, n.tree_id::text, n.parent_id::text, n.level, n.payload_id::text, n.time_start, n.time_end,
+    SELECT n.node_id, n.tree_id, n.parent_id, n.level, n.payload_id, n.time_start, n.time_end,
            n.version > n.clean_version AS stale, r.kind, r.label, s.text
       FROM memforest.node n CROSS JOIN LATERAL (
         SELECT kind, label FROM memforest.tree WHERE tenant_id = :t AND tree_id = n.tree_id LIMIT 1) r

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from statistics import fmean
 from uuid import UUID
 
@@ -149,3 +151,9 @@ def test_a_matrix_needs_rebuild_when_a_graph_is_better() -> None:
     assert not matrix.needs_rebuild
     matrix.add({UUID(int=99): unit(99)})
     assert matrix.needs_rebuild
+
+
+def test_the_library_of_the_built_in_models_is_loaded_before_a_graph() -> None:
+    """Loaded after the library of graphs it would end the process."""
+    program = "from memforest_core.index.memory.near_vectors import Graph; Graph(64); import onnxruntime"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
