@@ -15,8 +15,7 @@ from zoneinfo import ZoneInfo
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import FactId, SessionId, TenantId, TreeKind
 from memforest_core.domain.indexed import term_index
-from memforest_core.domain.mentions import found_in
-from memforest_core.domain.people import People
+from memforest_core.domain.people import People, found_in
 from memforest_core.domain.question_time import named_period
 from memforest_core.domain.scoring import Weights, coverage, fused
 from memforest_core.domain.temporal_question import Order, answering_terms, order_of

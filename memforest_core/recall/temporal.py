@@ -17,8 +17,7 @@ import numpy as np
 
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.ids import FactId
-from memforest_core.domain.mentions import found_in
-from memforest_core.domain.people import People
+from memforest_core.domain.people import People, found_in
 from memforest_core.domain.scoring import Weights, coverage
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.state_order import FORMER, Role, joking, meant, not_so

@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 SHARED_NAMES = {"rows", "service", "records", "cli", "http", "__init__"}
 # fmt: off
 KNOWN_DUPLICATES = {
-    "answers", "app", "broker", "calls", "connections", "days", "dead", "evidence", "facts", "flower", "flushing", "items", "jobs", "lifecycle", "messages", "opening", "operations", "people", "periods", "process", "reading", "rendering", "running", "states", "trees", "turns", "visits",
+    "app", "broker", "calls", "dead", "flower", "jobs", "lifecycle", "opening", "operations", "people", "process", "reading", "trees", "turns", "visits",
     "worker",
 }
 # fmt: on

@@ -16,8 +16,7 @@ from memforest_core.assistant.profile.rows import NearFact, ProfileRows, Saying
 from memforest_core.domain.grounding import alike
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.languages import language_of
-from memforest_core.domain.mentions import found_in
-from memforest_core.domain.people import KnownPerson, People
+from memforest_core.domain.people import KnownPerson, People, found_in
 from memforest_core.domain.periods import MONTH, WEEKDAY
 from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.state_order import StoredState

@@ -13,9 +13,8 @@ from memforest_core.domain.dates import looks_ahead, resolve
 from memforest_core.domain.facts import Candidate, Change, Modality, Origin, Polarity, Source, Statement
 from memforest_core.domain.grounding import Shown
 from memforest_core.domain.ids import CellId
-from memforest_core.domain.mentions import without_ids
 from memforest_core.domain.pasted import own_text
-from memforest_core.domain.people import called
+from memforest_core.domain.people import called, without_ids
 from memforest_core.domain.rendering import one_line, speech
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, normalize_name, sentences, terms

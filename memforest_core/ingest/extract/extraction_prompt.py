@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window, WindowTurn
 from memforest_core.domain.facts import Change, Modality, Origin, Polarity
-from memforest_core.domain.mentions import found_in
-from memforest_core.domain.people import KnownPerson
+from memforest_core.domain.people import KnownPerson, found_in
 from memforest_core.domain.turns import Role
 from memforest_core.models.answers import bare_schema, instructions_with
 from memforest_core.settings import ExtractSettings

@@ -38,6 +38,15 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import CRASHED, Decision, Verdict, backoff, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+STEP = "extract"
+MAX_ATTRIBUTES = 32
+"""Names of attributes that a call is shown."""
+STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Pauses between tries to store an answer without Postgres: a restart takes seconds, an answer costs money."""
+
 
 class WindowSize:
     """The most characters of a window, by how long answers took: they should come within a third of the timeout."""
@@ -131,16 +140,6 @@ class Readings:
         if not counted.reading:
             del self._forests[forest]
         return wanted
-
-
-log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
-STEP = "extract"
-MAX_ATTRIBUTES = 32
-"""Names of attributes that a call is shown."""
-STORE_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Pauses between tries to store an answer without Postgres: a restart takes seconds, an answer costs money."""
 
 
 class Extracted(StrEnum):
@@ -315,17 +314,25 @@ class ExtractionService:
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
         """A bug ended the try: count it, so that a window that breaks the code becomes a dead letter in the end."""
         self._telemetry.retried(STEP, tenant, CRASHED)
-        wait = backoff(claim.attempts, self._rng.random())
+        decision, text = (
+            Decision(Verdict.RETRY, backoff(claim.attempts, self._rng.random()), counts=True),
+            "See the log.",
+        )
+        if claim.retries_verbatim or claim.attempts >= self._settings.max_attempts:
+            decision = Decision(Verdict.DEAD)
+            text = text if claim.retries_verbatim else "Its extraction crashed; see the worker's log."
+        self._written(tenant, lambda rows: self._give_back(rows, claim, decision, CRASHED, text))
 
-        def end(rows: ExtractRows) -> None:
-            if claim.retries_verbatim:
-                rows.leave_window(claim, self._settings, CRASHED, "See the log.")
-            elif claim.attempts >= self._settings.max_attempts:
-                rows.bury_window(claim, CRASHED, "Its extraction crashed; see the worker's log.")
-            else:
-                rows.retry_window(claim, wait, True, CRASHED, "See the log.")
-
-        self._written(tenant, end)
+    def _give_back(self, rows: ExtractRows, claim: ClaimedWindow, decision: Decision, code: str, text: str) -> None:
+        """End a failed try. Cells that are stored word by word already stay so: that is better than nothing."""
+        if claim.retries_verbatim and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD):
+            rows.leave_window(claim, self._settings, code, text)
+        elif decision.verdict is Verdict.RETRY:
+            rows.retry_window(claim, decision.delay_s, decision.counts, code, text)
+        elif decision.verdict is Verdict.SPLIT:
+            rows.split_window(claim, code, text)
+        else:
+            rows.bury_window(claim, code, text)
 
     @repeated
     def _written(self, tenant: TenantId, write: Callable[[ExtractRows], T]) -> T:
@@ -417,9 +424,7 @@ class ExtractionService:
         else:
             self._telemetry.retried(STEP, tenant, error.code)
         result = None
-        # The cells hold the fallback already, which is better than nothing: it stays.
-        stays_verbatim = claim.retries_verbatim and decision.verdict in (Verdict.DEGRADE, Verdict.DEAD)
-        if decision.verdict is Verdict.DEGRADE and not stays_verbatim:
+        if decision.verdict is Verdict.DEGRADE and not claim.retries_verbatim:
             window, cells = window_of(claim)
             try:
                 result = self._result(cells, verbatim(window, cells), {}, Outcome.VERBATIM, calls)
@@ -441,14 +446,7 @@ class ExtractionService:
                 fault = error.code, error.message
                 stored = rows.finish_window(claim, self._embedder.model, result, self._settings, fault)
                 return Extraction(Extracted.DONE if stored else Extracted.LATER, claim.forest_id, claim.live)
-            if stays_verbatim:
-                rows.leave_window(claim, self._settings, error.code, error.message)
-            elif decision.verdict is Verdict.RETRY:
-                rows.retry_window(claim, decision.delay_s, decision.counts, error.code, error.message)
-            elif decision.verdict is Verdict.SPLIT:
-                rows.split_window(claim, error.code, error.message)
-            else:
-                rows.bury_window(claim, error.code, error.message)
+            self._give_back(rows, claim, decision, error.code, error.message)
             return Extraction(Extracted.LATER, claim.forest_id, claim.live)
 
         return self._written(tenant, end)

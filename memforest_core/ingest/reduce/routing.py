@@ -10,8 +10,7 @@ import numpy as np
 
 from memforest_core.domain.facts import Origin, Statement
 from memforest_core.domain.ids import TreeId, TreeKind
-from memforest_core.domain.mentions import found_in
-from memforest_core.domain.people import KnownPerson, People, called
+from memforest_core.domain.people import KnownPerson, People, called, found_in
 from memforest_core.domain.text import normalize_name
 from memforest_core.models.calls import Vectors
 from memforest_core.settings import ReduceSettings

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.domain.mentions import found_in, with_names, without_ids
-from memforest_core.domain.people import People, called
+from memforest_core.domain.people import People, called, found_in, with_names, without_ids
 
 SPEAKERS = [
     ("111", "gruzilkin"),

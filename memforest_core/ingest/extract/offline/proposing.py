@@ -13,8 +13,8 @@ from typing import NamedTuple
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window, WindowTurn
 from memforest_core.domain.dates import find_date_phrases
 from memforest_core.domain.facts import Change, Origin, Polarity
-from memforest_core.domain.mentions import with_names
 from memforest_core.domain.pasted import REQUESTS_TEXT, body_of
+from memforest_core.domain.people import with_names
 from memforest_core.domain.rendering import speaker, turn_line
 from memforest_core.domain.text import clean, is_loop, sentences
 from memforest_core.domain.turns import Role
