@@ -43,10 +43,6 @@ LOW_SCENES = 0.5
 """Pairs of one scene found even weakly, less those of strangers, below which scenes say little."""
 
 
-class UnusableSample(ValueError):
-    """A sample from which nothing can be derived; the message says what is missing."""
-
-
 class Label(StrEnum):
     """How two statements are related."""
 
@@ -110,7 +106,7 @@ def derive(pairs: Sequence[ScoredPair]) -> Calibration:
     ``scene_weak`` and ``scene_assign`` are the lowest scores that at most WEAK_RATE and ASSIGN_RATE of strangers
     stated in the same weeks reach. ``scene_merge`` is how close the centres of two scenes of one topic are.
 
-    Raises UnusableSample when ``scene`` or ``other`` has fewer than MIN_PAIRS usable pairs.
+    Raises InvalidInput when ``scene`` or ``other`` has fewer than MIN_PAIRS usable pairs.
     """
     _check(pairs)
     routed = [pair for pair in pairs if not pair.gated]
@@ -169,11 +165,15 @@ def figures_at(pairs: Sequence[ScoredPair], at: Thresholds) -> Figures:
 
 def _check(pairs: Sequence[ScoredPair]) -> None:
     if not all(math.isfinite(pair.routing) for pair in pairs):
-        raise UnusableSample("The model gave a vector without direction: its cosines are not numbers.")
+        raise _unusable("The model gave a vector without direction: its cosines are not numbers.")
     usable = Counter(pair.label for pair in pairs if not pair.gated)
     missing = [f"{label} has {usable[label]}" for label in (Label.SCENE, Label.OTHER) if usable[label] < MIN_PAIRS]
     if missing:
-        raise UnusableSample(f"A sample needs {MIN_PAIRS} usable pairs of scene and other: {', '.join(missing)}.")
+        raise _unusable(f"A sample needs {MIN_PAIRS} usable pairs of scene and other: {', '.join(missing)}.")
+
+
+def _unusable(sentence: str) -> InvalidInput:
+    return InvalidInput(sentence, code="unusable_sample")
 
 
 def _warnings(figures: Figures) -> Iterable[str]:
@@ -270,10 +270,7 @@ def calibrate(
     """
     scored = score(pairs, embedder, labelled=labelled)
     in_force, artifact = thresholds_of(settings), thresholds_of(ReduceSettings())
-    try:
-        derived = derive(scored)
-    except UnusableSample as error:
-        raise InvalidInput(str(error), code="unusable_sample") from None
+    derived = derive(scored)
     return Calibrated(
         model=embedder.model,
         pairs=dict(Counter(pair.label for pair in pairs)),

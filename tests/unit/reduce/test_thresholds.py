@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memforest_core.errors import InvalidInput
 from memforest_core.ingest.reduce.calibrating import (
     ASSIGN_RATE,
     MIN_PAIRS,
@@ -16,7 +17,6 @@ from memforest_core.ingest.reduce.calibrating import (
     Label,
     ScoredPair,
     Thresholds,
-    UnusableSample,
     derive,
     figures_at,
     merge_cosine,
@@ -98,23 +98,23 @@ def test_figures_of_other_thresholds_can_be_had() -> None:
 
 @pytest.mark.parametrize("label", [Label.SCENE, Label.OTHER])
 def test_a_label_that_is_missing_is_named(label: Label) -> None:
-    with pytest.raises(UnusableSample, match=f"{label} has 0"):
+    with pytest.raises(InvalidInput, match=f"{label} has 0"):
         derive([pair for pair in sample() if pair.label is not label])
 
 
 def test_pairs_that_say_nothing_are_not_enough() -> None:
     gated = [replace(pair, gated=True) if pair.label is Label.OTHER else pair for pair in sample()]
-    with pytest.raises(UnusableSample, match="other has 0"):
+    with pytest.raises(InvalidInput, match="other has 0"):
         derive(gated)
 
 
 def test_an_empty_sample_is_refused() -> None:
-    with pytest.raises(UnusableSample, match=f"{MIN_PAIRS} usable pairs"):
+    with pytest.raises(InvalidInput, match=f"{MIN_PAIRS} usable pairs"):
         derive([])
 
 
 def test_cosines_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(UnusableSample, match="without direction"):
+    with pytest.raises(InvalidInput, match="without direction"):
         derive([*sample(), ScoredPair(Label.SAME, float("nan"))])
 
 
