@@ -425,7 +425,7 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
 
 def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
     with ErasureRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
-        rows.deletion.store_progress(task, progress)
+        rows.deletion.tasks.advance(task, progress)
 
 
 def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> None:

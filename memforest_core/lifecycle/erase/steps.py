@@ -148,7 +148,7 @@ def _progressed(rows: ErasureRows, task: TaskId | None, progress: Numbers, gone:
     before = rows.deletion.further(task, progress) if task is not None else progress
     counts = {name: int(before.get(name, 0)) + int(count) for name, count in gone.items()}
     after = dict(before) | {"phase": "rows", STEPS: int(before.get(STEPS, 0)) + 1} | counts
-    return rows.deletion.store_progress(task, after) if task is not None else after
+    return rows.deletion.tasks.advance(task, after) if task is not None else after
 
 
 BATCH_CELLS = 20
@@ -220,7 +220,7 @@ class Erasing:
             if not everything:
                 _check(state)
             after, phase = self._batch(rows, scope, progress) if state is not None else (progress, _INDEX)
-            return rows.deletion.store_progress(task.id, _stepped(after, phase))
+            return rows.deletion.tasks.advance(task.id, _stepped(after, phase))
 
     def _batch(self, rows: ErasureRows, scope: Scope, progress: Numbers) -> tuple[Numbers, str]:
         """One batch of a target that is not the whole forest, and the phase after it."""
@@ -276,7 +276,7 @@ class Erasing:
         if gone is not None:
             return gone
         with ErasureRows.opened(self.engine, tenant) as rows:
-            return rows.deletion.store_progress(task.id, _stepped(rows.deletion.further(task.id, progress), _INDEX))
+            return rows.deletion.tasks.advance(task.id, _stepped(rows.deletion.further(task.id, progress), _INDEX))
 
     def _points(self, tenant: TenantId, task: OperationTask, scope: Scope, progress: Numbers) -> Numbers:
         """Delete the points that have what was erased, without a lock; then wait for indexers that were writing one.

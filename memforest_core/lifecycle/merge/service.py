@@ -192,7 +192,7 @@ class Merging:
                         rows.set_forest_state(id_, "live")
                 hidden = states.get(target) in ("hidden", "gone")
                 progress = dict(progress) | {"phase": "undo" if hidden else CANCELLED}
-                rows.advance(task.id, progress)
+                rows.tasks.advance(task.id, progress)
         return self.step(tenant, task, progress) if late else progress
 
     def _freeze(self, tenant: TenantId, task: OperationTask, merge: _Merge) -> Numbers:
@@ -215,8 +215,7 @@ class Merging:
             largest = sorted(range(len(merge.sources)), key=lambda at: (-sizes[merge.sources[at]], at))
             order = ",".join(str(at) for at in largest)
             started: Numbers = {"phase": "merge", "order": order, "next": 0, "sources": len(merge.sources)}
-            rows.advance(task.id, started)
-        return started
+            return rows.tasks.advance(task.id, started)
 
     def _merge(self, tenant: TenantId, task: OperationTask, merge: _Merge, progress: Numbers) -> Numbers:
         """One source: compare with nothing locked, then switch."""
@@ -240,8 +239,7 @@ class Merging:
                 tally = self._switched(rows, forests[source], target, near, tally).tally
             last = at + 1 == len(merge.sources)
             after = {**progress, **numbers(tally), "phase": "end" if last else "merge", "next": at + 1}
-            rows.advance(task.id, after)
-        return after
+            return rows.tasks.advance(task.id, after)
 
     def _compared(self, tenant: TenantId, source: ForestId, target: ForestId) -> Near:
         with MergeRows.opened(self.engine, tenant) as rows:
@@ -283,8 +281,7 @@ class Merging:
                     if not rows.tasks.join(task.id, existing.id, Role.MERGE_INTO):
                         raise RetryableError("Another operation is at the forest to merge into.", retry_after=FROZEN_S)
                     folding: Numbers = {**progress, "phase": "fold", "into": str(existing.id)}
-                    rows.advance(task.id, folding)
-                    return folding
+                    return rows.tasks.advance(task.id, folding)
                 rows.set_forest_state(target.id, "live")
             return self._release(rows, task, merge, forests, progress)
 
@@ -299,8 +296,7 @@ class Merging:
                 return stored
             if existing not in forests or forests[existing].state not in ("live", "frozen"):
                 back: Numbers = {**progress, "phase": "end"}
-                rows.advance(task.id, back)
-                return back
+                return rows.tasks.advance(task.id, back)
             self._switched(rows, forests[hidden], forests[existing], near, Counter())
             rows.set_forest_state(hidden, "gone")
             return self._release(rows, task, merge, forests, progress, hidden)
@@ -321,8 +317,7 @@ class Merging:
         rows.move_deliveries(leaving, ForestId(UUID(str(progress.get("into", _target(merge))))))
         gone = {f"gone_{at}": str(id_) for at, id_ in enumerate(leaving)}
         after: Numbers = {**progress, **gone, "phase": "clear" if leaving else "merged", "next": 0}
-        rows.advance(task.id, after)
-        return after
+        return rows.tasks.advance(task.id, after)
 
     @staticmethod
     def _abandon(
@@ -338,8 +333,7 @@ class Merging:
         for id_ in frozen:
             rows.set_forest_state(id_, "live")
         after: Numbers = {**progress, "phase": "abandoned"}
-        rows.advance(task.id, after)
-        return after
+        return rows.tasks.advance(task.id, after)
 
     def _cleared(self, tenant: TenantId, progress: Numbers) -> Numbers | None:
         at = int(progress["next"])

@@ -328,6 +328,12 @@ class OperationRows(TenantRows):
         """Store progress and renew the lease; False when the lease was lost."""
         return self._update(token, {"progress": dict(progress), "lease_until": seconds_from_now(lease_s)})
 
+    def advance(self, task: TaskId, progress: Numbers) -> Numbers:
+        """Store progress together with what else this transaction writes; the progress."""
+        own = (m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
+        self._db.execute(sa.update(m.OperationRow).where(*own).values(progress=dict(progress)))
+        return progress
+
     def finish(self, token: LeaseToken) -> bool:
         """The task is done; False when the lease was lost."""
         cancelled = m.OperationRow.progress[PHASE].astext == CANCELLED

@@ -187,15 +187,6 @@ class DeletionRows(BatchRows):
         stored: Mapping[str, Any] = self._db.scalar(own) or {}
         return stored if int(stored.get(STEPS, 0)) > int(progress.get(STEPS, 0)) else progress
 
-    def store_progress(self, task: TaskId, progress: Numbers) -> Numbers:
-        """Commit progress together with what this transaction removes; the progress."""
-        self._db.execute(
-            sa.update(m.OperationRow)
-            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
-            .values(progress=dict(progress))
-        )
-        return progress
-
     def forests_of(self, owner: str) -> list[ForestId]:
         """An owner's forest, and those that are hidden."""
         return [ForestId(forest) for forest in self._run(_FORESTS_OF_OWNER, owner=owner).scalars()]

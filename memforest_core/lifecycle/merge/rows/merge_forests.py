@@ -131,14 +131,6 @@ class MergeRows(HiddenForestRows):
         )
         return found or {}
 
-    def advance(self, task: TaskId, progress: Numbers) -> None:
-        """Note how far a task has come, in this transaction."""
-        self._db.execute(
-            sa.update(m.OperationRow)
-            .where(m.OperationRow.tenant_id == self._tenant, m.OperationRow.task_id == task)
-            .values(progress=dict(progress))
-        )
-
     def value_conflicts(self, source: ForestId, target: ForestId, limit: int) -> tuple[int, Sequence[ValueConflict]]:
         """How many pairs of facts give one attribute of one subject different values for the same time; some of them.
 
