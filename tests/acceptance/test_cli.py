@@ -186,7 +186,7 @@ def test_the_demo_runs_without_settings_in_time(remembered: Remembered) -> None:
 def test_the_demo_answers_where_bob_lived(remembered: Remembered) -> None:
     """Given the conversation, then the statement that answers each residence question is among the first three."""
     answers = remembered.demo.json["questions"]
-    assert [answer["question"] for answer in answers] == [asked.question for asked in load_questions()]
+    assert [answer["question"] for answer in answers] == [requested.question for requested in load_questions()]
     assert [(answer["question"], answer["found"]) for answer in answers[:RESIDENCE_QUESTIONS]] == [
         (answer["question"], True) for answer in answers[:RESIDENCE_QUESTIONS]
     ]
@@ -239,8 +239,8 @@ def test_evidence_says_where_it_comes_from(remembered: Remembered) -> None:
 
 
 def test_recall_is_one_object(addresses: dict[str, str]) -> None:
-    asked = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob")
-    result = run(*asked, "--k", "3", "--neighbours", "1", "--json", **addresses).json
+    requested = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob")
+    result = run(*requested, "--k", "3", "--neighbours", "1", "--json", **addresses).json
     assert len(result["evidence"]) == 3
     assert any("Davis" in piece["text"] for piece in result["evidence"])
     assert any(piece["predecessors"] or piece["successors"] for piece in result["evidence"])
@@ -343,9 +343,9 @@ def test_ingest_can_be_run_again(remembered: Remembered, tmp_path: Path) -> None
     first = run("ingest", str(file), *remembered.data, "--json")
     assert first.code == 0
     assert (first.json["accepted"], first.json["new_turns"], first.json["waited"]) == (4, 8, "summaries")
-    again = run("ingest", str(file), *remembered.data)
-    assert again.code == 0
-    assert "0 sessions accepted (0 new turns), 4 unchanged, 0 failed." in again.out
+    repeated = run("ingest", str(file), *remembered.data)
+    assert repeated.code == 0
+    assert "0 sessions accepted (0 new turns), 4 unchanged, 0 failed." in repeated.out
 
 
 def test_a_bad_line_is_named_and_the_others_go_on(addresses: dict[str, str]) -> None:
@@ -378,9 +378,9 @@ def test_a_second_node_is_told_who_has_the_directory(node: Node) -> None:
 
 def test_other_processes_recall_with_vectors_beside_a_running_node(node: Node) -> None:
     """Given a node in the foreground, when others ask by its directory or by its addresses, then vectors take part."""
-    asked = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob", "--json")
-    by_directory = run(*asked, "--data", str(node.directory)).json
-    by_addresses = run(*asked, **node.addresses).json
+    requested = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob", "--json")
+    by_directory = run(*requested, "--data", str(node.directory)).json
+    by_addresses = run(*requested, **node.addresses).json
     for result in (by_directory, by_addresses):
         assert result["degraded"] == []
         assert result["round_trips"] > 0
@@ -451,9 +451,9 @@ def test_up_stops_when_told_and_leaves_nothing_behind(tmp_path: Path, number: si
         process.send_signal(number)
         assert process.wait(STOP_S) == 0
     assert process.stderr is not None
-    told = process.stderr.read().splitlines()
-    assert len(told) == 1
-    assert "chat offline, embedding all-minilm-l6-v2-int8, index in " in told[0]
+    reported = process.stderr.read().splitlines()
+    assert len(reported) == 1
+    assert "chat offline, embedding all-minilm-l6-v2-int8, index in " in reported[0]
     assert not any(server.is_running() for server in servers)
     assert processes_of(tmp_path) == []
 

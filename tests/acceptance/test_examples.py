@@ -68,8 +68,8 @@ def test_the_group_chat_knows_its_members(tmp_path: Path) -> None:
     trips = next(part for part in prompts.split("# Prompt for") if " in trips" in part).partition("# Who has")[0]
     assert "I made sandwiches for everybody." in trips
     assert "climbing in the rain" not in trips.partition("<evidence>")[2]
-    asked = shown.partition("# Who has")[2]
-    assert "helmet" in asked and "rope" in asked
+    requested = shown.partition("# Who has")[2]
+    assert "helmet" in requested and "rope" in requested
 
 
 def test_the_group_chat_reads_a_file(tmp_path: Path) -> None:

@@ -224,11 +224,11 @@ def test_up_serves_the_pages_and_leads_to_them(tmp_path: Path, tab: Tab) -> None
     for _ in range(2):
         process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT="0")
         try:
-            told = announcement(process)
-            file = Path(told["key_file"])
+            reported = announcement(process)
+            file = Path(reported["key_file"])
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             keys.add(file.read_text().strip())
-            tab.open(told["page"])
+            tab.open(reported["page"])
             tab.fill("#key", next(iter(keys)))
             tab.follow("Log in")
             assert "embedded" in tab.text
@@ -244,12 +244,12 @@ def test_up_serves_its_pages_at_a_free_port_when_its_own_is_taken(tmp_path: Path
         port = str(taken.getsockname()[1])
         process = started("up", "--data", str(tmp_path / "data"), "--json", MEMFOREST_SERVER__PORT=port)
         try:
-            told = announcement(process)
+            reported = announcement(process)
         finally:
             code, err = stopped(process)
     assert code == 0
-    assert port in err and not told["page"].endswith(port)
-    assert f"Until then pages are served at {told['page']}." in err
+    assert port in err and not reported["page"].endswith(port)
+    assert f"Until then pages are served at {reported['page']}." in err
 
 
 def test_the_demo_keeps_its_node_and_names_the_page(tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ def test_celerys_own_command_refuses_what_ours_refuses(running: Deployment) -> N
     forked = run(*CELERY, "worker", "--pool", "solo", **running.variables)
     assert forked.returncode == 1
     assert "Leave --pool out" in forked.stdout + forked.stderr
-    away = {**running.variables, "MEMFOREST_DATABASE__URL": "postgresql+psycopg://app@127.0.0.1:1/none"}
-    refused = run(*CELERY, "worker", **away)
+    unavailable = {**running.variables, "MEMFOREST_DATABASE__URL": "postgresql+psycopg://app@127.0.0.1:1/none"}
+    refused = run(*CELERY, "worker", **unavailable)
     assert refused.returncode == 1
     assert "store_unavailable" in refused.stdout + refused.stderr
 

@@ -150,11 +150,11 @@ def test_children_of_celery_prefork_over_a_connected_app_each_get_their_own_answ
     options = ("--pool", "prefork", "--concurrency", str(CHILDREN), "--queues", queue, "--without-mingle")
     with started(running, "tasks", source, "celery", "--app", "tasks", "worker", *options):
         app = Celery("asking", broker=broker, backend=backend, set_as_current=False)
-        asked = [(owner, app.send_task("look", [owner], queue=queue)) for owner in OWNERS * ROUNDS]
+        requested = [(owner, app.send_task("look", [owner], queue=queue)) for owner in OWNERS * ROUNDS]
         check(
             [
                 (owner, json.loads(json.dumps(result.get(timeout=120, disable_sync_subtasks=False))))
-                for owner, result in asked
+                for owner, result in requested
             ]
         )
         app.close()

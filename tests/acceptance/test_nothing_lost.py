@@ -23,11 +23,11 @@ KILLED = 2
 
 def conversation(number: int) -> list[dict[str, object]]:
     """A session of 8 turns, different from every other."""
-    places = ["Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin"]
+    locations = ["Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin"]
     return [
         {
             "role": "user" if turn % 2 == 0 else "assistant",
-            "content": f"I moved to {places[(number + turn) % 6]} with {number * 10 + turn} boxes in week {turn}."
+            "content": f"I moved to {locations[(number + turn) % 6]} with {number * 10 + turn} boxes in week {turn}."
             if turn % 2 == 0
             else "That sounds like a lot of work.",
             "timestamp": 1_700_000_000 + number * 86_400 + turn * 60,

@@ -98,9 +98,9 @@ def test_a_server_that_does_not_start_again_ends_the_node_with_an_error(tmp_path
         (node.directory / "pg" / "global" / "pg_control").unlink()
         node.server("pg", "postgres").kill()
         assert node.process.wait(READY_S) not in (0, None)
-        told = node.log.read_text()
-        assert "Postgres ended 5 times within 10 minutes: look at" in told
-        assert "Traceback" not in told
+        reported = node.log.read_text()
+        assert "Postgres ended 5 times within 10 minutes: look at" in reported
+        assert "Traceback" not in reported
     assert process.find_in(node.directory / "valkey", {"valkey-server"}) == []
 
 

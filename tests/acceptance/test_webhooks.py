@@ -17,24 +17,24 @@ def test_what_a_killed_worker_had_posted_is_posted_again(servers: SessionServers
     """Given a worker that is killed with -9 after its message has come and before that is noted, when another one
     runs, then the same message comes again, and both stages of the session are told of."""
     allowed = {"MEMFOREST_WEBHOOKS__ALLOW_PRIVATE": "true"}
-    with receiver() as told, deployment(servers, tmp_path, offline=True, settings=allowed) as running:
+    with receiver() as reported, deployment(servers, tmp_path, offline=True, settings=allowed) as running:
         client = running.client()
-        made = client.webhooks.create(told.url, ["session.facts_ready", "session.ready"])
+        made = client.webhooks.create(reported.url, ["session.facts_ready", "session.ready"])
         first = running.start_worker()
 
         def kill() -> None:
-            told.meanwhile = lambda: None
+            reported.meanwhile = lambda: None
             running.kill(first)
 
-        told.meanwhile = kill
+        reported.meanwhile = kill
         client.enqueue("bob", "s1", said("I moved from Boston to Davis.", "I live with my sister Ann."))
         until(lambda: first.poll() is not None, failure=running.log_tail)
         running.start_worker()
         until(lambda: {each.state for each in client.webhooks.deliveries().items} == {"done"}, failure=running.log_tail)
 
-        messages = told.verified(made.secret)
+        messages = reported.verified(made.secret)
         assert {message["type"] for message in messages} == {"session.facts_ready", "session.ready"}
-        assert len(set(told.ids)) == 2
-        assert told.ids.count(told.ids[0]) == 2
+        assert len(set(reported.ids)) == 2
+        assert reported.ids.count(reported.ids[0]) == 2
         assert client.status("bob", "s1").ready
         client.close()

@@ -58,8 +58,8 @@ class Installation:
 
     def variables(self, values: dict[str, str]) -> dict[str, str]:
         """The environment of a process: nothing of Python's but what is installed."""
-        kept = {name: value for name, value in environment(**values).items() if not name.startswith("PYTHON")}
-        return kept | {"PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}"}
+        stored = {name: value for name, value in environment(**values).items() if not name.startswith("PYTHON")}
+        return stored | {"PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}"}
 
 
 def outer_pip(*arguments: str) -> None:
@@ -187,7 +187,7 @@ def run_worker(installation: Installation, variables: dict[str, str], owner: sa.
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_until(lambda: enlisted(owner), worker, log)
+        wait_until(lambda: registered(owner), worker, log)
         client = MemForestClient(settings_from(variables))
         try:
             handle = client.enqueue("bob", "s1", TURNS)
@@ -197,7 +197,7 @@ def run_worker(installation: Installation, variables: dict[str, str], owner: sa.
         wait_until(lambda: installation.run("memforest", "worker-health", **variables).returncode == 0, worker, log)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(STOP_TIMEOUT_S) == 0, log.read_text()
-        assert not enlisted(owner), log.read_text()
+        assert not registered(owner), log.read_text()
     finally:
         worker.kill()
         worker.wait()
@@ -212,7 +212,7 @@ def wait_until(reached: Callable[[], bool], worker: subprocess.Popen[bytes], log
         time.sleep(0.05)
 
 
-def enlisted(owner: sa.Engine) -> bool:
+def registered(owner: sa.Engine) -> bool:
     """Whether a worker has a heartbeat row."""
     with owner.connect() as connection:
         return bool(connection.scalar(sa.text("SELECT EXISTS (SELECT FROM memforest.worker)")))

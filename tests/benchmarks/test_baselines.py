@@ -72,14 +72,14 @@ def test_where_there_is_nothing_nothing_is_found() -> None:
 
 def test_every_baseline_answers_and_ours_is_marked() -> None:
     one = conversation("I sold the loom.", "Who bought it?", "A man with a goat.")
-    asked_of = replace(one, questions=(asked("Who has the loom?"),))
-    made = baselines(corpora(), (asked_of,))
+    requested_of = replace(one, questions=(asked("Who has the loom?"),))
+    made = baselines(corpora(), (requested_of,))
     assert tuple(method.name for method in made) == BASELINES
     for method in made:
         if isinstance(method, Peer):
             # Processes and connections of others: asked in test_peer_rows.
             continue
-        got = method.ask(asked_of, asked_of.questions[0])
+        got = method.ask(requested_of, requested_of.questions[0])
         assert bool(got.items) == (method.name not in OURS)
         assert len({item.turn_ids for item in got.items}) == len(got.items) <= DEPTH
     assert [shown(name) for name in ("flat_facts", "bm25_turns")] == ["flat_facts (ours)", "bm25_turns"]

@@ -22,14 +22,14 @@ FIRST = 5
 BUDGET = 500
 BM25 = "bm25_turns"
 OTHERS = ("de", "es", "zh")
-TOLD = {language: one for language, one in zip(LANGUAGES, conversations(), strict=True) if language in OTHERS}
+GIVEN = {language: one for language, one in zip(LANGUAGES, conversations(), strict=True) if language in OTHERS}
 
 
 @pytest.fixture(scope="module")
 def memory(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Stack]:
     """The conversation in these languages, an owner each."""
     with stack(servers, tmp_path_factory.mktemp("languages"), embedder=embedder) as running:
-        for one in TOLD.values():
+        for one in GIVEN.values():
             for session in one.sessions:
                 running.memory.ingest(
                     one.id, session.id, payload(one, session), started_at=session.started_at.isoformat()
@@ -41,7 +41,7 @@ def memory(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, em
 @pytest.mark.parametrize("language", OTHERS)
 def test_an_earlier_state_is_among_the_first_pieces(memory: Stack, language: str) -> None:
     """Given a question about an earlier state, when asked, then order and wording bring it up in each language."""
-    told = TOLD[language]
+    told = GIVEN[language]
     question = next(one for one in told.questions if one.category == "before")
 
     found = memory.memory.recall(told.id, question.text, mode="embedding").evidence[:FIRST]
@@ -76,5 +76,5 @@ def shares(memory: Stack, told: Conversation) -> list[float]:
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_less_is_found_than_by_words_alone(memory: Stack, language: str) -> None:
     """Given the same memory, when recall and BM25 over its turns are asked all 30 questions, then recall finds no less."""
-    recall, bm25 = shares(memory, TOLD[language])
+    recall, bm25 = shares(memory, GIVEN[language])
     assert 0.0 < bm25 <= recall

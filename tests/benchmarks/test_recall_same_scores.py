@@ -29,7 +29,7 @@ FACTS = 300
 QUESTIONS = 8
 
 
-def anew(score: Callable[[IndexSearch, Points], None]) -> Callable[[IndexSearch, Points], None]:
+def rebuilt(score: Callable[[IndexSearch, Points], None]) -> Callable[[IndexSearch, Points], None]:
     """The slow way: every point is looked up again."""
 
     def forgetful(search: IndexSearch, ids: Points) -> None:
@@ -91,8 +91,8 @@ def test_nothing_that_is_saved_changes_what_is_found(
     """Given a forest, when the same is asked with every score looked up anew, then evidence and scores are the same."""
     running, asked = filled
     quick = evidence(running, index, asked)
-    monkeypatch.setattr(IndexSearch, "score", anew(IndexSearch.score))
-    monkeypatch.setattr(IndexSearch, "glance", anew(IndexSearch.glance))
+    monkeypatch.setattr(IndexSearch, "score", rebuilt(IndexSearch.score))
+    monkeypatch.setattr(IndexSearch, "glance", rebuilt(IndexSearch.glance))
     slow = evidence(running, index, asked)
     assert all(quick)
     for found, expected in zip(quick, slow, strict=True):

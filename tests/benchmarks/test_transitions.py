@@ -33,9 +33,9 @@ class Asked:
         """Whether all of its evidence is among the first pieces."""
         return self.within(FIRST)
 
-    def within(self, pieces: int) -> bool:
+    def within(self, parts: int) -> bool:
         """Whether all of its evidence is among so many pieces."""
-        return all(rank is not None and rank <= pieces for rank in self.ranks)
+        return all(rank is not None and rank <= parts for rank in self.ranks)
 
     @property
     def first(self) -> bool:

@@ -112,11 +112,11 @@ def test_sending_again_is_free_and_returns_an_equal_handle(pipeline: Stack) -> N
     first = client_of(pipeline).enqueue("bob", "s1", turns)
     before, rows = pipeline.counts(), pipeline.rows(CELLS)
 
-    again = client_of(pipeline).enqueue("bob", "s1", turns)
+    repeated = client_of(pipeline).enqueue("bob", "s1", turns)
 
-    assert again == first
-    assert again.accepted.session_id == first.accepted.session_id
-    assert (again.accepted.turns, again.accepted.new_turns, again.accepted.new_windows) == (3, 0, 0)
+    assert repeated == first
+    assert repeated.accepted.session_id == first.accepted.session_id
+    assert (repeated.accepted.turns, repeated.accepted.new_turns, repeated.accepted.new_windows) == (3, 0, 0)
     assert pipeline.counts() == before
     assert pipeline.rows(CELLS) == rows
 

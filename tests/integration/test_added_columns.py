@@ -34,8 +34,8 @@ def arrived(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -
 )
 def test_a_new_column_travels(arrived: dict[str, dict[str, list[int]]], way: str, tables: tuple[str, ...]) -> None:
     for table in tables:
-        every, kept = arrived[way][table]
-        assert every == kept > 0, (way, table)
+        every, stored = arrived[way][table]
+        assert every == stored > 0, (way, table)
 
 
 def test_a_new_column_of_words_is_erased_and_counted(arrived: dict[str, dict[str, list[int]]]) -> None:

@@ -40,7 +40,7 @@ def with_model(
         yield running
 
 
-def again(pipeline: Stack) -> int:
+def repeated(pipeline: Stack) -> int:
     """Let the time of all verbatim cells come, and let the reconciler see it; how many were reopened."""
     pipeline.execute("UPDATE memforest.cell SET retry_at = now() WHERE retry_at IS NOT NULL")
     return pipeline.services.reconciler.run().reopened
@@ -68,7 +68,7 @@ def test_a_model_that_comes_to_its_senses_leaves_the_memory_of_a_calm_run(
         before = pipeline.memory.recall("bob", "How many kayaks did Bob buy?")
         assert any("kayaks" in piece.text for piece in before.evidence)
 
-        assert again(pipeline) == 2
+        assert repeated(pipeline) == 2
         pipeline.drive()
 
         assert handle.status().verbatim == 0
@@ -133,8 +133,8 @@ def test_windows_as_they_come_lose_no_fact(
         assert len([call for call in model.requests if wants_extraction(call.body)]) == len(windows) + more
         for status in (lamps.status(), kettles.status()):
             assert (status.placed, status.ok + status.repaired, status.verbatim) == (status.cells, status.cells, 0)
-        told = [(number, [turn]) for number, turn in enumerate([*range(len(LAMPS)), *range(len(KETTLES))])]
-        assert [tuple(row) for row in pipeline.rows(NUMBERED)] == told
+        reported = [(number, [turn]) for number, turn in enumerate([*range(len(LAMPS)), *range(len(KETTLES))])]
+        assert [tuple(row) for row in pipeline.rows(NUMBERED)] == reported
 
 
 def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_less(
@@ -147,7 +147,7 @@ def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_
         first = [tuple(row) for row in pipeline.rows(CANDIDATES)]
 
         for agains in (2, 3):
-            assert again(pipeline) == 2
+            assert repeated(pipeline) == 2
             pipeline.drive()
             assert [tuple(row) for row in pipeline.rows(CANDIDATES)] == first
             assert handle.status().verbatim == 2
@@ -164,7 +164,7 @@ def test_a_model_that_is_away_then_ends_nothing(servers: SessionServers, tmp_pat
         model.script(Fault.EMPTY, Fault.SERVER_ERROR)
         handle = pipeline.memory.client.enqueue("bob", "s1", said(*TALK))
         pipeline.drive()
-        assert again(pipeline) == 2
+        assert repeated(pipeline) == 2
         pipeline.runtime.extract()
         assert pipeline.rows("SELECT DISTINCT state, error_code, attempts FROM memforest.cell") == [
             ("ready", "model_unavailable", 0)

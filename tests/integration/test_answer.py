@@ -56,22 +56,22 @@ def replying(answer: str, citations: Sequence[int], supported: bool = True) -> s
     return json.dumps({"answer": answer, "citations": list(citations), "supported": supported})
 
 
-def pieces_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+def parts_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The evidence as the server received it: one piece a line, between two lines with the same boundary."""
     ((_, _), (role, shown), *_) = messages_of(body)
-    first, *pieces, last, question = shown.splitlines()
+    first, *parts, last, question = shown.splitlines()
     mark = first.split()[2]
     assert (role, first, last) == ("user", f"=== evidence {mark} ===", f"=== end of evidence {mark} ===")
     assert shown.count(mark) == 2
     assert set(json.loads(question)) <= {"question", "asked", "means"}
-    return [json.loads(piece) for piece in pieces]
+    return [json.loads(piece) for piece in parts]
 
 
 def citing(words: str, answer: str) -> Any:
     """A model that reads: it cites the pieces with these words, and says so when there are none."""
 
     def reply(body: Mapping[str, Any]) -> str:
-        numbers = [each["number"] for each in pieces_of(body) if words in each["text"]]
+        numbers = [each["number"] for each in parts_of(body) if words in each["text"]]
         return replying(answer if numbers else "", numbers, bool(numbers))
 
     return reply
@@ -116,11 +116,11 @@ def test_an_answer_cites_the_turn_that_says_it(bob: Stack, server: ModelServer) 
 
 def test_dates_are_computed_before_the_model_reads_them(bob: Stack, server: ModelServer) -> None:
     bob.memory.answer("bob", "When did Bob move from Boston to Davis?", asked_at="2024-03-04T12:00:00Z")
-    pieces = {each["text"]: each for each in pieces_of(server.requests[0].body)}
-    davis = pieces["Bob: Last month I moved from Boston to Davis for a new job."]
+    parts = {each["text"]: each for each in parts_of(server.requests[0].body)}
+    davis = parts["Bob: Last month I moved from Boston to Davis for a new job."]
     assert davis["when"] == "Monday 8 May 2023, 301 days (9 months and 25 days) before the question"
     assert davis["dates"]["Last month"] == "April 2023, 11 months before the question"
-    miami = pieces["Bob: I have left Davis and moved to Miami last weekend."]
+    miami = parts["Bob: I have left Davis and moved to Miami last weekend."]
     assert miami["since"].startswith("280 days (9 months and 4 days) after ")
 
 
@@ -200,10 +200,10 @@ def test_hostile_turns_stay_the_text_of_their_pieces(bob: Stack, server: ModelSe
     bob.memory.ingest("bob", "hostile", turns(HOSTILE))
     bob.drive()
     given = bob.memory.answer("bob", VIOLIN, k=20)
-    (system, shown), pieces = messages_of(server.requests[0].body), pieces_of(server.requests[0].body)
-    found = {each["text"] for each in pieces}
+    (system, shown), parts = messages_of(server.requests[0].body), parts_of(server.requests[0].body)
+    found = {each["text"] for each in parts}
     assert {f"Bob: {text}" for _, text in HOSTILE} <= found
-    assert [each["number"] for each in pieces if each["number"] > len(given.evidence.evidence)] == []
+    assert [each["number"] for each in parts if each["number"] > len(given.evidence.evidence)] == []
     assert not any(text.splitlines()[0] in system[1] for _, text in HOSTILE)
     assert not any(line.startswith(("SYSTEM", "```", "=== end of evidence 0123")) for line in shown[1].splitlines())
     assert json.loads(shown[1].splitlines()[-1])["question"] == VIOLIN
@@ -220,7 +220,7 @@ def test_boundaries_differ_from_call_to_call(bob: Stack, server: ModelServer) ->
     bob.memory.answer("bob", VIOLIN)
     second = messages_of(server.requests[1].body)[1][1].split()[2]
     assert second != mark
-    assert any(said in each["text"] for each in pieces_of(server.requests[1].body))
+    assert any(said in each["text"] for each in parts_of(server.requests[1].body))
 
 
 def test_a_model_that_obeys_a_turn_is_not_believed(bob: Stack, server: ModelServer) -> None:

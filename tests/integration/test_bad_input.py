@@ -31,7 +31,7 @@ NOWHERE = "postgresql+psycopg://memforest_app@127.0.0.1:1/memforest"
 
 
 @pytest.fixture(scope="module")
-def kept(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stored(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with a stored session and an appended one, that no refusal below may change."""
     with stack(servers, tmp_path_factory.mktemp("kept")) as running:
         running.memory.client.enqueue("bob", "stored", said("One.", "Two.", "Three."))
@@ -89,34 +89,34 @@ CASES = {
 
 @pytest.mark.parametrize("session_id", ["new", "stored"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_bad_session_is_refused_whole(kept: Stack, case: Case, session_id: str) -> None:
-    before = kept.counts()
+def test_a_bad_session_is_refused_whole(stored: Stack, case: Case, session_id: str) -> None:
+    before = stored.counts()
 
     turns: Any = case.turns
-    refused = refusal(lambda: kept.memory.client.enqueue("new-owner", session_id, turns))
+    refused = refusal(lambda: stored.memory.client.enqueue("new-owner", session_id, turns))
 
     assert refused.code == case.code
     assert case.says in refused.message
-    assert kept.counts() == before
+    assert stored.counts() == before
 
 
 @pytest.mark.parametrize("case", [case for case in CASES.values() if isinstance(case.turns, list) and case.turns])
-def test_a_bad_turn_is_not_appended(kept: Stack, case: Case) -> None:
+def test_a_bad_turn_is_not_appended(stored: Stack, case: Case) -> None:
     if case.code in {"too_many_turns", "duplicate_turn_id"}:
         return
-    before = kept.counts()
+    before = stored.counts()
     assert isinstance(case.turns, list)
     turn = case.turns[-1]
 
-    assert refusal(lambda: kept.memory.client.append("bob", "live", turn)).code == case.code
-    assert refusal(lambda: kept.memory.client.append("new-owner", "new", turn)).code == case.code
-    assert kept.counts() == before
+    assert refusal(lambda: stored.memory.client.append("bob", "live", turn)).code == case.code
+    assert refusal(lambda: stored.memory.client.append("new-owner", "new", turn)).code == case.code
+    assert stored.counts() == before
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 7, "x" * 513, "a\x00b", "a\ud800b"])
-def test_bad_names_are_refused(kept: Stack, name: Any) -> None:
-    before = kept.counts()
-    client = kept.memory.client
+def test_bad_names_are_refused(stored: Stack, name: Any) -> None:
+    before = stored.counts()
+    client = stored.memory.client
 
     for call in (
         lambda: client.enqueue(name, "s", one()),
@@ -127,13 +127,13 @@ def test_bad_names_are_refused(kept: Stack, name: Any) -> None:
         lambda: client.enqueue("new-owner", "new", one(id="a" if name is None else name, speaker_id=name or " ")),
     ):
         assert refusal(call).code in {"invalid_name", "nul_character", "invalid_unicode"}
-    assert kept.counts() == before
+    assert stored.counts() == before
 
 
 @pytest.mark.parametrize("name", ["", None, "nobody", "x" * 10_000, "a\x00b", "a\ud800b"])
-def test_an_unknown_owner_or_session_is_not_found(kept: Stack, name: Any) -> None:
-    client = kept.memory.client
-    before = kept.counts()
+def test_an_unknown_owner_or_session_is_not_found(stored: Stack, name: Any) -> None:
+    client = stored.memory.client
+    before = stored.counts()
 
     for call in (
         lambda: client.status(name, "stored"),
@@ -146,31 +146,31 @@ def test_an_unknown_owner_or_session_is_not_found(kept: Stack, name: Any) -> Non
         if name == "nobody":
             assert refused.code == "not_found"
             assert "enqueue" in refused.message
-    assert kept.counts() == before
+    assert stored.counts() == before
 
 
 @pytest.mark.parametrize("stage", ["", "everything", "FACTS", "accepted"])
-def test_an_unknown_stage_is_refused(kept: Stack, stage: str) -> None:
-    before = kept.counts()
+def test_an_unknown_stage_is_refused(stored: Stack, stage: str) -> None:
+    before = stored.counts()
 
-    refused = refusal(lambda: kept.memory.ingest("bob", "new", one(), wait=stage))
+    refused = refusal(lambda: stored.memory.ingest("bob", "new", one(), wait=stage))
 
     assert refused.code == "invalid_wait"
-    assert kept.counts() == before
+    assert stored.counts() == before
 
 
-def test_a_wait_that_ends_too_soon_says_how_far_the_session_is(kept: Stack) -> None:
-    refused = refusal(lambda: kept.memory.client.wait("bob", "stored", "facts", 0.05))
+def test_a_wait_that_ends_too_soon_says_how_far_the_session_is(stored: Stack) -> None:
+    refused = refusal(lambda: stored.memory.client.wait("bob", "stored", "facts", 0.05))
 
     assert refused.code == "wait_timeout"
     assert "at stage accepted after 0.05 s" in refused.message
 
 
 @pytest.mark.parametrize("started_at", ["yesterday", 1e300, True, []])
-def test_an_impossible_start_is_refused(kept: Stack, started_at: object) -> None:
+def test_an_impossible_start_is_refused(stored: Stack, started_at: object) -> None:
     turns = [{"role": "user", "content": "Hello."}]
 
-    refused = refusal(lambda: kept.memory.client.enqueue("new-owner", "new", turns, started_at=started_at))
+    refused = refusal(lambda: stored.memory.client.enqueue("new-owner", "new", turns, started_at=started_at))
 
     assert refused.code == "invalid_timestamp"
     assert refused.message.startswith("started_at: ")
@@ -194,12 +194,12 @@ def opening(settings: Settings) -> MemForestError:
     return refusal(lambda: open_services(settings).close())
 
 
-def with_database(kept: Stack, url: str) -> Settings:
-    return kept.settings.model_copy(update={"database": DatabaseSettings(url=SecretStr(url))})
+def with_database(stored: Stack, url: str) -> Settings:
+    return stored.settings.model_copy(update={"database": DatabaseSettings(url=SecretStr(url))})
 
 
-def test_a_postgres_that_cannot_be_reached_is_named(kept: Stack) -> None:
-    settings = with_database(kept, NOWHERE)
+def test_a_postgres_that_cannot_be_reached_is_named(stored: Stack) -> None:
+    settings = with_database(stored, NOWHERE)
     started = time.monotonic()
 
     for refused in (producing(settings), opening(settings)):
@@ -217,13 +217,13 @@ def test_a_postgres_that_cannot_be_reached_is_named(kept: Stack) -> None:
     ],
 )
 def test_a_postgres_that_refuses_is_told_apart_from_one_that_is_away(
-    kept: Stack, password_wanted: str, servers: SessionServers, role: str, name: str, code: str, says: str
+    stored: Stack, password_wanted: str, servers: SessionServers, role: str, name: str, code: str, says: str
 ) -> None:
     """Given a missing role, a missing database or a wrong password, then the sentence says which, and what to change."""
     url = sa.make_url(at(servers.postgres_url, database=name, user=role)).set(password="wrong")
     address = url.render_as_string(hide_password=False)
-    settings = with_database(kept, address)
-    upgrading = DatabaseSettings(url=kept.settings.database.url, migration_url=SecretStr(address))
+    settings = with_database(stored, address)
+    upgrading = DatabaseSettings(url=stored.settings.database.url, migration_url=SecretStr(address))
 
     for refused, variable in (
         (producing(settings), "MEMFOREST_DATABASE__URL"),
@@ -296,19 +296,19 @@ def test_an_upgrade_without_rights_names_the_variable_of_the_owner(servers: Sess
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "mysql://localhost/x", "postgresql://host:port/x"])
-def test_an_address_that_is_no_postgres_is_named(kept: Stack, url: str) -> None:
-    settings = with_database(kept, url)
+def test_an_address_that_is_no_postgres_is_named(stored: Stack, url: str) -> None:
+    settings = with_database(stored, url)
 
     for refused in (producing(settings), opening(settings)):
         assert refused.code == "invalid_settings"
         assert "MEMFOREST_DATABASE__URL" in refused.message
 
 
-def test_a_database_that_is_not_migrated_is_named(kept: Stack, servers: SessionServers) -> None:
+def test_a_database_that_is_not_migrated_is_named(stored: Stack, servers: SessionServers) -> None:
     admin(servers, "DROP DATABASE IF EXISTS empty_one")
     admin(servers, "CREATE DATABASE empty_one")
     url = at(servers.postgres_url, database="empty_one")
-    settings = with_database(kept, url)
+    settings = with_database(stored, url)
 
     for refused in (producing(settings), opening(settings)):
         assert refused.code == "invalid_settings"
@@ -429,11 +429,11 @@ class WrongEmbedder:
     embed_query = embed
 
 
-def test_an_embedding_model_of_another_dimension_is_refused(kept: Stack, tmp_path: Path) -> None:
-    before = kept.counts()
-    live = kept.services.embedder
-    settings = kept.settings.model_copy(
-        update={"index": kept.settings.index.model_copy(update={"path": tmp_path / "other"})}
+def test_an_embedding_model_of_another_dimension_is_refused(stored: Stack, tmp_path: Path) -> None:
+    before = stored.counts()
+    live = stored.services.embedder
+    settings = stored.settings.model_copy(
+        update={"index": stored.settings.index.model_copy(update={"path": tmp_path / "other"})}
     )
 
     refused = refusal(lambda: open_services(settings, embedder=WrongEmbedder()).close())
@@ -442,7 +442,7 @@ def test_an_embedding_model_of_another_dimension_is_refused(kept: Stack, tmp_pat
     assert f"{live.model} with {live.dimension} dimensions" in refused.message
     assert "other-model with 7" in refused.message
     assert f"MEMFOREST_EMBEDDING__MODEL={live.model}" in refused.message
-    assert kept.counts() == before
+    assert stored.counts() == before
 
 
 def test_two_processes_agree_on_one_collection(servers: SessionServers) -> None:
@@ -511,17 +511,17 @@ def test_every_kind_of_redis_address_is_a_broker(url: str) -> None:
     assert load_settings(broker={"url": url}).broker.url.get_secret_value() == url
 
 
-def test_an_unreachable_broker_accepts_and_delays(kept: Stack) -> None:
+def test_an_unreachable_broker_accepts_and_delays(stored: Stack) -> None:
     settings = load_settings(
-        database=kept.settings.database, broker={"url": "redis://127.0.0.1:1/0", "publish_timeout_s": 0.5}
+        database=stored.settings.database, broker={"url": "redis://127.0.0.1:1/0", "publish_timeout_s": 0.5}
     )
-    before, sessions = kept.counts()["session"], itertools.count(1)
+    before, sessions = stored.counts()["session"], itertools.count(1)
 
     def accepted() -> None:
         number = next(sessions)
         with MemForestClient(settings) as client:
             assert client.enqueue("ann", f"s{number}", one()).status().turns == 1
-        assert kept.counts()["session"] == before + number
+        assert stored.counts()["session"] == before + number
 
     assert within(1.5, accepted)
 
@@ -542,9 +542,9 @@ def test_a_setting_out_of_range_is_named(groups: dict[str, Any], names: str) -> 
     assert names in refused.message
 
 
-def test_a_time_zone_that_does_not_exist_is_named(kept: Stack) -> None:
-    accept = kept.settings.accept.model_copy(update={"time_zone": "Mars/Olympus"})
-    settings = kept.settings.model_copy(update={"accept": accept})
+def test_a_time_zone_that_does_not_exist_is_named(stored: Stack) -> None:
+    accept = stored.settings.accept.model_copy(update={"time_zone": "Mars/Olympus"})
+    settings = stored.settings.model_copy(update={"accept": accept})
 
     for call in (lambda: MemForestClient(settings), lambda: MemForest.connect(settings)):
         refused = refusal(call)

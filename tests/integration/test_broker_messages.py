@@ -124,10 +124,10 @@ def test_a_worker_stops_without_breaking_its_own_loop(
     pipeline: Stack, valkey: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Given a loop that is slow to look through its channels, when the worker is stopped, then nothing fails."""
-    look = MultiChannelPoller._register_BRPOP
+    poll = MultiChannelPoller._register_BRPOP
 
     def slowly(poller: MultiChannelPoller, channel: object) -> None:
-        look(poller, channel)
+        poll(poller, channel)
         time.sleep(0.2)
 
     monkeypatch.setattr(MultiChannelPoller, "_register_BRPOP", slowly)

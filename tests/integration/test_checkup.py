@@ -103,10 +103,10 @@ def test_a_chat_model_is_asked_when_wanted(pipeline: Stack, fault: Fault | None,
         settings = changed(pipeline, llm=llm)
         assert "--call" in by_name(settings)["chat"].says
         assert server.requests == []
-        asked = by_name(settings, call=True)["chat"]
-        assert (asked.state, says in asked.says) == (state, True)
+        requested = by_name(settings, call=True)["chat"]
+        assert (requested.state, says in requested.says) == (state, True)
         assert len(server.requests) == 1
-        assert "sk-secret" not in asked.says
+        assert "sk-secret" not in requested.says
 
 
 def test_a_chat_model_without_a_provider_is_named_without_a_call(pipeline: Stack) -> None:

@@ -23,7 +23,7 @@ ALL_FORESTS = "SELECT 1 FROM memforest.forest FOR UPDATE"
 
 
 @pytest.fixture
-def told(pipeline: Stack) -> Stack:
+def reported(pipeline: Stack) -> Stack:
     """A forest with facts, and a session whose last cell is open. Whoever of ours waits is the one to notice a deadlock
     and to be broken off; the other connection is patient."""
     pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis.", "I adopted a dog named Rex."))
@@ -90,78 +90,80 @@ UNITS: dict[str, tuple[str, str, Callable[[Stack], None]]] = {
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_a_deadlock_is_repeated_before_anybody_hears_of_it(told: Stack, name: str) -> None:
+def test_a_deadlock_is_repeated_before_anybody_hears_of_it(reported: Stack, name: str) -> None:
     held, wanted, unit = UNITS[name]
     if name == "reduce":
-        told.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
-        told.runtime.extract()
+        reported.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
+        reported.runtime.extract()
     if name == "erase":
-        told.memory.lifecycle.forget("bob", session="s1", actor="test")
+        reported.memory.lifecycle.forget("bob", session="s1", actor="test")
     with capture_logs() as logs:
-        collide(told, held, wanted, lambda: unit(told))
+        collide(reported, held, wanted, lambda: unit(reported))
     assert [line["state"] for line in logs if line["event"] == "transaction_repeated"] == ["40P01"]
-    told.drive()
-    dead = told.rows("SELECT count(*) FROM memforest.maintenance WHERE state = 'dead' OR attempts > 1")
+    reported.drive()
+    dead = reported.rows("SELECT count(*) FROM memforest.maintenance WHERE state = 'dead' OR attempts > 1")
     assert dead[0][0] == 0
 
 
-def test_inside_the_callers_transaction_it_is_raised(told: Stack) -> None:
+def test_inside_the_callers_transaction_it_is_raised(reported: Stack) -> None:
     """Only the caller can run the whole of it again."""
 
     def join() -> None:
-        with told.services.engine.connect() as connection, connection.begin():
-            append(told, "I sold a lamp.", connection)
+        with reported.services.engine.connect() as connection, connection.begin():
+            append(reported, "I sold a lamp.", connection)
 
     with capture_logs() as logs, pytest.raises(StoreUnavailable, match="40P01") as raised:
-        collide(told, UNITS["append"][0], UNITS["append"][1], join)
+        collide(reported, UNITS["append"][0], UNITS["append"][1], join)
     assert not isinstance(raised.value, StoreContended)
     assert not [line for line in logs if line["event"] == "transaction_repeated"]
-    append(told, "I sold a lamp.")
+    append(reported, "I sold a lamp.")
 
 
-def waiting_cell(told: Stack) -> WaitingForest:
+def waiting_cell(reported: Stack) -> WaitingForest:
     """The one extracted cell that is not placed yet, as the reducer sees it."""
-    told.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
-    told.runtime.extract()
-    with ReduceRows.opened(told.services.engine, told.tenant) as rows:
+    reported.memory.client.enqueue("bob", "s2", said("I planted a fig tree."))
+    reported.runtime.extract()
+    with ReduceRows.opened(reported.services.engine, reported.tenant) as rows:
         waiting = rows.queue.waiting(10)
     assert waiting is not None
     assert len(waiting.cells) == 1
     return waiting
 
 
-def buried(told: Stack, waiting: WaitingForest) -> bool:
-    with ReduceRows.opened(told.services.engine, told.tenant) as rows:
+def buried(reported: Stack, waiting: WaitingForest) -> bool:
+    with ReduceRows.opened(reported.services.engine, reported.tenant) as rows:
         return rows.queue.bury_cell(waiting, "invariant_violated", "A stored statement is damaged.")
 
 
-def test_a_cell_is_buried_only_as_it_was_seen(told: Stack) -> None:
-    waiting = waiting_cell(told)
-    told.execute("UPDATE memforest.cell SET extracted_at = now() + interval '1 s' WHERE state = 'done' AND NOT placed")
-    assert not buried(told, waiting)
-    with told.owner_engine().connect() as other, other.begin():
+def test_a_cell_is_buried_only_as_it_was_seen(reported: Stack) -> None:
+    waiting = waiting_cell(reported)
+    reported.execute(
+        "UPDATE memforest.cell SET extracted_at = now() + interval '1 s' WHERE state = 'done' AND NOT placed"
+    )
+    assert not buried(reported, waiting)
+    with reported.owner_engine().connect() as other, other.begin():
         other.execute(sa.text("SELECT 1 FROM memforest.forest FOR NO KEY UPDATE"))
-        assert not buried(told, waiting_again(told, waiting))
-    assert buried(told, waiting_again(told, waiting))
+        assert not buried(reported, waiting_once_more(reported, waiting))
+    assert buried(reported, waiting_once_more(reported, waiting))
 
 
-def waiting_again(told: Stack, waiting: WaitingForest) -> WaitingForest:
+def waiting_once_more(reported: Stack, waiting: WaitingForest) -> WaitingForest:
     (cell,) = waiting.cells
-    seen = told.rows("SELECT extracted_at FROM memforest.cell WHERE cell_id = :id", id=cell)[0][0]
+    seen = reported.rows("SELECT extracted_at FROM memforest.cell WHERE cell_id = :id", id=cell)[0][0]
     return replace(waiting, extracted_at={cell: seen})
 
 
-def test_a_task_is_given_up_only_by_who_has_it(told: Stack) -> None:
+def test_a_task_is_given_up_only_by_who_has_it(reported: Stack) -> None:
     """Given a worker whose lease went to another, when it gives the task up, then neither task nor audit say so."""
-    told.memory.lifecycle.forget("bob", session="s1", actor="test")
-    store, service = OperationStore(told.services.engine), told.services.maintenance.tasks
-    with store.transaction(told.tenant) as rows:
-        claim = rows.claim((OperationKind.ERASE,), told.runtime.worker, 60.0)
+    reported.memory.lifecycle.forget("bob", session="s1", actor="test")
+    store, service = OperationStore(reported.services.engine), reported.services.maintenance.tasks
+    with store.transaction(reported.tenant) as rows:
+        claim = rows.claim((OperationKind.ERASE,), reported.runtime.worker, 60.0)
     assert claim is not None
-    told.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")
-    service._bury(told.tenant, claim, "crashed", "It crashed.")
-    assert told.rows("SELECT state FROM memforest.maintenance")[0][0] == "running"
-    assert told.rows("SELECT count(*) FROM memforest.audit WHERE outcome = 'dead'")[0][0] == 0
+    reported.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")
+    service._bury(reported.tenant, claim, "crashed", "It crashed.")
+    assert reported.rows("SELECT state FROM memforest.maintenance")[0][0] == "running"
+    assert reported.rows("SELECT count(*) FROM memforest.audit WHERE outcome = 'dead'")[0][0] == 0
 
 
 def test_forests_take_turns_in_the_live_lane(pipeline: Stack) -> None:

@@ -273,9 +273,9 @@ def test_a_task_tried_again_is_ready_unless_its_like_is_under_way(pipeline: Stac
 
     assert acted.changed == (DeadRef(DeadKind.TASK, newest),)
     assert sent.queues == [(Queue.MAINTAIN, 1)]
-    again = "SELECT state, attempts, finished_at, progress FROM memforest.maintenance WHERE task_id = :n"
-    assert pipeline.rows(again, n=newest) == [("ready", 0, None, {"marked": 7})]
-    assert pipeline.rows(again, n=stays)[0].state == "dead"
+    repeated = "SELECT state, attempts, finished_at, progress FROM memforest.maintenance WHERE task_id = :n"
+    assert pipeline.rows(repeated, n=newest) == [("ready", 0, None, {"marked": 7})]
+    assert pipeline.rows(repeated, n=stays)[0].state == "dead"
 
 
 def test_a_discarded_cell_keeps_its_turns_recallable(pipeline: Stack) -> None:
@@ -341,14 +341,14 @@ def test_a_discarded_node_keeps_its_summary_until_something_changes(pipeline: St
     pipeline.drive()
     node = bury_leafs_parent(pipeline)
     text = "SELECT text, version FROM memforest.node_summary WHERE node_id = :n"
-    kept = pipeline.rows(text, n=node)
+    stored = pipeline.rows(text, n=node)
 
     letters(pipeline).discard(str(node))
     pipeline.drive()
 
     state = "SELECT state, dead, version - clean_version, attempts FROM memforest.node WHERE node_id = :n"
     assert pipeline.rows(state, n=node) == [("done", False, 0, 0)]
-    assert pipeline.rows(text, n=node) == kept
+    assert pipeline.rows(text, n=node) == stored
     pipeline.execute("UPDATE memforest.node SET version = version + 1 WHERE node_id = :n", n=node)
     assert pipeline.rows(state, n=node)[0].state == "ready"
 

@@ -6,7 +6,7 @@ from memforest_core.domain.facts import Polarity
 from tests.harness.stack import Stack
 
 SAID = "2025-03-03T10:0{}:00Z"
-TOLD = {
+GIVEN = {
     "hater": ("I hate fish.", "I can't stand Mondays.", "I don't eat pork.", "I'm not allergic to nuts."),
     "ex": ("I am vegetarian.", "I'm not vegetarian anymore."),
     "mover": ("I live in Boston.", "Sorry, I meant Denver, not Boston."),
@@ -18,7 +18,7 @@ TOLD = {
 
 
 def tell(running: Stack) -> None:
-    for owner, texts in TOLD.items():
+    for owner, texts in GIVEN.items():
         turns = [
             {"id": f"t{at}", "role": "user", "content": text, "timestamp": SAID.format(at)}
             for at, text in enumerate(texts)

@@ -39,9 +39,9 @@ def test_the_name_stays_until_another_is_given_and_a_session_sent_again_is_the_s
     client.append(OWNER, "s1", HOME)
     assert pipeline.rows("SELECT DISTINCT speaker_id, name FROM memforest.turn") == [(OWNER, "Eva")]
 
-    again = client.enqueue(OWNER, "s1", [WIFE, HOME], display_name="Evi")
+    repeated = client.enqueue(OWNER, "s1", [WIFE, HOME], display_name="Evi")
 
-    assert again.accepted.new_turns == 0
+    assert repeated.accepted.new_turns == 0
     assert pipeline.rows(NAMES) == [(OWNER, "Evi")]
     assert pipeline.rows("SELECT name FROM memforest.speaker ORDER BY name") == [("Eva",), ("Evi",)]
 

@@ -231,7 +231,7 @@ def test_a_pooler_is_noticed_and_nothing_is_prepared(
             return 40
 
         with ThreadPoolExecutor(6) as threads:
-            assert sum(asked.result() for asked in [threads.submit(ask) for _ in range(6)]) == 240
+            assert sum(requested.result() for requested in [threads.submit(ask) for _ in range(6)]) == 240
         check_connections(engine, crowded(settings_for(address, servers.broker_url, tmp_path)))
         engine.dispose()
 

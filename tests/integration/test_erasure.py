@@ -138,7 +138,7 @@ def fact_saying(pipeline: Stack, words: str, owner: str = "bob") -> UUID:
     return UUID(str(found[0][0]))
 
 
-def told(pipeline: Stack, question: str, owner: str = "bob") -> str:
+def reported(pipeline: Stack, question: str, owner: str = "bob") -> str:
     """What recall answers; every piece of it says something, and somebody said it."""
     evidence = pipeline.memory.recall(owner, question).evidence
     assert all(piece.speaker and piece.text.partition(":")[2].strip() for piece in evidence)
@@ -173,21 +173,21 @@ def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
     assert_nowhere(rested, "zorblax", "telescope")
     assert (found.removed["turns"], found.removed["cells"], found.removed["facts"]) == (1, 0, 1)
     assert found.removed["summaries"] > 0 and found.removed["vectors"] > 0
-    assert "telescope" not in told(rested, "What does Bob keep in the garage?")
+    assert "telescope" not in reported(rested, "What does Bob keep in the garage?")
     assert "telescope" not in seen(rested)
     assert "kettles" in seen(rested)
     # The cell's point is gone with the words it held, until the indexer has written the rest of the cell anew.
     rested.services.indexer.run_one(rested.tenant, rested.runtime.worker, tuple(PointKind))
-    assert "kettles" in told(rested, "How many copper kettles did Bob buy?")
+    assert "kettles" in reported(rested, "How many copper kettles did Bob buy?")
     assert_whole(rested)
     assert_nowhere(rested, "zorblax", "telescope")
-    assert "kettles" in told(rested, "How many copper kettles did Bob buy?")
+    assert "kettles" in reported(rested, "How many copper kettles did Bob buy?")
 
     before = rested.counts()
-    again = rested.memory.client.enqueue("bob", "garage", GARAGE)
+    repeated = rested.memory.client.enqueue("bob", "garage", GARAGE)
     rested.drive()
     assert rested.counts() == before
-    assert again.status().turns == 6
+    assert repeated.status().turns == 6
     assert_nowhere(rested, "zorblax")
 
 
@@ -229,7 +229,7 @@ def test_a_cell_without_words_leaves_its_session(rested: Stack) -> None:
     longer = [*GARAGE, *said("I baked a plum cake.", start=START + 600)]
     assert rested.memory.client.enqueue("bob", "garage", longer).status().turns == 7
     rested.drive()
-    assert "plum" in told(rested, "What did Bob bake?")
+    assert "plum" in reported(rested, "What did Bob bake?")
     assert_whole(rested)
 
 
@@ -250,7 +250,7 @@ def test_a_fact_that_others_have_said_too_stays(rested: Stack) -> None:
     assert one(rested, when, f=fact) > first
     assert one(rested, "SELECT count(*) FROM memforest.placement WHERE payload_id = :f", f=fact) >= 1
     assert_whole(rested)
-    assert "davis" in told(rested, "Where does Bob live?")
+    assert "davis" in reported(rested, "Where does Bob live?")
     fact_saying(rested, "lives in Davis", owner="carol")
 
 
@@ -261,11 +261,11 @@ def test_pins_and_supersessions_outlive_a_new_wording_and_end_with_their_fact(re
         "UPDATE memforest.fact SET superseded_by = :f, superseded_at = now() WHERE fact_id = :c", f=davis, c=clocks
     )
     erase(rested, session="garage", turns=["turn@3"])
-    anew = fact_saying(rested, "lives in Davis")
+    rebuilt = fact_saying(rested, "lives in Davis")
     state = "SELECT pinned, superseded_by FROM memforest.fact WHERE fact_id = :f"
-    assert rested.rows(state, f=anew) == [(True, None)]
-    assert rested.rows(state, f=clocks) == [(False, anew)]
-    erase(rested, fact=anew)
+    assert rested.rows(state, f=rebuilt) == [(True, None)]
+    assert rested.rows(state, f=clocks) == [(False, rebuilt)]
+    erase(rested, fact=rebuilt)
     assert rested.rows(state, f=clocks) == [(False, None)]
 
 
@@ -290,11 +290,11 @@ def test_a_deleted_session_leaves_nothing_and_can_come_again(rested: Stack) -> N
     assert (found.removed["turns"], found.removed["cells"], found.removed["sessions"]) == (6, 3, 1)
     assert one(rested, "SELECT count(*) FROM memforest.session WHERE external_id = 'party'") == 0
     assert_whole(rested)
-    assert "davis" in told(rested, "Where does Bob live?")
+    assert "davis" in reported(rested, "Where does Bob live?")
 
     rested.memory.client.enqueue("bob", "party", PARTY)
     rested.drive()
-    assert "flute" in told(rested, "Which flute does Bob learn?")
+    assert "flute" in reported(rested, "Which flute does Bob learn?")
     assert_whole(rested)
 
 
@@ -351,9 +351,9 @@ def test_a_deleted_owner_is_nobody_at_once_and_nowhere_in_the_end(rested: Stack)
     assert_nowhere(rested, "bob", "zorblax", "brass lamp", "Ysolde", "vorpal")
     assert texts_with(rested, str(gone)) == ["audit", "llm_call", "maintenance"]
     assert_whole(rested)
-    assert "davis" in told(rested, "Where does Carol live?", "carol")
-    told_of = rested.services.operations.audit(rested.tenant, "bob")
-    assert [(entry.action, entry.outcome) for entry in told_of] == [("erase", "done"), ("erase", "requested")]
+    assert "davis" in reported(rested, "Where does Carol live?", "carol")
+    given_of = rested.services.operations.audit(rested.tenant, "bob")
+    assert [(entry.action, entry.outcome) for entry in given_of] == [("erase", "done"), ("erase", "requested")]
 
     rested.memory.client.enqueue("bob", "garage", GARAGE)
     rested.drive()
@@ -411,7 +411,7 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
             step(rested.tenant, task, progress)
             progress = step(rested.tenant, task, progress)
             if progress is not None:
-                kept(rested, task.id, progress)
+                stored(rested, task.id, progress)
         ended = receipt(rested, task.id)
 
         assert {name: count for name, count in ended.left.items() if count} == {}
@@ -423,7 +423,7 @@ def test_a_step_taken_twice_ends_the_same(rested: Stack) -> None:
         assert_verified(rested)
 
 
-def kept(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
+def stored(pipeline: Stack, task: TaskId, progress: Numbers) -> None:
     with ErasureRows.opened(pipeline.services.engine, pipeline.tenant) as rows:
         rows.deletion.tasks.advance(task, progress)
 
@@ -448,7 +448,7 @@ def test_a_running_extraction_of_deleted_words_is_never_saved(rested: Stack) -> 
     assert_nowhere(rested, "flumox")
     rested.drive()
     assert_nowhere(rested, "flumox")
-    assert "lake" in told(rested, "What does Bob live near?")
+    assert "lake" in reported(rested, "What does Bob live near?")
     assert_whole(rested)
 
 
@@ -467,7 +467,7 @@ def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stac
         assert rows.queue.still_waiting(batch) == frozenset()
     rested.drive()
     assert_nowhere(rested, "flumox")
-    assert "lake" in told(rested, "What does Bob live near?")
+    assert "lake" in reported(rested, "What does Bob live near?")
     assert_whole(rested)
 
 
@@ -625,7 +625,7 @@ def test_the_open_end_of_a_running_session_is_closed_or_goes(rested: Stack) -> N
     rested.drive()
     assert_whole(rested)
     assert rested.memory.status("bob", "talk").turns == 3
-    assert "straw" in told(rested, "Which hat did Bob buy?")
+    assert "straw" in reported(rested, "Which hat did Bob buy?")
 
 
 def test_a_turn_longer_than_a_cell_goes_with_all_its_cells(rested: Stack) -> None:

@@ -35,7 +35,7 @@ from tests.integration.test_erasure import (
     receipt,
     work,
 )
-from tests.integration.test_erasure import ask as asked
+from tests.integration.test_erasure import ask as requested
 from tests.integration.test_erasure import tell as tell
 
 LOCKED = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'memforest_app' AND wait_event_type = 'Lock'"
@@ -72,7 +72,7 @@ def waiting(filled: Stack, called: Callable[[], object], others: int = 0) -> Ite
 def test_what_commits_while_its_session_is_deleted_goes_with_it(filled: Stack, add: Callable[..., None]) -> None:
     """Given: a caller's own transaction has extended a session. When: its deletion begins, then the caller commits.
     Then: the whole session is gone, and the receipt is clean."""
-    task = asked(filled, session="garage")
+    task = requested(filled, session="garage")
     with filled.services.engine.connect() as connection, connection.begin() as transaction:
         add(filled, connection)
         with waiting(filled, lambda: work(filled)):
@@ -89,7 +89,7 @@ def test_what_commits_while_its_session_is_deleted_goes_with_it(filled: Stack, a
 def test_a_turn_that_waits_for_a_deletion_begins_the_session_again(filled: Stack, call: str) -> None:
     """Given: the deletion of a session is under way and waits for a cell. When: a turn comes to wait for the session.
     Then: it is the first of a new session under that id."""
-    task = asked(filled, session="party")
+    task = requested(filled, session="party")
     calls = {
         "append": lambda: filled.memory.client.append("bob", "party", MORE),
         "enqueue": lambda: filled.memory.client.enqueue("bob", "party", [*PARTY, MORE]),
@@ -173,13 +173,13 @@ def test_a_point_begun_again_while_its_writer_takes_it_back_keeps_no_lease(
 
     def deleted_meanwhile(points: Any) -> None:
         monkeypatch.undo()
-        monkeypatch.setattr(Indexer, "_undo", begun_again)
+        monkeypatch.setattr(Indexer, "_undo", restarted)
         upsert(points)
         task, progress = held(filled, session="short"), {}
         while progress.get(PHASE) != "index":
             progress = filled.services.lifecycle.erasing.step(filled.tenant, task, progress) or {}
 
-    def begun_again(*given: Any) -> None:
+    def restarted(*given: Any) -> None:
         filled.memory.client.append("bob", "short", MORE)
         undo(*given)
 

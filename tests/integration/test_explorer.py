@@ -150,8 +150,8 @@ def test_a_login_is_remembered_where_no_script_and_no_other_site_gets_it(calm: S
 
     assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
     assert answer.headers["location"] == "/owner?owner=bob"
-    kept = answer.headers["set-cookie"]
-    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(kept.split("; "))
+    stored = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(stored.split("; "))
     assert shown.status_code == 200
     assert key not in shown.text
 
@@ -232,12 +232,12 @@ def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin
 
     confirm = admin.get(href("/forget", owner="bob", fact=fact)).text
     assert "Davis" in confirm
-    asked = admin.post("/forget", data={"owner": "bob", "fact": fact}, headers=OWN)
-    waiting = admin.get(asked.headers["location"]).text
+    requested = admin.post("/forget", data={"owner": "bob", "fact": fact}, headers=OWN)
+    waiting = admin.get(requested.headers["location"]).text
     assert 'hx-trigger="every 1s"' in waiting
     stack.drive()
 
-    done = admin.get(asked.headers["location"]).text
+    done = admin.get(requested.headers["location"]).text
     assert "clean: nothing refers to it" in done
     assert "hx-trigger" not in done
     assert admin.get(href("/fact", owner="bob", fact=fact)).status_code == 404
@@ -246,10 +246,10 @@ def test_a_fact_leads_to_its_turn_and_is_gone_once_forgotten(stack: Stack, admin
 
 def test_counting_takes_nothing(stack: Stack, admin: httpx.Client) -> None:
     form = {"owner": "bob", "session": "moving", "dry_run": "1"}
-    asked = admin.post("/forget", data=form, headers=OWN)
+    requested = admin.post("/forget", data=form, headers=OWN)
     stack.drive()
 
-    assert "nothing was removed: a dry run" in admin.get(asked.headers["location"]).text
+    assert "nothing was removed: a dry run" in admin.get(requested.headers["location"]).text
     assert len(stack.memory.sessions("bob").items) == 2
 
 
@@ -326,8 +326,8 @@ def test_a_key_of_some_owners_reaches_no_other(site: Site, stack: Stack) -> None
     tree = stack.services.inspection.trees(stack.tenant, "bob")[0].id
     client = site.visitor(site.secret(scope="admin", owners="car*"))
     listed = client.get("/owners").text
-    asked = client.post("/forget", data={"owner": "carol", "fact": fact}, headers=OWN)
-    own = client.get(asked.headers["location"])
+    requested = client.post("/forget", data={"owner": "carol", "fact": fact}, headers=OWN)
+    own = client.get(requested.headers["location"])
     elsewhere = stack.memory.lifecycle.forget("bob", session="moving", actor="test", dry_run=True)
     refused = [
         *(

@@ -21,7 +21,7 @@ def llm(model: ModelServer, **more: object) -> dict[str, object]:
     return {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", **more}
 
 
-def asked(model: ModelServer) -> list[Mapping[str, Any]]:
+def requested(model: ModelServer) -> list[Mapping[str, Any]]:
     """The bodies of the extraction calls."""
     return [call.body for call in model.requests if call.path.endswith("/completions") and wants_extraction(call.body)]
 
@@ -47,13 +47,13 @@ def test_a_call_is_shown_the_names_of_known_attributes_and_nothing_else_of_memor
         pipeline.memory.ingest("bob", "s2", said("I bought 3 red kayaks.", start=1_700_000_000 + DAY))
         pipeline.drive()
 
-        first, other, second = asked(model)
+        first, other, second = requested(model)
         known = {row[0] for row in pipeline.rows("SELECT DISTINCT attribute FROM memforest.fact WHERE attribute <> ''")}
     assert names_shown(first) == names_shown(other) == []
     assert known >= set(names_shown(second)) >= {"residence", "job"}
     assert "Davis" not in second["messages"][1]["content"]
     assert {
-        body["messages"][0]["content"].split("\n\nAnswer with JSON")[0][: len(SYSTEM)] for body in asked(model)
+        body["messages"][0]["content"].split("\n\nAnswer with JSON")[0][: len(SYSTEM)] for body in requested(model)
     } == {SYSTEM}
 
 
@@ -70,7 +70,7 @@ def test_at_most_32_names_are_shown_the_most_frequent_first(
         pipeline.memory.ingest("bob", "s2", said("I sold a lamp.", start=1_700_000_000 + DAY))
         pipeline.drive()
 
-        names = names_shown(asked(model)[-1])
+        names = names_shown(requested(model)[-1])
     assert names[0] == "lamp"
     assert 10 < len(names) <= 32
     assert not any("DROP" in name for name in names)
@@ -82,12 +82,12 @@ def test_an_answer_is_not_paid_for_again_when_other_attributes_are_known(
     with ModelServer() as model, stack(servers, tmp_path, embedder=embedder, llm=llm(model)) as pipeline:
         pipeline.memory.ingest("bob", "s1", said("I live in Davis."))
         pipeline.drive()
-        calls = len(asked(model))
+        calls = len(requested(model))
         pipeline.execute("UPDATE memforest.fact SET attribute = 'something new'")
         pipeline.execute("UPDATE memforest.cell SET state = 'ready'")
         pipeline.drive()
 
-        assert len(asked(model)) == calls == 1
+        assert len(requested(model)) == calls == 1
 
 
 def test_instructions_and_categories_follow_the_fixed_part_and_make_another_key(
@@ -104,10 +104,10 @@ def test_instructions_and_categories_follow_the_fixed_part_and_make_another_key(
         with stack(servers, tmp_path / "told", embedder=embedder, llm=llm(model), extract=extract) as pipeline:
             pipeline.memory.ingest("bob", "s1", said("I live in Davis."))
             pipeline.drive()
-            [told] = pipeline.rows("SELECT input_hash FROM memforest.extraction_cache")
-        _, body = asked(model)
+            [reported] = pipeline.rows("SELECT input_hash FROM memforest.extraction_cache")
+        _, body = requested(model)
     system = body["messages"][0]["content"]
-    assert plain != told
+    assert plain != reported
     assert system.startswith(SYSTEM)
     added = system.removeprefix(SYSTEM)
     assert "orders, returns" in added and "Always keep order numbers." in added
@@ -124,7 +124,7 @@ def test_parameters_reach_the_provider_for_each_step(
     ):
         pipeline.memory.ingest("bob", "s1", said(*(f"I bought {n} brass lamps in Oslo." for n in range(12))))
         pipeline.drive()
-        extracting = asked(model)
+        extracting = requested(model)
         others = [call.body for call in model.requests if call.path.endswith("/completions")]
     assert {(body["top_p"], body["seed"]) for body in extracting} == {(0.5, 7)}
     assert {(body["top_p"], body["seed"]) for body in others if body not in extracting} == {(0.5, 1)}

@@ -26,16 +26,16 @@ from tests.harness.stack import Stack, stack
 SYLLABLES = ("bar", "dol", "fen", "gim", "kav", "lur", "mop", "nez", "quib", "tas")
 PHRASES = tuple(f"{first}{second}ovix" for first in SYLLABLES for second in SYLLABLES[:5])
 """Fifty words that nothing else contains."""
-PETS, PLACES, FRIENDS, MARKS = PHRASES[:20], PHRASES[20:35], PHRASES[35:45], PHRASES[45:48]
+PETS, LOCATIONS, FRIENDS, MARKS = PHRASES[:20], PHRASES[20:35], PHRASES[35:45], PHRASES[45:48]
 SESSION, OWNER = PHRASES[48], PHRASES[49]
-KEPT = "zanzibarian"
+STORED = "zanzibarian"
 """A word of somebody else, which must still be found afterwards."""
 
 
 def conversation(number: int) -> list[dict[str, object]]:
     """Turns that become facts, entities, scenes and states; some said by named speakers, with metadata."""
     lines = (
-        f"I moved to {PLACES[number % len(PLACES)].capitalize()} in May 2023 with my parrot called"
+        f"I moved to {LOCATIONS[number % len(LOCATIONS)].capitalize()} in May 2023 with my parrot called"
         f" {PETS[2 * number % len(PETS)].capitalize()}.",
         f"My friend {FRIENDS[number % len(FRIENDS)].capitalize()} adopted a cat called"
         f" {PETS[(2 * number + 1) % len(PETS)].capitalize()}.",
@@ -95,12 +95,12 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             for number in range(15):
                 name = SESSION if number == 0 else f"s-{number}"
                 memory.client.enqueue(OWNER, name, conversation(number))
-            memory.client.enqueue("other", "s-1", said(f"I moved to {KEPT.capitalize()} with two boxes."))
+            memory.client.enqueue("other", "s-1", said(f"I moved to {STORED.capitalize()} with two boxes."))
             pipeline.drive()
             found = memory.recall(OWNER, f"Where is {PETS[0].capitalize()}?").evidence
             fact = next(piece.fact_ids[0] for piece in found if piece.fact_ids)
             memory.lifecycle.pin(OWNER, fact, actor="test")
-            memory.lifecycle.correct(OWNER, fact, text=f"Bob lives in {PLACES[3].capitalize()} now.", actor="test")
+            memory.lifecycle.correct(OWNER, fact, text=f"Bob lives in {LOCATIONS[3].capitalize()} now.", actor="test")
             pipeline.drive()
             pipeline.execute(
                 "UPDATE memforest.cell SET state = 'dead', error_code = 'e', error_text = 'e'"
@@ -125,12 +125,12 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
                 memory.topic_tag(OWNER, topic.id, [PETS[5]])
             pipeline.execute(f"UPDATE memforest.tree SET title = '{PETS[6]}' WHERE tags IS NOT NULL")
             assert memory.topics(OWNER).items
-            held = {place for places in in_tables(pipeline, PHRASES).values() for place in places}
+            held = {place for locations in in_tables(pipeline, PHRASES).values() for place in locations}
             for place in personal_columns().keys() - held:
                 plant(pipeline, personal_columns()[place])
             before = in_tables(pipeline, PHRASES)
             assert sorted(before) == sorted(PHRASES)
-            assert personal_columns().keys() <= {place for places in before.values() for place in places}
+            assert personal_columns().keys() <= {place for locations in before.values() for place in locations}
 
             operation = memory.lifecycle.forget(OWNER, everything=True, actor="test")
             assert not memory.recall(OWNER, "Where did Bob move?").owner_known
@@ -142,6 +142,6 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             assert in_index_files(pipeline, PHRASES) == []
             assert in_broker(servers.redis_url, PHRASES) == []
             assert memory.lifecycle.receipt(operation.id).clean
-            assert in_tables(pipeline, [KEPT])
+            assert in_tables(pipeline, [STORED])
             assert memory.recall("other", "Where did Bob move?").evidence
             assert [entry.outcome for entry in memory.lifecycle.audit(OWNER, action="erase")] == ["done", "requested"]

@@ -27,7 +27,7 @@ OWN = sa.text("SELECT pg_backend_pid()")
 
 
 @pytest.fixture(scope="module")
-def told(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Stack]:
+def reported(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder) -> Iterator[Stack]:
     """Three owners, of whom each has said something of his own."""
     with stack(servers, tmp_path_factory.mktemp("forks"), embedder=embedder) as made:
         for owner in OWNERS:
@@ -41,16 +41,16 @@ def backend(running: Stack) -> int:
         return int(connection.scalar(OWN) or 0)
 
 
-def test_children_and_parent_have_connections_to_postgres_of_their_own(told: Stack) -> None:
-    before = backend(told)
-    children = in_children(*[lambda: backend(told)] * 3)
+def test_children_and_parent_have_connections_to_postgres_of_their_own(reported: Stack) -> None:
+    before = backend(reported)
+    children = in_children(*[lambda: backend(reported)] * 3)
     assert len({before, *children}) == 4
-    assert backend(told) == before
+    assert backend(reported) == before
 
 
-def test_children_read_what_they_ask_for_and_so_does_their_parent(told: Stack) -> None:
+def test_children_read_what_they_ask_for_and_so_does_their_parent(reported: Stack) -> None:
     def turns(owner: str) -> list[str]:
-        return [turn.content for _ in range(5) for turn in told.memory.turns(owner, "base").items]
+        return [turn.content for _ in range(5) for turn in reported.memory.turns(owner, "base").items]
 
     def call(owner: str) -> Callable[[], object]:
         return lambda: turns(owner)
@@ -61,29 +61,29 @@ def test_children_read_what_they_ask_for_and_so_does_their_parent(told: Stack) -
     assert {owner: turns(owner) for owner in OWNERS} == own
 
 
-def test_a_child_does_not_wait_for_what_other_threads_held_at_the_fork(told: Stack) -> None:
+def test_a_child_does_not_wait_for_what_other_threads_held_at_the_fork(reported: Stack) -> None:
     """Given threads that use all connections and all slots of recall, when the process forks, then a child finds all of
     them free."""
-    services = told.services
-    settings = told.settings.database
+    services = reported.services
+    settings = reported.settings.database
     with ExitStack() as held:
         for _ in range(settings.pool_size + settings.max_overflow):
             held.enter_context(transaction(services.engine))
-        for _ in range(told.settings.recall.at_once):
+        for _ in range(reported.settings.recall.at_once):
             held.enter_context(services.recall.slots.one())
-        [found] = in_children(lambda: len(told.memory.recall("ann", "Where do I live?").evidence))
+        [found] = in_children(lambda: len(reported.memory.recall("ann", "Where do I live?").evidence))
     assert found == 1
 
 
-def test_a_child_takes_locks_that_another_thread_held_at_the_fork(told: Stack, embedder: Embedder) -> None:
+def test_a_child_takes_locks_that_another_thread_held_at_the_fork(reported: Stack, embedder: Embedder) -> None:
     limits = CallLimits(None, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
     limited = LimitedEmbedder(embedder, limits, "key", batch=8, timeout_s=30)
-    visits = told.services.visits
+    visits = reported.services.visits
     locks: list[AbstractContextManager[object]] = [
         limits.own._lock,
         limits._calling,
         visits._lock,
-        told.services.producer.wakeups._lock,
+        reported.services.producer.wakeups._lock,
     ]
     taken, ended = threading.Event(), threading.Event()
 
@@ -101,8 +101,8 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(told: Stack, e
     taken.wait()
 
     def all_of_them() -> object:
-        accepted = told.memory.enqueue("ann", "more", said("I like tea.")).accepted
-        visits.note(told.tenant, accepted.forest_id, [])
+        accepted = reported.memory.enqueue("ann", "more", said("I like tea.")).accepted
+        visits.note(reported.tenant, accepted.forest_id, [])
         return len(limited.embed(["tea"]).vectors)
 
     try:
@@ -113,29 +113,29 @@ def test_a_child_takes_locks_that_another_thread_held_at_the_fork(told: Stack, e
     assert found == 1
 
 
-def test_a_child_embeds_after_its_parent_has(told: Stack) -> None:
+def test_a_child_embeds_after_its_parent_has(reported: Stack) -> None:
     """The pool of the model has threads in the parent only."""
-    told.services.embedder.embed(["before"])
-    assert in_children(*[lambda: len(told.services.embedder.embed(["after"]).vectors)] * 2) == [1, 1]
+    reported.services.embedder.embed(["before"])
+    assert in_children(*[lambda: len(reported.services.embedder.embed(["after"]).vectors)] * 2) == [1, 1]
 
 
-def test_visits_that_the_parent_has_counted_are_written_by_the_parent_alone(told: Stack) -> None:
-    told.services.visits.flush()
-    told.memory.recall("bob", "Where do I live?")
-    counter: VisitCounter = told.services.visits
+def test_visits_that_the_parent_has_counted_are_written_by_the_parent_alone(reported: Stack) -> None:
+    reported.services.visits.flush()
+    reported.memory.recall("bob", "Where do I live?")
+    counter: VisitCounter = reported.services.visits
     assert counter._counts
     assert in_children(lambda: [counter.flush(), len(counter._counts)]) == [[True, 0]]
     assert counter._counts
 
 
 def test_children_send_wake_ups_and_ask_for_limits_over_connections_of_their_own(
-    told: Stack, servers: SessionServers
+    reported: Stack, servers: SessionServers
 ) -> None:
     address = client_address(servers.broker_url)
     assert address is not None
     redis = open_redis(address)
     limits = CallLimits(redis, ModelLimits(1_000, 1_000_000, 8, 3, 1.0, 10.0), 1)
-    wakeups = CeleryWakeUps(told.settings.broker)
+    wakeups = CeleryWakeUps(reported.settings.broker)
 
     def ask() -> list[object]:
         sent = [wakeups.send("extract", TenantId("default"), f"ref{number}") for number in range(5)]

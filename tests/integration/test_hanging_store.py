@@ -108,7 +108,7 @@ def settings(own: EmbeddedServers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @contextmanager
-def told(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
+def reported(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
     """A stack that holds what Ann said."""
     with opened(settings, embedder) as running:
         running.memory.enqueue("ann", "base", said("I live in Oslo."))
@@ -119,7 +119,7 @@ def told(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def shared(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
     """One for all calls: a connection that gave up an answer is not used again."""
-    with told(settings, embedder) as running:
+    with reported(settings, embedder) as running:
         yield running
 
 
@@ -141,7 +141,7 @@ def test_a_wait_for_a_stage_ends_with_its_own_timeout(
     database = settings.database.model_copy(update={"answer_timeout_s": 3_600.0})
     index = settings.index.model_copy(update={"path": tmp_path / "index"})
     long = settings.model_copy(update={"database": database, "index": index})
-    with told(long, embedder) as running:
+    with reported(long, embedder) as running:
         for call in WAITING.values():
             running.memory.quota()  # on a connection that goes to the pool
             with stopped(own):
@@ -153,7 +153,7 @@ def test_calls_over_a_network_that_drops_packets_end(
 ) -> None:
     with database(servers) as direct, behind_network(direct) as (address, network):
         settings = settings_for(address.model_copy(update=SHORT), servers.broker_url, tmp_path / "index")
-        with told(settings, embedder) as running:
+        with reported(settings, embedder) as running:
             for call in CALLS.values():
                 call(running.memory)
                 network.freeze()

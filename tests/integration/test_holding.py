@@ -19,7 +19,7 @@ from memforest_core.recall.states import TimelineState
 from memforest_core.recall.timeline import open_timeline
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
-from tests.integration.test_recall import AwayEmbedder, AwayIndex
+from tests.integration.test_recall import UnavailableEmbedder, UnavailableIndex
 
 Case = dict[str, Any]
 CASES: list[Case] = json.loads((Path(__file__).parent / "data" / "holding.json").read_text(encoding="utf-8"))
@@ -89,15 +89,15 @@ def test_the_cases_cover_what_they_should() -> None:
 
 @each_case
 def test_the_timeline_tells_what_holds_in_which_order_and_how_long(people: Stack, case: Case) -> None:
-    asked = {"as_of": case["as_of"]} if "as_of" in case else {}
-    assert [shown(state) for state in states(people, case, **asked)] == case["states"]
+    requested = {"as_of": case["as_of"]} if "as_of" in case else {}
+    assert [shown(state) for state in states(people, case, **requested)] == case["states"]
 
 
 @each_case
 def test_a_question_about_now_has_the_state_that_holds_first(people: Stack, case: Case) -> None:
     question, words = case["now"]
-    asked = {"as_of": case["as_of"]} if "as_of" in case else {}
-    best = recalled(people, case, question, **asked)[0]
+    requested = {"as_of": case["as_of"]} if "as_of" in case else {}
+    best = recalled(people, case, question, **requested)[0]
     assert words in best.text
     assert best.signals["current"] > 0
 
@@ -124,8 +124,8 @@ def test_the_state_that_holds_comes_first_in_every_mode(people: Stack, mode: str
 def test_the_state_that_holds_comes_first_without_index_and_embedder(people: Stack) -> None:
     service = RecallService(
         RecallStore(people.services.engine),
-        AwayIndex(),  # type: ignore[arg-type]
-        AwayEmbedder(),
+        UnavailableIndex(),  # type: ignore[arg-type]
+        UnavailableEmbedder(),
         people.settings.recall,
     )
     result = service.recall(people.tenant, MOVED["name"].casefold(), "Where do I live now?")

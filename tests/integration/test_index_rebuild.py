@@ -246,12 +246,12 @@ def test_a_rebuild_writes_every_point_anew_without_embedding_while_recall_goes_o
     orphan = stray(grown.tenant, counting.dimension)
     grown.services.index.upsert([orphan])
     maintenance = upkeep(grown)
-    asked = maintenance.upkeep.rebuild()
-    assert maintenance.upkeep.rebuild() == asked
+    requested = maintenance.upkeep.rebuild()
+    assert maintenance.upkeep.rebuild() == requested
 
     while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
         assert evidence(grown) == calm
-    found, behind = maintenance.upkeep.progress(asked)
+    found, behind = maintenance.upkeep.progress(requested)
     assert [task.state for task in found] == ["done"]
     assert found[0].progress["marked"] == behind == len(before)
     assert found[0].progress["deleted"] == 1
@@ -425,8 +425,8 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
         admin(servers, f"DROP DATABASE IF EXISTS {copy} WITH (FORCE)")
 
     # A worker that did not notice yet indexes nothing, whatever is sent again, in other words this time.
-    again = said(*[f"I sold kite number {n} to Rufus in Boston." for n in range(6)], start=1_700_900_000)
-    grown.memory.ingest("bob", "kites", again)
+    repeated = said(*[f"I sold kite number {n} to Rufus in Boston." for n in range(6)], start=1_700_900_000)
+    grown.memory.ingest("bob", "kites", repeated)
     assert grown.services.indexer.run_one(grown.tenant, grown.runtime.worker, ALL_KINDS) == 0
     counting.texts = 0
     maintenance = upkeep(grown)
@@ -631,7 +631,7 @@ def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: St
     """Given an index that is away, then the first run finds out, and until the pause is over no run claims anything or
     embeds."""
 
-    class Away:
+    class Unavailable:
         """An index that a test switches off."""
 
         def __init__(self) -> None:
@@ -642,10 +642,10 @@ def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: St
             raise IndexUnavailable("away")
 
     now = [0.0]
-    away = Away()
+    unavailable = Unavailable()
     indexer = Indexer(
         IndexStore(grown.services.engine),
-        away,  # type: ignore[arg-type]
+        unavailable,  # type: ignore[arg-type]
         counting,
         16,
         random.Random(1),
@@ -654,13 +654,13 @@ def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: St
     grown.memory.ingest("bob", "kites", KITES)
     worker = grown.runtime.worker
     assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
-    embedded, calls = counting.texts, away.calls
+    embedded, calls = counting.texts, unavailable.calls
     for _ in range(10):
         assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
-    assert (away.calls, counting.texts) == (calls, embedded)
+    assert (unavailable.calls, counting.texts) == (calls, embedded)
     now[0] += 1.0
     assert indexer.run_one(grown.tenant, worker, ALL_KINDS) == 0
-    assert (away.calls, counting.texts) == (calls + 1, embedded)
+    assert (unavailable.calls, counting.texts) == (calls + 1, embedded)
     ready = grown.rows("SELECT max(attempts), count(*) FROM memforest.index_row WHERE state = 'ready'")[0]
     assert ready[0] == 0 and ready[1] > 0
 
@@ -676,7 +676,7 @@ class Slow(Counting):
         super().__init__(stack.services.embedder)
         self.stack = stack
         self.now = 0.0
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.lost_at = 0
         """After so many texts all leases are lost."""
 
@@ -688,12 +688,12 @@ class Slow(Counting):
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Time goes on, and what nobody renewed is freed, as the reconciler does."""
-        self.asked += texts
+        self.requested += texts
         self.now += len(texts)
         self.stack.execute(
             "UPDATE memforest.index_row SET lease_until = lease_until - make_interval(secs => :s)", s=len(texts)
         )
-        if self.lost_at and len(self.asked) >= self.lost_at:
+        if self.lost_at and len(self.requested) >= self.lost_at:
             self.stack.execute("UPDATE memforest.index_row SET lease_until = clock_timestamp()")
         self.stack.services.reconciler.run()
         return super().embed(texts)
@@ -718,8 +718,8 @@ def test_a_slow_model_makes_progress_under_a_lease_that_is_renewed(pipeline: Sta
     assert written == (0 if lost_at else BATCH)
     while indexer.run_one(pipeline.tenant, worker, [PointKind.CELL]):
         pass
-    again = len(slow.asked) - len(set(slow.asked))
-    assert again == (PORTION_S if lost_at else 0)
+    repeated = len(slow.requested) - len(set(slow.requested))
+    assert repeated == (PORTION_S if lost_at else 0)
     assert not pipeline.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done'")
 
 
@@ -735,7 +735,7 @@ def test_a_row_that_is_locked_while_a_portion_is_stored_is_written_with_its_vect
             """A row of the first portion is locked until that is stored."""
 
             def embed(self, texts: Sequence[str]) -> Embedded:
-                if not self.asked:
+                if not self.requested:
                     lamp = str(texts[0]).split(" hangs")[0].rsplit("Lamp ")[-1]
                     rows = writer.execute(
                         sa.text(
@@ -745,7 +745,7 @@ def test_a_row_that_is_locked_while_a_portion_is_stored_is_written_with_its_vect
                         {"lamp": f"Lamp {lamp} hangs"},
                     )
                     held.extend(row.point_id for row in rows)
-                    self.asked += texts
+                    self.requested += texts
                     self.now += len(texts)
                     return self._inner.embed(texts)
                 writer.rollback()
@@ -758,9 +758,9 @@ def test_a_row_that_is_locked_while_a_portion_is_stored_is_written_with_its_vect
         assert state == "ready"
         while indexer.run_one(pipeline.tenant, pipeline.runtime.worker, [PointKind.CELL]):
             pass
-    lacking = """SELECT 1 FROM memforest.cell c WHERE NOT EXISTS (
+    absent = """SELECT 1 FROM memforest.cell c WHERE NOT EXISTS (
                     SELECT 1 FROM memforest.vector v WHERE v.text_hash = c.text_hash)"""
-    assert not pipeline.rows(lacking)
+    assert not pipeline.rows(absent)
     assert not pipeline.rows("SELECT 1 FROM memforest.index_row WHERE state <> 'done'")
 
 
@@ -795,9 +795,9 @@ def test_the_commands_rebuild_and_tell_how_far_it_is(
         monkeypatch.setenv("MEMFOREST_INDEX__URL", settings.index.url)
         runner = CliRunner()
 
-        asked = runner.invoke(command.app, ["rebuild", "--json"])
-        assert asked.exit_code == 0, asked.output
-        report = json.loads(asked.stdout)
+        requested = runner.invoke(command.app, ["rebuild", "--json"])
+        assert requested.exit_code == 0, requested.output
+        report = json.loads(requested.stdout)
         assert [task["state"] for task in report["tasks"]] == ["ready"]
         late = runner.invoke(command.app, ["rebuild", "--wait", "--timeout", "0.1", "--json"])
         assert late.exit_code == 75
@@ -817,5 +817,5 @@ def test_the_commands_rebuild_and_tell_how_far_it_is(
         shown = json.loads(runner.invoke(command.app, ["status", "--json"]).stdout)
         assert shown["behind"] == {}
         assert shown["tasks"][0]["kind"] == "index_rebuild" and shown["tasks"][0]["progress"]["marked"] == rows
-        told = runner.invoke(command.app, ["status"])
-        assert told.exit_code == 0 and "the same in both stores" in told.stdout
+        reported = runner.invoke(command.app, ["status"])
+        assert reported.exit_code == 0 and "the same in both stores" in reported.stdout

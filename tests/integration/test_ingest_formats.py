@@ -71,8 +71,8 @@ def test_a_chat_export_is_told_imported_and_imported_again(pipeline: Stack, shel
 
     nodes = dict(NODES, c=message("user", "They are red.", "b", 1_700_000_020))
     longer = [CHATS[0] | {"mapping": nodes, "current_node": "c"}]
-    again = json.loads(ingest(shell, longer, tmp_path, "--format", "openai", "--owner", "ann", "--json").stdout)
-    assert (again["format"], again["accepted"], again["new_turns"], again["failed"]) == ("openai", 1, 1, 0)
+    repeated = json.loads(ingest(shell, longer, tmp_path, "--format", "openai", "--owner", "ann", "--json").stdout)
+    assert (repeated["format"], repeated["accepted"], repeated["new_turns"], repeated["failed"]) == ("openai", 1, 1, 0)
 
 
 def test_exported_memories_are_statements_that_evidence_cites(
@@ -111,8 +111,8 @@ def test_exported_memories_are_statements_that_evidence_cites(
         ("m1", "m1"),
         ("m2", "m2"),
     ]
-    again = json.loads(ingest(shell, page, tmp_path, "--format", "auto", "--json").stdout)
-    assert (again["accepted"], again["unchanged"], again["failed"]) == (0, 1, 1)
+    repeated = json.loads(ingest(shell, page, tmp_path, "--format", "auto", "--json").stdout)
+    assert (repeated["accepted"], repeated["unchanged"], repeated["failed"]) == (0, 1, 1)
 
 
 def test_a_chatbots_history_is_imported_with_its_own_names(pipeline: Stack, shell: typer.Typer, tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_a_chatbots_history_is_imported_with_its_own_names(pipeline: Stack, shel
     mapped = ["--map", "session=room", "--map", "role=who", "--map", "role:captain=user", "--map", "time=at"]
     first = ingest(shell, rows, tmp_path, "--owner", "ann", *mapped)
     assert (first.exit_code, "Format: history." in first.stderr) == (0, True), first.output
-    again = json.loads(ingest(shell, rows, tmp_path, "--owner", "ann", *mapped, "--json").stdout)
-    assert (again["accepted"], again["unchanged"]) == (0, 1)
+    repeated = json.loads(ingest(shell, rows, tmp_path, "--owner", "ann", *mapped, "--json").stdout)
+    assert (repeated["accepted"], repeated["unchanged"]) == (0, 1)
     stored = pipeline.rows("SELECT role, content, occurred_at FROM memforest.turn ORDER BY ordinal")
     assert [(row[0], row[1], row[2].timestamp()) for row in stored] == [
         ("user", "I bought two kayaks in Oslo.", 1_700_000_000),
@@ -171,11 +171,13 @@ def test_sessions_of_a_file_are_in_the_zone_of_the_option_or_of_their_line(
     ]
     file.write_text("\n".join(map(json.dumps, lines)))
 
-    told = CliRunner().invoke(shell, ["ingest", str(file), "--time-zone", "Asia/Tokyo"])
+    reported = CliRunner().invoke(shell, ["ingest", str(file), "--time-zone", "Asia/Tokyo"])
     pipeline.drive()
 
-    assert told.exit_code == 2
-    assert "line 3: time_zone must be an IANA name such as Europe/Paris; 'Mars/Olympus' is not known." in told.stderr
+    assert reported.exit_code == 2
+    assert (
+        "line 3: time_zone must be an IANA name such as Europe/Paris; 'Mars/Olympus' is not known." in reported.stderr
+    )
     zones = pipeline.rows("SELECT external_id, time_zone FROM memforest.session ORDER BY created_at")
     assert zones == [("first", "UTC"), ("away", "Asia/Tokyo")]
     [visit] = [fact for fact in pipeline.memory.facts("home").items if "Kyoto" in fact.text]

@@ -233,9 +233,9 @@ def test_a_window_of_which_a_part_was_lost_is_not_finished(pipeline: Stack) -> N
     pipeline.execute("UPDATE memforest.cell SET state = 'ready', lease_token = NULL WHERE ordinal = 1")
     before = pipeline.rows(WORK)
 
-    kept = finish(pipeline, window)
+    stored = finish(pipeline, window)
 
-    assert not kept
+    assert not stored
     assert pipeline.counts()["candidate"] == 0
     assert pipeline.rows(WORK) == before
 
@@ -548,7 +548,7 @@ def importing(pipeline: Stack) -> Stack:
     return pipeline
 
 
-def looks_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[list[TenantId]]:
+def polls_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[list[TenantId]]:
     """What so many looks name, after the first one of a process, which begins anywhere."""
     jobs = JobStore(running.services.engine)
     jobs.next_waiting(kind, most)
@@ -558,20 +558,20 @@ def looks_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[lis
 def test_each_of_many_tenants_has_its_turn_and_no_look_names_more_than_asked(importing: Stack) -> None:
     """Given ten tenants at work, when each look goes on after the one before, then after four looks of three all were
     named, and one of more than there are names each once."""
-    looks = looks_of(importing, WorkKind.EXTRACT, 3, 4)
-    assert {len(look) for look in looks} == {3}
+    polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
+    assert {len(poll) for poll in polls} == {3}
     names = {f"tenant-{number}" for number in range(10)}
-    assert {tenant for look in looks for tenant in look} == names
+    assert {tenant for poll in polls for tenant in poll} == names
     assert sorted(importing.services.jobs.next_waiting(WorkKind.EXTRACT, 99)) == sorted(names)
 
 
 def test_the_live_lane_is_named_first_wherever_the_last_look_ended(importing: Stack) -> None:
     """Given imports of ten tenants, when one of them speaks, then each look names it first, and imports behind it."""
     importing.execute("UPDATE memforest.cell SET lane = 0 WHERE tenant_id = 'tenant-7'")
-    looks = looks_of(importing, WorkKind.EXTRACT, 3, 6)
-    assert {look[0] for look in looks} == {"tenant-7"}
-    assert all(len(set(look)) == 3 for look in looks)
-    assert len({tenant for look in looks for tenant in look}) == 10
+    polls = polls_of(importing, WorkKind.EXTRACT, 3, 6)
+    assert {poll[0] for poll in polls} == {"tenant-7"}
+    assert all(len(set(poll)) == 3 for poll in polls)
+    assert len({tenant for poll in polls for tenant in poll}) == 10
 
 
 def test_what_is_not_due_yet_is_not_named(importing: Stack) -> None:
@@ -579,17 +579,17 @@ def test_what_is_not_due_yet_is_not_named(importing: Stack) -> None:
     later = "UPDATE memforest.cell SET available_at = now() + interval '1 h', lane = :lane WHERE tenant_id = :t"
     importing.execute(later, lane=0, t="tenant-3")
     importing.execute(later, lane=1, t="tenant-5")
-    looks = looks_of(importing, WorkKind.EXTRACT, 3, 4)
-    assert {tenant for look in looks for tenant in look} == {f"tenant-{number}" for number in (0, 1, 2, 4, 6, 7, 8, 9)}
+    polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
+    assert {tenant for poll in polls for tenant in poll} == {f"tenant-{number}" for number in (0, 1, 2, 4, 6, 7, 8, 9)}
 
 
 def test_due_trees_are_named_by_turns_too(two_tenants: Stack) -> None:
     """Given due trees of two tenants, then looks for one name them in turn; none before it is due."""
     two_tenants.execute("UPDATE memforest.tree SET due_at = now()")
-    looks = looks_of(two_tenants, WorkKind.REFRESH, 1, 2)
-    assert sorted(tenant for look in looks for tenant in look) == ["default", "other"]
+    polls = polls_of(two_tenants, WorkKind.REFRESH, 1, 2)
+    assert sorted(tenant for poll in polls for tenant in poll) == ["default", "other"]
     two_tenants.execute("UPDATE memforest.tree SET due_at = now() + interval '1 h'")
-    assert looks_of(two_tenants, WorkKind.REFRESH, 1, 1) == [[]]
+    assert polls_of(two_tenants, WorkKind.REFRESH, 1, 1) == [[]]
 
 
 def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:

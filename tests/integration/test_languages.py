@@ -29,7 +29,7 @@ ENGLISH = (
     ("2023-09-20T18:03:00Z", "The kitchen ceiling was painted light green."),
     ("2023-09-20T18:04:00Z", "We are flying to Lisbon in November."),
 )
-ASKED = [
+REQUESTED = [
     ("Welches Haus hat Anna angesehen?", GERMAN[0][1]),
     ("Wie heißt der Hund der Schwester?", GERMAN[1][1]),
     ("Bei welchem Lehrer lernt Anna Geige?", GERMAN[2][1]),
@@ -63,18 +63,22 @@ def first(result: RecallResult, n: int = 3) -> str:
 
 
 def test_each_language_is_found(anna: Stack) -> None:
-    missed = [asked for asked, gold in ASKED if gold not in first(anna.memory.recall("anna", asked, mode="embedding"))]
+    missed = [
+        requested
+        for requested, gold in REQUESTED
+        if gold not in first(anna.memory.recall("anna", requested, mode="embedding"))
+    ]
     assert missed == []
 
 
 def test_each_language_is_found_without_the_index(anna: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: object) -> None:
+    def unavailable(*_: object) -> None:
         raise IndexUnavailable("away")
 
-    monkeypatch.setattr(anna.services.index, "search", away)
-    results = [(anna.memory.recall("anna", asked), asked, gold) for asked, gold in ASKED]
+    monkeypatch.setattr(anna.services.index, "search", unavailable)
+    results = [(anna.memory.recall("anna", requested), requested, gold) for requested, gold in REQUESTED]
     assert all(result.degraded for result, _, _ in results)
-    assert [asked for result, asked, gold in results if gold not in first(result)] == []
+    assert [requested for result, requested, gold in results if gold not in first(result)] == []
 
 
 def test_a_month_is_asked_for_in_the_language_of_the_text(anna: Stack) -> None:

@@ -57,8 +57,8 @@ def test_a_refused_key_is_in_status_in_waits_and_in_the_log(refused: Stack) -> N
         assert ended.value.last_error == error
         assert error.message in ended.value.message
         assert "[model_auth_failed]" in ended.value.message
-    told = [line for line in logged if line["event"] == "model_call_failed"]
-    assert [(line["step"], line["code"]) for line in told] == [("extract", "model_auth_failed")]
+    reported = [line for line in logged if line["event"] == "model_call_failed"]
+    assert [(line["step"], line["code"]) for line in reported] == [("extract", "model_auth_failed")]
     for text in (error.message, str(logged)):
         assert KEY not in text
         assert "zorblax" not in text

@@ -31,7 +31,7 @@ OTHERS = said("Dogs are not allowed in the new park.", "I would like to learn th
 
 TOKENS = """SELECT c.first_turn, v.tokens FROM memforest.cell c
               JOIN memforest.vector v ON v.forest_id = c.forest_id AND v.text_hash = c.text_hash ORDER BY 1"""
-LACKING = "SELECT 1 FROM memforest.vector v JOIN memforest.cell c USING (text_hash) WHERE v.tokens IS NULL"
+MISSING = "SELECT 1 FROM memforest.vector v JOIN memforest.cell c USING (text_hash) WHERE v.tokens IS NULL"
 
 
 class Plain:
@@ -93,35 +93,35 @@ def test_the_turn_whose_tokens_come_near_is_lifted(pipeline: Stack) -> None:
     assert found[0].signals["tokens"] == pytest.approx(0.15 * without[0].score, rel=0.2)
     assert all("tokens" not in piece.signals for piece in without)
     assert {piece.text for piece in found} == {piece.text for piece in without}
-    beside = next(piece for piece in found if "weather" in piece.text)
-    assert beside.signals.get("tokens", 0.0) < found[0].signals["tokens"]
+    neighbouring = next(piece for piece in found if "weather" in piece.text)
+    assert neighbouring.signals.get("tokens", 0.0) < found[0].signals["tokens"]
 
 
 def test_missing_token_vectors_are_made_when_a_cell_is_indexed_again(pipeline: Stack) -> None:
     """Given cells that were stored without their token vectors, by a version before or by an import, then recall finds
     them all the same, and once they are indexed again they have the same token vectors as others."""
     tell(pipeline)
-    before, pieces = pipeline.rows(TOKENS), recalled(pipeline)
+    before, parts = pipeline.rows(TOKENS), recalled(pipeline)
     pipeline.execute("UPDATE memforest.vector SET tokens = NULL")
-    lacking = recalled(pipeline)
-    assert all("tokens" not in piece.signals for piece in lacking)
-    assert {piece.text for piece in lacking} == {piece.text for piece in pieces}
+    absent = recalled(pipeline)
+    assert all("tokens" not in piece.signals for piece in absent)
+    assert {piece.text for piece in absent} == {piece.text for piece in parts}
     mark_all(pipeline)
     pipeline.drive()
     assert pipeline.rows(TOKENS) == before
-    assert recalled(pipeline) == pieces
+    assert recalled(pipeline) == parts
 
 
 def test_what_has_them_is_not_embedded_again(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     tell(pipeline)
-    asked: list[str] = []
+    requested: list[str] = []
     embed = pipeline.services.indexer.embedder.embed
     monkeypatch.setattr(
-        pipeline.services.indexer.embedder, "embed", lambda texts: (asked.extend(texts), embed(texts))[1]
+        pipeline.services.indexer.embedder, "embed", lambda texts: (requested.extend(texts), embed(texts))[1]
     )
     mark_all(pipeline)
     pipeline.drive()
-    assert asked == []
+    assert requested == []
 
 
 def test_vectors_with_and_without_tokens_meet(pipeline: Stack) -> None:
@@ -137,8 +137,8 @@ def test_vectors_with_and_without_tokens_meet(pipeline: Stack) -> None:
                 rows.put_vectors("some model", {own: unit}, None if tokens is None else {own: tokens})
         with pipeline.services.indexer.store.indexing(pipeline.tenant) as rows:
             assert own in rows.known_vectors("some model", [own], [own])
-    kept = pipeline.rows("SELECT DISTINCT tokens FROM memforest.vector WHERE model = 'some model'")
-    assert [bytes(row.tokens) for row in kept] == [b"first"]
+    stored = pipeline.rows("SELECT DISTINCT tokens FROM memforest.vector WHERE model = 'some model'")
+    assert [bytes(row.tokens) for row in stored] == [b"first"]
     assert isinstance(rows, VectorRows)
     assert len(vector) % 2 == 1
 
@@ -158,7 +158,7 @@ def test_an_imported_forest_has_the_same_ones(pipeline: Stack, tmp_path: Path) -
     pipeline.memory.lifecycle.export("ann", path, actor="tester")
     pipeline.memory.lifecycle.import_(path, "bert", actor="tester")
     pipeline.drive()
-    assert pipeline.rows(LACKING) == []
+    assert pipeline.rows(MISSING) == []
     both = pipeline.rows(TOKENS)
     assert both[0::2] == both[1::2]
     assert len(both) == 4

@@ -85,7 +85,7 @@ class Program:
         assert done.exit_code == 2, (done.stdout, done.stderr)
         return str(json.loads(done.stderr.splitlines()[-1])["error"]["code"])
 
-    def told(self, owner: str) -> None:
+    def reported(self, owner: str) -> None:
         """An owner with three sessions, at rest."""
         for session, lines in TALK.items():
             self.memory.enqueue(owner, session, said(*lines))
@@ -97,8 +97,8 @@ class Program:
 
     def fact(self, owner: str, word: str) -> str:
         """The id of a fact that has a word."""
-        pieces = self.memory.recall(owner, f"What about {word}?").evidence
-        return next(str(piece.fact_ids[0]) for piece in pieces if word in piece.text and piece.fact_ids)
+        parts = self.memory.recall(owner, f"What about {word}?").evidence
+        return next(str(piece.fact_ids[0]) for piece in parts if word in piece.text and piece.fact_ids)
 
 
 @pytest.fixture
@@ -114,13 +114,13 @@ def program(worked: Stack, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 def test_forget_prints_a_receipt(program: Program) -> None:
     """Given a dry run, then nothing goes; given a session, then its receipt says what went and that nothing is left."""
-    program.told("ada")
-    asked = ("forget", "--owner", "ada", "--session", "s-2")
-    assert program.json(*asked, "--dry-run")["numbers"]["turns"] == 2
+    program.reported("ada")
+    requested = ("forget", "--owner", "ada", "--session", "s-2")
+    assert program.json(*requested, "--dry-run")["numbers"]["turns"] == 2
     assert "Zorba" in program.found("ada", "What is the tortoise called?")
-    assert program.refused(*asked) == "not_confirmed"
+    assert program.refused(*requested) == "not_confirmed"
 
-    shown = program.json(*asked, "--yes", "--receipt")["receipt"]
+    shown = program.json(*requested, "--yes", "--receipt")["receipt"]
 
     assert shown["removed"]["turns"] == 2 and shown["target"] == "session"
     assert set(shown["left"].values()) == {0} and shown["actor"].startswith("cli:")
@@ -133,14 +133,14 @@ def test_forget_prints_a_receipt(program: Program) -> None:
 
 
 def _turn(program: Program, owner: str, word: str) -> str:
-    pieces = program.memory.recall(owner, f"What about {word}?").evidence
-    return next(piece.turn_ids[0] for piece in pieces if word in piece.text)
+    parts = program.memory.recall(owner, f"What about {word}?").evidence
+    return next(piece.turn_ids[0] for piece in parts if word in piece.text)
 
 
 def test_sessions_and_turns_are_pinned_and_policies_have_ages(program: Program) -> None:
     """Given pins of a session and a turn and a policy with an age of each kind, then commands print them, and a run
     leaves them alone."""
-    program.told("pia")
+    program.reported("pia")
     turn = _turn(program, "pia", "kayak")
     assert program.json("pin", "--owner", "pia", "--session", "s-2")["numbers"]["sessions"] == 1
     assert program.json("pin", "--owner", "pia", "--session", "s-1", "--turn", turn)["numbers"]["turns"] == 1
@@ -174,7 +174,7 @@ def test_sessions_and_turns_are_pinned_and_policies_have_ages(program: Program) 
 
 
 def test_a_fact_is_corrected_and_pinned(program: Program) -> None:
-    program.told("bea")
+    program.reported("bea")
     fact = program.fact("bea", "cello")
     assert "facts" in program("pin", fact, "--owner", "bea")
     program("unpin", fact, "--owner", "bea")
@@ -189,7 +189,7 @@ def test_a_fact_is_corrected_and_pinned(program: Program) -> None:
 
 
 def test_forests_are_merged(program: Program) -> None:
-    program.told("cid")
+    program.reported("cid")
     program.memory.enqueue("dee", "s-9", said("I bought a blue tent.", "I play the cello."))
     program.memory.flush("dee", 60)
     report = program.json("merge", "cid", "dee", "--into", "all", "--dry-run")["report"]
@@ -208,7 +208,7 @@ def test_forests_are_merged(program: Program) -> None:
 
 
 def test_a_forest_goes_out_and_in(program: Program, tmp_path: Path) -> None:
-    program.told("eve")
+    program.reported("eve")
     file = tmp_path / "eve.memforest"
     assert program.json("export", str(file), "--owner", "eve")["numbers"]["turn"] == 6
     assert program.refused("export", str(file), "--owner", "eve")
@@ -223,7 +223,7 @@ def test_a_forest_goes_out_and_in(program: Program, tmp_path: Path) -> None:
 
 
 def test_a_forest_is_built_anew_after_its_plan(program: Program) -> None:
-    program.told("fay")
+    program.reported("fay")
     plan = program.json("rematerialize", "--owner", "fay", "--set", "session_k=4", "--dry-run")["plan"]
     assert (plan["sessions"], plan["extraction_calls"], plan["cost_usd"]) == (3, 0, 0)
     assert program.refused("rematerialize", "--owner", "fay", "--set", "session_k=1", "--yes")
@@ -236,7 +236,7 @@ def test_a_forest_is_built_anew_after_its_plan(program: Program) -> None:
 
 
 def test_policies_say_what_they_would_do(program: Program) -> None:
-    program.told("gus")
+    program.reported("gus")
     assert "There is no policy" in program("policy", "show")
     shown = program.json("policy", "set", "--owner", "gus", "--max-facts", "2", "--fraction", "0.5")["policies"]
     assert [(one["owner"], one["max_facts"], one["fraction"]) for one in shown] == [("gus", 2, 0.5)]
@@ -251,7 +251,7 @@ def test_policies_say_what_they_would_do(program: Program) -> None:
 
 
 def test_what_was_asked_for_is_listed(program: Program) -> None:
-    program.told("hal")
+    program.reported("hal")
     program("forget", "--owner", "hal", "--everything", "--yes")
     newest = program.json("operations", "--limit", "1")["operations"]
     assert [(one["kind"], one["state"]) for one in newest] == [("erase", "done")]
@@ -261,7 +261,7 @@ def test_what_was_asked_for_is_listed(program: Program) -> None:
 
 def test_an_import_that_was_killed_is_cancelled(program: Program, tmp_path: Path) -> None:
     """Given an import whose process has ended, when it is cancelled, then its numbers say so; what is done can't be."""
-    program.told("jan")
+    program.reported("jan")
     path = tmp_path / "jan.memforest"
     exported = program.json("export", str(path), "--owner", "jan")["numbers"]["task"]
     with pytest.MonkeyPatch.context() as patch:
@@ -279,7 +279,7 @@ def test_an_import_that_was_killed_is_cancelled(program: Program, tmp_path: Path
 
 def test_the_async_side_is_the_same(program: Program) -> None:
     """Given an asyncio program, then it awaits the same operations."""
-    program.told("ida")
+    program.reported("ida")
 
     async def forgetting() -> bool:
         lifecycle = AsyncMemForest(program.memory).lifecycle

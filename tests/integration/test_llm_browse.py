@@ -32,7 +32,7 @@ from tests.harness.stack import Stack, stack
 from tests.harness.weights import weights
 
 QUESTION = "Which lamp did Bob carry to the lighthouse?"
-ASKED = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
+REQUESTED = datetime(2024, 6, 1, 12, 0, tzinfo=UTC)
 LATENCY_S = 0.3
 TURNS = 36
 WIDE = 100
@@ -100,7 +100,7 @@ class Walker:
         most: int = 16,
         beam: int = WIDE,
     ) -> Browsed:
-        ranker = None if server is None else LlmRanker(chat(server), ASKED, calls=calls, children_per_call=most)
+        ranker = None if server is None else LlmRanker(chat(server), REQUESTED, calls=calls, children_per_call=most)
         return browse(
             self.reading, self.search(), self.begun(questions), beam, weights(), TreeCache(), ranker, questions
         )
@@ -259,11 +259,11 @@ class TestFaults:
 
 def _first_child_below_the_root() -> Callable[[Mapping[str, Any]], str]:
     """The first call chooses all children, every other the first."""
-    lock, asked = threading.Lock(), iter([every_child])
+    lock, requested = threading.Lock(), iter([every_child])
 
     def answer(body: Mapping[str, Any]) -> str:
         with lock:
-            first = next(asked, None)
+            first = next(requested, None)
         return first(body) if first is not None else order([1])
 
     return answer
@@ -290,15 +290,15 @@ class TestPlanning:
     ) -> None:
         def plans(body: Mapping[str, Any]) -> str:
             trees = json.loads(last_user_text(body))["trees"]
-            asks = [{"tree": t["number"], "ask": "Which room?"} for t in trees if t["kind"] == "session"]
+            queries = [{"tree": t["number"], "ask": "Which room?"} for t in trees if t["kind"] == "session"]
             anchors = {"plan": "anchors", "anchor_a": "lamp 2 moves", "anchor_b": "lamp 8 moves"}
-            return json.dumps({"question_type": "temporal", "trees": asks} | anchors)
+            return json.dumps({"question_type": "temporal", "trees": queries} | anchors)
 
         server.answer = plans
         roots = [*bob.roots("scene"), *bob.roots("session")]
         with bob.reading() as rows:
             trees = rows.nodes(roots, SUMMARY_CHARS)
-        plan = planned(chat(server), QUESTION, trees, ASKED)
+        plan = planned(chat(server), QUESTION, trees, REQUESTED)
         assert len(server.requests) == 1
         (document,) = documents(server)
         assert [tree["kind"] for tree in document["trees"]] == [tree.kind.value for tree in trees]
@@ -309,10 +309,10 @@ class TestPlanning:
 
         server.answer, before = every_child, len(server.requests)
         bob.browse(server, plan.questions)
-        asked = {document["tree"]: document["question"] for document in documents(server)[before:]}
-        assert asked.pop("lamps") == "Which room?"
-        assert asked
-        assert set(asked.values()) == {QUESTION}
+        requested = {document["tree"]: document["question"] for document in documents(server)[before:]}
+        assert requested.pop("lamps") == "Which room?"
+        assert requested
+        assert set(requested.values()) == {QUESTION}
 
     @pytest.mark.parametrize(("fault", "reason"), FAULTS)
     def test_a_fault_leaves_the_question_to_every_tree(
@@ -323,7 +323,7 @@ class TestPlanning:
         roots = bob.roots("session")
         with bob.reading() as rows:
             trees = rows.nodes(roots, SUMMARY_CHARS)
-        plan = planned(chat(server), QUESTION, trees, ASKED)
+        plan = planned(chat(server), QUESTION, trees, REQUESTED)
         assert plan.questions == dict.fromkeys(roots, QUESTION)
         assert plan.type is PlanType.DIRECT
         assert plan.degraded == (f"The planner could not be used ({reason}): every tree had the question itself.",)
@@ -334,7 +334,7 @@ class TestRewriting:
         server.answer = lambda body: json.dumps({"question": "Which room did lamp 34 go to?"})
         with bob.reading() as rows:
             turns = rows.last_turns(ForestId(bob.forest), "lamps", LAST_TURNS)
-        made = standalone(chat(server), "Where did it go?", turns, ASKED)
+        made = standalone(chat(server), "Where did it go?", turns, REQUESTED)
         assert made == ("Which room did lamp 34 go to?", [])
         (document,) = documents(server)
         assert [turn["text"] for turn in document["turns"][-2:]] == [
@@ -347,7 +347,7 @@ class TestRewriting:
         server.script(Fault.RATE_LIMIT)
         with bob.reading() as rows:
             turns = rows.last_turns(ForestId(bob.forest), "lamps", LAST_TURNS)
-        question, degraded = standalone(chat(server), "Where did it go?", turns, ASKED)
+        question, degraded = standalone(chat(server), "Where did it go?", turns, REQUESTED)
         assert (question, len(degraded)) == ("Where did it go?", 1)
 
 

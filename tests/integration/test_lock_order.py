@@ -56,7 +56,7 @@ def tell(running: Stack, _directory: Path) -> None:
     running.memory.lifecycle.forget(BOB, session="boats", actor="test")
 
 
-def keep_up(running: Stack, _directory: Path) -> None:
+def catch_up(running: Stack, _directory: Path) -> None:
     """Leases are lost, windows are read again, degraded summaries are made again, and the store is checked."""
     running.memory.client.enqueue(BOB, "late", said("I planted a fig.", "I planted a pear.", start=MONDAY + 90 * DAY_S))
     running.execute("UPDATE memforest.cell SET retry_at = now() WHERE state = 'done'")
@@ -69,7 +69,7 @@ def keep_up(running: Stack, _directory: Path) -> None:
 
 def topics(running: Stack, _directory: Path) -> None:
     """Topics are tagged, cooled, read, warmed, united, and one of them loses a fact."""
-    memory, tending = running.memory, running.services.topic_cooling
+    memory, upkeep = running.memory, running.services.topic_cooling
     for lines in (
         "I bought item{0} for {0} dollars.",
         "I planted {0} tomato seeds.",
@@ -77,23 +77,23 @@ def topics(running: Stack, _directory: Path) -> None:
     ):
         memory.enqueue(BOB, lines, said(*[lines.format(n + 5) for n in range(4)]))
     running.drive()
-    tending.settings = tending.settings.model_copy(update={"max_topics": 1})
+    upkeep.settings = upkeep.settings.model_copy(update={"max_topics": 1})
     found = [topic.id for topic in memory.topics(BOB).items]
     assert len(found) > 2
     memory.topic_tag(BOB, found[0], ["first"])
     for table, column in (("fact", "created_at"), ("tree", "last_mark_at")):
         running.execute(f"UPDATE memforest.{table} SET {column} = {column} - interval '30 days'")
-    assert tending.run().cooled
+    assert upkeep.run().cooled
     running.drive()
     [cold, *_] = [topic.id for topic in memory.topics(BOB).items if topic.temperature == "cold"]
     assert memory.topic_context(BOB, cold).messages
     memory.topic_merge(BOB, cold, next(topic for topic in found if topic != cold))
     running.execute("UPDATE memforest.tree SET cold_at = last_mark_at - interval '1 day' WHERE kind = 'scene'")
-    assert tending.run().warmed
+    assert upkeep.run().warmed
     memory.lifecycle.forget(BOB, fact=memory.facts(BOB).items[0].id, actor="test")
 
 
-ACTS: dict[str, Callable[[Stack, Path], object]] = {"tell": tell, "keep-up": keep_up, "topics": topics}
+ACTS: dict[str, Callable[[Stack, Path], object]] = {"tell": tell, "keep-up": catch_up, "topics": topics}
 
 
 def _operate(name: str) -> Callable[[Stack, Path], object]:

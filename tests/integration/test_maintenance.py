@@ -86,11 +86,11 @@ def test_while_a_task_waits_or_runs_asking_again_means_that_one(known: Stack) ->
 def test_many_who_ask_at_once_get_the_same_task(known: Stack) -> None:
     start, found = threading.Barrier(6), list[TaskId]()
 
-    def asking() -> None:
+    def querying() -> None:
         start.wait()
         found.append(ask(known))
 
-    threads = [threading.Thread(target=asking) for _ in range(6)]
+    threads = [threading.Thread(target=querying) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -158,12 +158,12 @@ def test_while_postgres_is_away_no_old_number_is_told(pipeline: Stack) -> None:
     """Given counted work, when Postgres goes, then the store is down and no queue has a depth; back, it has again."""
     ingest(pipeline, 1)
     engine = open_engine(pipeline.settings.database)
-    away = open_engine(pipeline.settings.database, "postgresql+psycopg://app@127.0.0.1:1/none")
+    unavailable = open_engine(pipeline.settings.database, "postgresql+psycopg://app@127.0.0.1:1/none")
     store, clock = ObserveStore(engine), Hands()
     collector = BacklogCollector(store, pipeline.settings, clock)
     with serve_metrics(PrometheusTelemetry(), collector, LOCALHOST, 0) as server:
         assert value(scraped(server), "memforest_store_up") == 1
-        store._engine = away
+        store._engine = unavailable
         clock.at += 60
         down = scraped(server)
         store._engine = engine
@@ -252,15 +252,15 @@ def test_spans_are_the_tracers() -> None:
 
     class Traced(PrometheusTelemetry):
         def span(self, name: str, trace: str | None = None, **ids: str):  # type: ignore[no-untyped-def]
-            asked.append((name, trace, ids))
+            requested.append((name, trace, ids))
             return super().span(name, "child", **ids)
 
-    asked: list[tuple[str, str | None, dict[str, str]]] = []
+    requested: list[tuple[str, str | None, dict[str, str]]] = []
     with PrometheusTelemetry().span("extract", trace) as same:
         assert same == trace
     with PrometheusTelemetry(Traced()).span("extract", trace, session="s") as own:
         assert own == "child"
-    assert asked == [("extract", trace, {"session": "s"})]
+    assert requested == [("extract", trace, {"session": "s"})]
 
 
 def test_health_is_what_the_process_says(pipeline: Stack) -> None:
@@ -317,16 +317,16 @@ def test_an_autoscaler_is_told_what_metrics_prints(pipeline: Stack) -> None:
 
     def both() -> dict[str, tuple[float, float]]:
         with transaction(pipeline.services.engine) as connection:
-            asked = {queue: float(connection.scalar(sa.text(waiting_query(queue)))) for queue in Queue}
+            requested = {queue: float(connection.scalar(sa.text(waiting_query(queue)))) for queue in Queue}
         printed = CliRunner().invoke(app, ["metrics"], env=variables(pipeline))
         assert printed.exit_code == 0, printed.output
-        told = {
+        reported = {
             sample.labels["queue"]: sample.value
             for family in text_string_to_metric_families(printed.output)
             for sample in family.samples
             if sample.name == "memforest_queue_waiting_seconds"
         }
-        return {queue.value: (asked[queue], told[queue.value]) for queue in Queue}
+        return {queue.value: (requested[queue], reported[queue.value]) for queue in Queue}
 
     waiting = both()
     assert 100 <= waiting["extract"][0] <= waiting["extract"][1] < waiting["extract"][0] + 60

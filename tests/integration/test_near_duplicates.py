@@ -63,6 +63,6 @@ def test_of_sentences_that_a_model_writes_opposites_are_two_facts_and_rewordings
     with ModelServer(answer=writes) as server:
         model = {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}
         with stack(servers, tmp_path, embedder=embedder, llm={"extract": model, "summarize": model}) as running:
-            told = [pair for pair in OPPOSITES if "has lived" not in pair[0]]
-            found = facts_of(running, [*told, *SAYINGS])
-    assert {pair: facts for pair, facts in found.items() if facts != (2 if pair in told else 1)} == {}
+            reported = [pair for pair in OPPOSITES if "has lived" not in pair[0]]
+            found = facts_of(running, [*reported, *SAYINGS])
+    assert {pair: facts for pair, facts in found.items() if facts != (2 if pair in reported else 1)} == {}

@@ -104,15 +104,15 @@ def test_the_audit_says_who_asked_for_what_and_how_it_ended(pipeline: Stack, scr
     task = ask(pipeline, limit=7)
     pipeline.runtime.maintain()
 
-    done, asked = operations(pipeline).audit(pipeline.tenant, "ada")
-    assert (asked.actor, asked.action, asked.outcome, asked.detail) == (
+    done, requested = operations(pipeline).audit(pipeline.tenant, "ada")
+    assert (requested.actor, requested.action, requested.outcome, requested.detail) == (
         "ops@example.org",
         KIND,
         "requested",
         {"limit": 7},
     )
     assert (done.outcome, done.detail["done"], done.task_id, done.forest_id) == ("done", 3, task, forest(pipeline))
-    assert asked.at is not None and done.at is not None and asked.at <= done.at
+    assert requested.at is not None and done.at is not None and requested.at <= done.at
     assert operations(pipeline).audit(pipeline.tenant, "nobody") == []
     assert operations(pipeline).audit(TenantId("other"), "ada") == []
     assert len(operations(pipeline).audit(pipeline.tenant, action=KIND, task=task)) == 2

@@ -98,8 +98,8 @@ def test_ingest_says_it(grown_once: Stack, program: typer.Typer, tmp_path: Path)
     file.write_text(json.dumps({"owner": "mia", "session_id": "s9", "turns": turns}))
     printed = CliRunner().invoke(program, ["ingest", str(file)])
     assert printed.exit_code == 0 and "Warning: 4 of the latest 5 sessions" in printed.stderr
-    again = CliRunner().invoke(program, ["ingest", str(file)])
-    assert "Warning" not in again.stderr
+    repeated = CliRunner().invoke(program, ["ingest", str(file)])
+    assert "Warning" not in repeated.stderr
 
 
 def test_the_log_names_the_first_session_once_and_none_of_its_words(pipeline: Stack) -> None:

@@ -122,8 +122,8 @@ def test_a_context_is_that_of_the_speaker_within_a_channel_too(grown_once: Stack
     context = grown_once.memory.context(CLUB, question="Who lives where?", speaker=speaker, channel="general")
 
     assert any("Annecy" in part.text for part in context.section("profile"))
-    pieces = grown_once.memory.recall(CLUB, "Where does he live?", speakers=["111"], channels=["general"]).evidence
-    assert {piece.speaker for piece in pieces} == {"gruz", "gruzilkin"}
+    parts = grown_once.memory.recall(CLUB, "Where does he live?", speakers=["111"], channels=["general"]).evidence
+    assert {piece.speaker for piece in parts} == {"gruz", "gruzilkin"}
 
 
 @pytest.mark.parametrize("question", ["What do you know about gruz?", "Who is <@111>?", "What does gruzil like?"])
@@ -137,10 +137,10 @@ def test_names_are_read_by_one_statement_a_batch(pipeline: Stack) -> None:
     """Given a forest of one speaker or of hundreds, a batch reads the names by one statement."""
 
     def statements() -> tuple[int, int]:
-        asked: list[str] = []
+        requested: list[str] = []
 
         def heard(connection: object, cursor: object, statement: str, *_: object) -> None:
-            asked.append(statement)
+            requested.append(statement)
 
         sa.event.listen(pipeline.services.engine, "before_cursor_execute", heard)
         try:
@@ -149,8 +149,8 @@ def test_names_are_read_by_one_statement_a_batch(pipeline: Stack) -> None:
                 pass
         finally:
             sa.event.remove(pipeline.services.engine, "before_cursor_execute", heard)
-        reading = [each for each in asked if "FROM memforest.forest LEFT OUTER JOIN memforest.speaker" in each]
-        return len(reading), len(asked)
+        reading = [each for each in requested if "FROM memforest.forest LEFT OUTER JOIN memforest.speaker" in each]
+        return len(reading), len(requested)
 
     pipeline.memory.enqueue(CLUB, "s0", [turn(0, "111", "gruz", "I live in Lyon.")])
     few = statements()
@@ -331,7 +331,7 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-TOLD = [
+GIVEN = [
     turn(0, "111", "gruz", "I live in Lyon."),
     turn(1, "111", "gruzilkin", "I moved to Annecy."),
     turn(2, "222", "Florent", "<@111> is a great cook in Lyon."),
@@ -346,7 +346,7 @@ def test_what_a_model_calls_by_mention_or_nickname_is_the_speaker(
     """Also after an answer that could not be used."""
     llm = {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1", "timeout_s": 5.0}
     with stack(servers, tmp_path, embedder=embedder, llm=llm) as running:
-        for number, each in enumerate(TOLD):
+        for number, each in enumerate(GIVEN):
             running.memory.enqueue(CLUB, f"s{number}", [each])
         if fault is not None:
             server.script(fault)
@@ -360,10 +360,10 @@ def test_what_a_model_calls_by_mention_or_nickname_is_the_speaker(
         assert about["Gruzilkin is a great cook."] == ("Gruzilkin", "Florent")
         assert about["gruzil is a fast climber."] == ("Gruzilkin", "Florent")
         assert broken(running) == {}
-        told = [
+        reported = [
             line for one in server.requests if wants_extraction(one.body) for line in shown_by(one.body).splitlines()
         ]
-        assert "Gruzilkin <@111>, also gruzilkin, also gruz" in told
+        assert "Gruzilkin <@111>, also gruzilkin, also gruz" in reported
         paid = len(server.requests)
         rebuild(running, extract=True)
         extractions = [one for one in server.requests[paid:] if wants_extraction(one.body)]

@@ -133,10 +133,10 @@ def test_reduction_goes_on_without_the_index(pipeline: Stack, monkeypatch: pytes
     while pipeline.runtime.extract():
         pass
 
-    def away(*_: object) -> None:
+    def unavailable(*_: object) -> None:
         raise IndexUnavailable("away")
 
-    monkeypatch.setattr(pipeline.services.index, "search", away)
+    monkeypatch.setattr(pipeline.services.index, "search", unavailable)
     ended = pipeline.services.reduction.run_one(pipeline.tenant)
     assert ended.cells == 1
     assert pipeline.rows("SELECT count(*) FROM memforest.fact") == [(1,)]

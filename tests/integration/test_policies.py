@@ -62,8 +62,8 @@ class Bob:
         self.do.set_policy("bob", actor=BY, **limits)
 
     def run(self, *, dry_run: bool = False) -> Numbers:
-        (asked,) = self.do.apply_policy("bob", actor=BY, dry_run=dry_run)
-        return self.driven(asked.id)
+        (requested,) = self.do.apply_policy("bob", actor=BY, dry_run=dry_run)
+        return self.driven(requested.id)
 
     def driven(self, task: TaskId) -> Numbers:
         self.stack.drive()
@@ -404,9 +404,9 @@ def test_an_explicit_deletion_takes_what_is_pinned(bob: Bob) -> None:
     bob.pin(session="kyoto")
     bob.pin(session="home", turn="home-0")
     for target, turns in (({"session": "kyoto"}, 4), ({"session": "home", "turns": ["home-0"]}, 1)):
-        asked = bob.do.forget("bob", **target, actor=BY)  # type: ignore[arg-type]
-        bob.driven(asked.id)
-        receipt = bob.do.receipt(asked.id)
+        requested = bob.do.forget("bob", **target, actor=BY)  # type: ignore[arg-type]
+        bob.driven(requested.id)
+        receipt = bob.do.receipt(requested.id)
         assert receipt.clean and receipt.removed["turns"] == turns
     assert bob.do.pins("bob") == Pins((), (), ())
     with pytest.raises(NotFound, match="home-0"):

@@ -147,10 +147,10 @@ def test_other_instructions_find_nothing_that_was_paid_for_without_them(ground: 
         report = open_verification(running.services.engine, running.services.index, running.settings).run()
         assert [check.check for check in report.checks if check.violations] == []
         plan = planned(running, Options(extract=True))
-        again(running)
-        asked = {schema: len(ground.systems(schema)) - before[schema] for schema in before}
-        assert asked["extraction"] == plan["extraction_calls"] == before["extraction"]
-        assert asked["summary"] == before["summary"]
+        repeated(running)
+        requested = {schema: len(ground.systems(schema)) - before[schema] for schema in before}
+        assert requested["extraction"] == plan["extraction_calls"] == before["extraction"]
+        assert requested["summary"] == before["summary"]
         assert plan["summary_calls"] > 0
         marks = {row.model for row in running.rows("SELECT DISTINCT model FROM memforest.node_summary")}
         assert len(marks) == 1
@@ -160,7 +160,7 @@ def test_other_instructions_find_nothing_that_was_paid_for_without_them(ground: 
 
     before = {schema: len(ground.systems(schema)) for schema in before}
     with ground.opened() as running:
-        again(running)
+        repeated(running)
         assert {schema: len(ground.systems(schema)) for schema in before} == before
 
 
@@ -170,7 +170,7 @@ def planned(running: Stack, options: Options) -> dict[str, int]:
     return {name: int(value) for name, value in found.numbers().items()}
 
 
-def again(running: Stack) -> None:
+def repeated(running: Stack) -> None:
     """Read all cells again and make all nodes dirty."""
     running.execute("UPDATE memforest.cell SET state = 'ready'")
     running.execute("UPDATE memforest.node SET version = version + 1 WHERE level > 0")

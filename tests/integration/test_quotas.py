@@ -294,14 +294,14 @@ def test_a_session_of_ten_thousand_turns_is_accepted_in_bounded_memory(pipeline:
         first = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
         pipeline.memory.client.enqueue("bob", "s1", turns)
-        again = tracemalloc.get_traced_memory()[1]
-        kept = tracemalloc.get_traced_memory()[0]
+        repeated = tracemalloc.get_traced_memory()[1]
+        stored = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    print(f"\n10,000 turns: {first / 1e6:.0f} MB at most, again {again / 1e6:.0f} MB, {kept / 1e6:.1f} MB kept")
+    print(f"\n10,000 turns: {first / 1e6:.0f} MB at most, again {repeated / 1e6:.0f} MB, {stored / 1e6:.1f} MB kept")
     assert first < 40_000_000
-    assert again < 40_000_000
-    assert kept < 2_000_000
+    assert repeated < 40_000_000
+    assert stored < 2_000_000
 
 
 # A tenant's own limits
@@ -406,8 +406,8 @@ def test_a_session_keeps_the_trace_it_was_created_under(pipeline: Stack) -> None
     client.enqueue("bob", "s1", said("One.", "Two.", "Three."), trace="00-" + "1" * 32 + "-" + "2" * 16 + "-01")
     client.append("bob", "chat", said("One.")[0], trace=TRACE)
     client.enqueue("bob", "untraced", said("One."))
-    kept = {row.external_id: row.trace for row in pipeline.rows("SELECT external_id, trace FROM memforest.session")}
-    assert kept == {"s1": TRACE, "chat": TRACE, "untraced": None}
+    stored = {row.external_id: row.trace for row in pipeline.rows("SELECT external_id, trace FROM memforest.session")}
+    assert stored == {"s1": TRACE, "chat": TRACE, "untraced": None}
 
 
 def test_the_lane_decides_however_the_session_was_created(tight: Stack) -> None:

@@ -53,7 +53,7 @@ SHOWN = rows_of(
 def test_reads_by_ids_are_planned_once_and_never_read_a_whole_table(engine: sa.Engine) -> None:
     """Given reads that look rows up by ids, when they are repeated on a connection, then each is planned once for all
     values, with an index; other reads of the same connection are planned as ever."""
-    asked = rows_of("SELECT tenant_id FROM memforest.tenant WHERE tenant_id = :t", t=TENANT)
+    requested = rows_of("SELECT tenant_id FROM memforest.tenant WHERE tenant_id = :t", t=TENANT)
     plans = rows_of(
         "SELECT sum(generic_plans), sum(custom_plans) FROM pg_prepared_statements WHERE statement ~ :s",
         s="SELECT tenant_id FROM memforest.tenant WHERE tenant_id = ",
@@ -61,7 +61,7 @@ def test_reads_by_ids_are_planned_once_and_never_read_a_whole_table(engine: sa.E
     planning = rows_of("SELECT current_setting('plan_cache_mode'), current_setting('enable_seqscan')")
     by_ids, others = Reader(engine, TENANT, by_ids=True), Reader(engine, TENANT)
     for _ in range(9):
-        by_ids.one(asked)
+        by_ids.one(requested)
     [(generic, custom)] = others.one(plans)
     assert generic > 0
     assert custom == 0
@@ -74,15 +74,15 @@ def test_reads_are_prepared_again_when_the_driver_has_given_back_what_was_prepar
     for is rolled back, then the driver gives back all of them, and the next reads find their rows all the same."""
     reader = Reader(engine, TENANT, by_ids=True)
     prepared = number_of("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE :own", own="memforest%")
-    asked = number_of("SELECT CAST(:n AS int) + 1", n=4), number_of("SELECT CAST(:said AS text)", said="five")
-    assert reader.together(*asked) == (5, "five")
+    requested = number_of("SELECT CAST(:n AS int) + 1", n=4), number_of("SELECT CAST(:said AS text)", said="five")
+    assert reader.together(*requested) == (5, "five")
     assert Reader(engine, TENANT).one(prepared) == 3
     with engine.connect() as connection:
         for _ in range(7):
             connection.execute(sa.text("SELECT 6"))
         connection.rollback()
         assert connection.scalar(sa.text("SELECT count(*) FROM pg_prepared_statements")) == 0
-    assert reader.together(*asked) == (5, "five")
+    assert reader.together(*requested) == (5, "five")
     assert Reader(engine, TENANT).one(prepared) == 3
 
 
@@ -150,7 +150,7 @@ def test_a_statement_that_takes_too_long_is_ended_and_the_connection_goes_on(eng
 
 def test_a_refused_statement_tells_its_state_and_no_values(engine: sa.Engine) -> None:
     with pytest.raises(InvariantViolated, match="22P02") as caught:
-        Reader(engine, TENANT).together(BACKEND, number_of("SELECT CAST(:told AS int)", told="a secret"))
+        Reader(engine, TENANT).together(BACKEND, number_of("SELECT CAST(:reported AS int)", reported="a secret"))
     assert "secret" not in str(caught.value)
 
 
@@ -168,9 +168,9 @@ def test_a_connection_that_was_lost_in_the_pool_is_replaced_unseen(
 
 
 def test_a_store_that_is_away_is_named(engine: sa.Engine) -> None:
-    away = open_engine(DatabaseSettings.model_validate({"url": "postgresql+psycopg://nobody@localhost:1/none"}))
+    unavailable = open_engine(DatabaseSettings.model_validate({"url": "postgresql+psycopg://nobody@localhost:1/none"}))
     with pytest.raises(StoreUnavailable):
-        Reader(away, TENANT).one(BACKEND)
+        Reader(unavailable, TENANT).one(BACKEND)
 
 
 @pytest.mark.parametrize("pooler", ["auto", "transaction"])
@@ -187,6 +187,6 @@ def test_behind_a_pooler_callers_beside_each_other_find_what_they_ask_for(
             return {reader.together(bound, number_of("SELECT 7"), bound) for _ in range(40)}
 
         with ThreadPoolExecutor(6) as threads:
-            asked = [(tenant, threads.submit(ask, tenant)) for tenant in (TENANT, OTHER) * 3]
-            assert all(found.result() == {(tenant, 7, tenant)} for tenant, found in asked)
+            requested = [(tenant, threads.submit(ask, tenant)) for tenant in (TENANT, OTHER) * 3]
+            assert all(found.result() == {(tenant, 7, tenant)} for tenant, found in requested)
         engine.dispose()

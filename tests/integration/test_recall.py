@@ -204,7 +204,7 @@ def test_a_wrong_question_of_an_owner_without_a_memory_is_refused_all_the_same(b
 
 
 @dataclass
-class AwayIndex:
+class UnavailableIndex:
     """An index that can't be reached."""
 
     name: str = "away"
@@ -213,7 +213,7 @@ class AwayIndex:
         raise IndexUnavailable("away")
 
 
-class AwayEmbedder:
+class UnavailableEmbedder:
     """A provider that can't be reached."""
 
     model = "away"
@@ -276,7 +276,7 @@ def test_a_turn_that_is_indexed_during_a_recall_is_found_by_it(bob: Stack, befor
 def test_without_the_index_full_text_answers(bob: Stack) -> None:
     service = RecallService(
         RecallStore(bob.services.engine),
-        AwayIndex(),  # type: ignore[arg-type]
+        UnavailableIndex(),  # type: ignore[arg-type]
         bob.services.embedder,
         bob.settings.recall,
     )
@@ -289,7 +289,7 @@ def test_without_the_embedder_words_answer(bob: Stack) -> None:
     service = RecallService(
         RecallStore(bob.services.engine),
         bob.services.index,
-        AwayEmbedder(),
+        UnavailableEmbedder(),
         bob.settings.recall,
     )
     result = service.recall(bob.tenant, "bob", "Who visited Bob with Rufus the dog?")

@@ -261,7 +261,7 @@ class TestSources:
             Notes.make(client, "small", 3)
             Notes.make(client, "dots", notes.embedder.dimension, q.Distance.DOT)
         size = notes.embedder.dimension
-        for mapped, told in (
+        for mapped, reported in (
             ({"collection": "small"}, f"its vectors have 3 numbers where those of the embedding model have {size}."),
             ({"collection": "dots"}, "its vectors are compared by Dot where Cosine is needed."),
             ({"vector": "image"}, "its collection has no vector 'image'."),
@@ -269,7 +269,7 @@ class TestSources:
         ):
             found = notes.recall(mapped=mapped)
             assert points(found) == set()
-            assert found.degraded == (f"Source notes was left out: {told}",)
+            assert found.degraded == (f"Source notes was left out: {reported}",)
             assert ("ann", "s1") in sessions(found)
 
     def test_a_collection_with_one_vector_without_a_name(self, notes: Notes) -> None:

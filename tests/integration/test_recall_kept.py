@@ -35,7 +35,7 @@ QUESTIONS = (
     "What did Bob do before he sold his boat?",
     "Which instrument does Bob learn?",
 )
-PLACES = ("Davis", "Boston", "Oslo", "Lima", "Turin")
+LOCATIONS = ("Davis", "Boston", "Oslo", "Lima", "Turin")
 THINGS = ("telescope", "kettle", "boat", "flute", "violin", "rug", "clock", "tent")
 
 
@@ -53,7 +53,7 @@ class Memory:
         self.day += 1
         name, rng = f"{owner}-{self.day}", self.rng
         sentences = [f"I paid {n} dollars for a {rng.choice(THINGS)} numbered {n}." for n in range(rng.randint(1, 9))]
-        sentences.append(f"I live in {rng.choice(PLACES)}.")
+        sentences.append(f"I live in {rng.choice(LOCATIONS)}.")
         # Not in the order of time: leaves come between others too.
         start = START + rng.randint(0, 60) * DAY
         self.running.memory.client.enqueue(owner, name, said(*sentences, start=start, name=owner.title()))
@@ -81,14 +81,14 @@ class Memory:
         facts = self.running.rows("SELECT fact_id FROM memforest.fact WHERE superseded_at IS NULL ORDER BY fact_id")
         fact = self.rng.choice(facts)[0]
         text = f"Bob has {self.rng.randint(2, 90)} old umbrellas in the hall."
-        asked = self.running.memory.lifecycle.correct("bob", fact, text=text, actor="tests")
-        while not asked.state().finished:  # it looks again a second later when the reducer was not there yet
+        requested = self.running.memory.lifecycle.correct("bob", fact, text=text, actor="tests")
+        while not requested.state().finished:  # it looks again a second later when the reducer was not there yet
             self.running.runtime.maintain()
             self.running.runtime.reduce()
             time.sleep(0.05)
 
 
-def told(result: RecallResult) -> list[tuple[Evidence, Close]]:
+def reported(result: RecallResult) -> list[tuple[Evidence, Close]]:
     """Evidence with its score apart: sums in another order differ in the last place."""
     assert not result.degraded
     return [
@@ -111,11 +111,13 @@ def cold(running: Stack) -> Iterator[RecallService]:
 
 
 def assert_same(running: Stack) -> None:
-    warm = [told(running.services.recall.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
+    warm = [
+        reported(running.services.recall.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS
+    ]
     with cold(running) as fresh:
         assert fresh._retriever.trees is not running.services.recall._retriever.trees
-        anew = [told(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
-    assert warm == anew
+        rebuilt = [reported(fresh.recall(running.tenant, "bob", each, mode="embedding")) for each in QUESTIONS]
+    assert warm == rebuilt
     assert any(warm)
 
 

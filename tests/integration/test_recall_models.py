@@ -23,7 +23,7 @@ from tests.integration.test_recall_options import SAID
 HARBOUR = "Who loves the boats?"
 
 
-def thinking(body: Mapping[str, Any]) -> str:
+def planning(body: Mapping[str, Any]) -> str:
     """A model that ranks children with "boats" first, plans, and completes follow-ups."""
     document = json.loads(messages_of(body)[-1][1])
     if "children" in document:
@@ -31,14 +31,16 @@ def thinking(body: Mapping[str, Any]) -> str:
         order = [number for number, _ in sorted(numbered, key=lambda each: not each[1])]
         return json.dumps({"order": order, "none_relevant": False})
     if "trees" in document:
-        asks = [{"tree": tree["number"], "ask": f"boats in {tree['label']}"} for tree in document["trees"]]
-        return json.dumps({"question_type": "single", "plan": "direct", "anchor_a": "", "anchor_b": "", "trees": asks})
+        queries = [{"tree": tree["number"], "ask": f"boats in {tree['label']}"} for tree in document["trees"]]
+        return json.dumps(
+            {"question_type": "single", "plan": "direct", "anchor_a": "", "anchor_b": "", "trees": queries}
+        )
     return json.dumps({"question": "Where does Ann's dog Pepper wait?"})
 
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    with ModelServer(answer=thinking, latency_s=0.02) as running:
+    with ModelServer(answer=planning, latency_s=0.02) as running:
         yield running
 
 
@@ -90,18 +92,18 @@ def test_a_cross_encoder_keeps_to_the_limits_and_its_calls_are_kept(
             assert first.evidence[0].signals["rerank"] > 0
             assert second.degraded == ("The rerank model is unavailable: items are in the order of recall.",)
             assert len(server.requests) == 1
-            [kept] = running.memory.calls("bob", step="rerank").items
-            assert (kept.model, kept.outcome) == ("cohere/test-rerank", "ok")
-            assert kept.latency_ms > 0
+            [stored] = running.memory.calls("bob", step="rerank").items
+            assert (stored.model, stored.outcome) == ("cohere/test-rerank", "ok")
+            assert stored.latency_ms > 0
 
 
 def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelServer) -> None:
     result = ann.memory.recall("ann", HARBOUR, mode="planner")
     assert result.plan == {"type": "direct", "question": "single"}
-    asked = [json.loads(messages_of(call.body)[-1][1]) for call in server.requests]
-    plans = [document for document in asked if "trees" in document]
+    requested = [json.loads(messages_of(call.body)[-1][1]) for call in server.requests]
+    plans = [document for document in requested if "trees" in document]
     assert len(plans) == 1
-    assert {document["question"].split(" in ")[0] for document in asked if "children" in document} == {"boats"}
+    assert {document["question"].split(" in ")[0] for document in requested if "children" in document} == {"boats"}
     assert spent(ann)["plan"] == 1
 
 

@@ -170,8 +170,8 @@ def test_the_metadata_of_a_session_is_that_of_its_turns(pipeline: Stack) -> None
     pipeline.drive()
 
     def found(**metadata: Any) -> set[str]:
-        pieces = memory.recall("ann", "Where does Ann live?", k=50, metadata=metadata).evidence
-        return {piece.text.split()[-1].strip(".") for piece in pieces}
+        parts = memory.recall("ann", "Where does Ann live?", k=50, metadata=metadata).evidence
+        return {piece.text.split()[-1].strip(".") for piece in parts}
 
     assert found(channel="phone") == {"Davis"}
     assert found(channel="mail") == {"Boston"}

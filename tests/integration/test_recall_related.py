@@ -11,31 +11,31 @@ from tests.harness.sayings import said
 from tests.harness.stack import Stack
 
 QUESTION = "Where is the bicycle?"
-TOLD = "My bike stands behind the shed."
+GIVEN = "My bike stands behind the shed."
 OTHERS = [f"Number {number} of the letters is about the garden of the {number}th house." for number in range(60)]
 
 
 def tell(stack: Stack) -> None:
-    stack.memory.ingest("ann", "letters", said(*OTHERS[:30], TOLD, *OTHERS[30:]), wait="none", backfill=True)
+    stack.memory.ingest("ann", "letters", said(*OTHERS[:30], GIVEN, *OTHERS[30:]), wait="none", backfill=True)
 
 
-def told(stack: Stack, **weights: float) -> list[Evidence]:
+def reported(stack: Stack, **weights: float) -> list[Evidence]:
     """The pieces among the first five that tell it."""
     service = stack.services.recall
     changed = replace(
         service, settings=service.settings.model_copy(update={"weights": service.settings.weights | weights})
     )
-    return [piece for piece in changed.recall(stack.tenant, "ann", QUESTION, 5, "flat").evidence if TOLD in piece.text]
+    return [piece for piece in changed.recall(stack.tenant, "ann", QUESTION, 5, "flat").evidence if GIVEN in piece.text]
 
 
 def test_a_relative_of_a_word_finds_the_turn(grown_once: Stack) -> None:
     """Given that only one turn tells it, in another word, then words alone find it, by the relatives of the question's."""
-    assert told(grown_once, dense=0.0)
-    assert not told(grown_once, dense=0.0, related=0.0)
+    assert reported(grown_once, dense=0.0)
+    assert not reported(grown_once, dense=0.0, related=0.0)
 
 
 def test_a_relative_lifts_what_vectors_found(grown_once: Stack) -> None:
-    [lifted], [plain] = told(grown_once), told(grown_once, related=0.0)
+    [lifted], [plain] = reported(grown_once), reported(grown_once, related=0.0)
     assert lifted.score > plain.score
 
 
@@ -47,7 +47,7 @@ def test_what_related_words_gave_is_told_apart(grown_once: Stack) -> None:
         [
             piece
             for piece in replace(service, explains=explains).recall(grown_once.tenant, "ann", QUESTION, 5).evidence
-            if TOLD in piece.text
+            if GIVEN in piece.text
         ]
         for explains in (False, True)
     )

@@ -19,33 +19,33 @@ OLD = "I paid 700 dollars for a violin."
 NEW = "I paid 90 dollars for the case of the violin."
 
 
-class Told(Slots):
+class Given(Slots):
     """Slots that tell when somebody asks for one."""
 
     def __init__(self) -> None:
         super().__init__(1, patience_s=60.0)
-        self.asked = threading.Event()
+        self.requested = threading.Event()
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        self.asked.set()
+        self.requested.set()
         with super().one():
             yield
 
 
-def recalled_beside(running: Stack, *meanwhile: Callable[[], object]) -> RecallResult:
+def recalled_concurrently(running: Stack, *meanwhile: Callable[[], object]) -> RecallResult:
     """A recall that waits for its slot until all this is done."""
-    slots = Told()
+    slots = Given()
     service = replace(running.services.recall, slots=slots)
     with ThreadPoolExecutor(1) as threads:
         with slots.one():
-            slots.asked.clear()
-            asked = threads.submit(service.recall, running.tenant, "bob", QUESTION, mode="embedding")
-            assert slots.asked.wait(30)
+            slots.requested.clear()
+            requested = threads.submit(service.recall, running.tenant, "bob", QUESTION, mode="embedding")
+            assert slots.requested.wait(30)
             for each in meanwhile:
                 each()
-            assert not asked.done()
-        return asked.result(60)
+            assert not requested.done()
+        return requested.result(60)
 
 
 def enqueued(running: Stack, session: str, text: str) -> None:
@@ -61,7 +61,7 @@ def test_a_turn_that_is_indexed_while_a_recall_waits_is_found(pipeline: Stack) -
     enqueued(pipeline, "s1", OLD)
     pipeline.drive()
     enqueued(pipeline, "s2", NEW)
-    found = texts(recalled_beside(pipeline, pipeline.drive))
+    found = texts(recalled_concurrently(pipeline, pipeline.drive))
     assert OLD in found
     assert NEW in found
 
@@ -70,7 +70,7 @@ def test_what_is_forgotten_while_a_recall_waits_is_not_shown(pipeline: Stack) ->
     enqueued(pipeline, "s1", OLD)
     enqueued(pipeline, "s2", NEW)
     pipeline.drive()
-    found = texts(recalled_beside(pipeline, lambda: erase(pipeline, session="s1")))
+    found = texts(recalled_concurrently(pipeline, lambda: erase(pipeline, session="s1")))
     assert OLD not in found
     assert NEW in found
 
@@ -80,6 +80,6 @@ def test_what_is_forgotten_unindexed_while_a_recall_waits_is_not_shown(pipeline:
     enqueued(pipeline, "s2", NEW)
     pipeline.drive()
     enqueued(pipeline, "s1", OLD)
-    found = texts(recalled_beside(pipeline, lambda: erase(pipeline, session="s1")))
+    found = texts(recalled_concurrently(pipeline, lambda: erase(pipeline, session="s1")))
     assert OLD not in found
     assert NEW in found

@@ -37,12 +37,12 @@ class CountingSummarizer:
     """Writes a text that names its inputs; fails while ``fault`` is set."""
 
     fault: MemForestError | None = None
-    asked: list[ReadyNode] = field(default_factory=list)
+    requested: list[ReadyNode] = field(default_factory=list)
     model: str = "counting"
     paid: bool = True
 
     def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
-        self.asked.append(node)
+        self.requested.append(node)
         if self.fault is not None:
             raise self.fault
         return f"level {node.level} of {len(node.children)}: " + " / ".join(c.text[:20] for c in node.children)
@@ -117,7 +117,7 @@ def test_children_come_before_their_parents(grown: Stack) -> None:
     assert dirty(grown) == 0
     assert grown.rows("SELECT count(*) FROM memforest.tree WHERE due_at IS NOT NULL")[0][0] == 0
     seen: dict[object, int] = {}
-    for node in summarizer.asked:
+    for node in summarizer.requested:
         assert node.level >= seen.get(node.tree_id, 0)
         seen[node.tree_id] = node.level
         assert all(child.text for child in node.children)
@@ -140,12 +140,12 @@ def test_a_mark_during_the_summary_keeps_the_node_dirty_and_the_text(grown: Stac
 
     refresher = service(grown, Marking())
     refresher.run_one(grown.tenant, grown.runtime.worker)
-    kept = grown.rows(
+    stored = grown.rows(
         """SELECT n.version - n.clean_version FROM memforest.node n JOIN memforest.node_summary s USING (tenant_id, node_id)
             WHERE s.source = 'model'"""
     )
-    assert kept
-    assert {row[0] for row in kept} == {1}
+    assert stored
+    assert {row[0] for row in stored} == {1}
 
 
 def test_a_summary_read_before_an_erasure_is_never_saved(grown: Stack) -> None:
@@ -162,9 +162,9 @@ def test_a_summary_read_before_an_erasure_is_never_saved(grown: Stack) -> None:
 
     summarizer = Erasing()
     service(grown, summarizer).run_one(grown.tenant, grown.runtime.worker)
-    asked = [node.id for node in summarizer.asked]
-    saved = grown.rows("SELECT count(*) FROM memforest.node_summary WHERE node_id = ANY(:n)", n=asked)[0][0]
-    assert asked
+    requested = [node.id for node in summarizer.requested]
+    saved = grown.rows("SELECT count(*) FROM memforest.node_summary WHERE node_id = ANY(:n)", n=requested)[0][0]
+    assert requested
     assert saved == 0
     assert grown.rows("SELECT count(*) FROM memforest.summary_cache") == [(0,)]
 
@@ -189,10 +189,10 @@ def test_past_the_maximum_staleness_parents_do_not_wait(grown: Stack) -> None:
 def test_equal_inputs_are_summarized_once(grown: Stack) -> None:
     refresh_all(grown, service(grown, CountingSummarizer()))
     mark_all(grown)
-    again = CountingSummarizer()
-    refresh_all(grown, service(grown, again))
+    repeated = CountingSummarizer()
+    refresh_all(grown, service(grown, repeated))
     assert dirty(grown) == 0
-    assert again.asked == []
+    assert repeated.requested == []
 
 
 def test_below_so_many_leaves_rules_write_every_text(grown: Stack) -> None:
@@ -200,7 +200,7 @@ def test_below_so_many_leaves_rules_write_every_text(grown: Stack) -> None:
     summarizer = CountingSummarizer()
     refresh_all(grown, service(grown, summarizer, model_from_leaves=25))
     assert dirty(grown) == 0
-    assert summarizer.asked == []
+    assert summarizer.requested == []
     made = grown.rows(SUMMARIES)
     assert len(made) == grown.rows("SELECT count(*) FROM memforest.node WHERE level > 0")[0][0]
     assert all(row.text for row in made)
@@ -214,7 +214,7 @@ def test_from_so_many_leaves_on_the_model_is_asked(grown: Stack) -> None:
     """Given the same trees, when 24 leaves are enough, then it is asked for the roots that have so many, and no others."""
     summarizer = CountingSummarizer()
     refresh_all(grown, service(grown, summarizer, model_from_leaves=24))
-    assert sorted(node.kind for node in summarizer.asked) == ["entity", "scene"]
+    assert sorted(node.kind for node in summarizer.requested) == ["entity", "scene"]
     written = [(row.kind, row.root, row.leaves) for row in grown.rows(SUMMARIES) if row.source == "model"]
     assert sorted(written) == [("entity", True, 24), ("scene", True, 24)]
 
@@ -227,10 +227,10 @@ def test_another_number_of_leaves_holds_for_what_is_summarized_from_then_on(grow
     refresher = service(grown, summarizer, model_from_leaves=1)
     refresh_all(grown, refresher)
     assert dirty(grown) == 0
-    assert summarizer.asked == []
+    assert summarizer.requested == []
     grow(grown, 26)
     refresh_all(grown, refresher)
-    assert any(node.kind is TreeKind.ENTITY for node in summarizer.asked)
+    assert any(node.kind is TreeKind.ENTITY for node in summarizer.requested)
 
 
 def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_growth_at_the_end(grown: Stack) -> None:
@@ -240,16 +240,16 @@ def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_grow
     refresher = service(grown, summarizer, model_from_leaves=20, model_reads_last=False, budget_chars=630)
     grow(grown, 26)
     refresh_all(grown, refresher)
-    assert {(node.kind, node.level) for node in summarizer.asked} == {(TreeKind.ENTITY, 2), (TreeKind.SCENE, 2)}
+    assert {(node.kind, node.level) for node in summarizer.requested} == {(TreeKind.ENTITY, 2), (TreeKind.SCENE, 2)}
     written, *last = entity_root(grown)
     assert written.startswith("level 2 of 3: Bob paid 0 ")
     assert last == [f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25)]
 
-    summarizer.asked.clear()
+    summarizer.requested.clear()
     grow(grown, 28)
     refresh_all(grown, refresher)
     assert dirty(grown) == 0
-    assert summarizer.asked == []
+    assert summarizer.requested == []
     assert entity_root(grown) == [
         written,
         *(f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25, 26, 27)),
@@ -258,8 +258,8 @@ def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_grow
     erase(grown, session="s1", turns=["turn@0"])
     make_due(grown)
     refresh_all(grown, refresher)
-    assert {(node.kind, node.level) for node in summarizer.asked} == {(TreeKind.ENTITY, 2), (TreeKind.SCENE, 2)}
-    assert not any("numbered 27." in child.text for node in summarizer.asked for child in node.children)
+    assert {(node.kind, node.level) for node in summarizer.requested} == {(TreeKind.ENTITY, 2), (TreeKind.SCENE, 2)}
+    assert not any("numbered 27." in child.text for node in summarizer.requested for child in node.children)
     rewritten, *same = entity_root(grown)
     assert rewritten.startswith("level 2 of 3: Bob paid 1 ")
     assert same == [f"Bob paid {n} dollars for a brass lamp numbered {n}." for n in (24, 25, 26, 27)]
@@ -274,7 +274,7 @@ def test_a_text_that_a_model_wrote_ends_with_the_newest_fact_however_long_the_la
     grow(pipeline, turns)
     summarizer = CountingSummarizer()
     refresh_all(pipeline, service(pipeline, summarizer, model_from_leaves=20, model_reads_last=False, budget_chars=300))
-    assert TreeKind.ENTITY in {node.kind for node in summarizer.asked}
+    assert TreeKind.ENTITY in {node.kind for node in summarizer.requested}
     assert entity_root(pipeline)[-1] == f"Bob paid {turns - 1} dollars for a brass lamp numbered {turns - 1}."
 
 
@@ -322,8 +322,8 @@ def test_with_the_settings_as_they_come_what_is_forgotten_is_in_no_summary(
 
 
 def test_while_the_model_is_away_nodes_take_a_marked_extract_and_are_made_again(grown: Stack) -> None:
-    away = CountingSummarizer(fault=ModelUnavailable("away"))
-    refresh_all(grown, service(grown, away))
+    unavailable = CountingSummarizer(fault=ModelUnavailable("away"))
+    refresh_all(grown, service(grown, unavailable))
     assert dirty(grown) == 0
     degraded = "SELECT count(*) FROM memforest.node_summary WHERE source = 'degraded'"
     assert grown.rows(degraded)[0][0] > 0

@@ -113,8 +113,8 @@ def test_facts_that_lose_their_last_occurrence_leave_no_trace(lamps: Stack) -> N
     chosen = cells(lamps, "lamps")[3:6]
     facts = facts_of(lamps, chosen)
     others = set(ids(lamps, "SELECT fact_id FROM memforest.fact")) - set(facts)
-    asked = "How much was the brass lamp numbered 7?"
-    assert set(facts) & {id_ for piece in lamps.memory.recall("bob", asked).evidence for id_ in piece.fact_ids}
+    requested = "How much was the brass lamp numbered 7?"
+    assert set(facts) & {id_ for piece in lamps.memory.recall("bob", requested).evidence for id_ in piece.fact_ids}
 
     supersede(lamps, chosen)
     retired = retire_cells(lamps, chosen)
@@ -125,7 +125,7 @@ def test_facts_that_lose_their_last_occurrence_leave_no_trace(lamps: Stack) -> N
     assert ids(lamps, "SELECT cell_id FROM memforest.candidate WHERE cell_id = ANY(:c)", c=chosen) == []
     assert set(ids(lamps, "SELECT fact_id FROM memforest.fact")) == others
     assert ids(lamps, "SELECT point_id FROM memforest.index_row WHERE deleted") == []
-    found = lamps.memory.recall("bob", asked)
+    found = lamps.memory.recall("bob", requested)
     assert not set(facts) & {id_ for piece in found.evidence for id_ in piece.fact_ids}
     assert found.evidence, "what was said stays"
     assert_verified(lamps)
@@ -339,7 +339,7 @@ def test_a_summary_read_before_the_removal_is_never_saved(lamps: Stack) -> None:
 
     removing = Removing()
     service(lamps, removing).run_one(lamps.tenant, lamps.runtime.worker)
-    early = [node.id for node in removing.asked if node.id in touched]
+    early = [node.id for node in removing.requested if node.id in touched]
     assert removing.removed
     assert early
     assert ids(lamps, "SELECT node_id FROM memforest.node_summary WHERE node_id = ANY(:n)", n=early) == []

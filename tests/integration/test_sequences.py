@@ -16,7 +16,7 @@ ACTOR = "test"
 SEEDS = tuple(int(seed) for seed in os.environ.get("MEMFOREST_TEST_SEQUENCES", "1,3").split(","))
 STEPS = 14
 OWNERS = ("hub", "left", "right")
-PLACES = ("Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin", "Davis", "Kyoto")
+LOCATIONS = ("Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin", "Davis", "Kyoto")
 THINGS = ("parrot", "kayak", "cello", "tortoise", "tent", "camera")
 NOTHING = "Hm."
 """Says nothing that would be remembered, in the place of what was deleted."""
@@ -69,7 +69,7 @@ class Model:
     """What each owner was told and has not been made to forget, in plain lists."""
 
     rng: random.Random
-    told: dict[str, list[Session]] = field(default_factory=dict)
+    reported: dict[str, list[Session]] = field(default_factory=dict)
     number: int = 0
     played: set[str] = field(default_factory=set)
 
@@ -80,12 +80,12 @@ class Model:
 
     def _line(self) -> str:
         if self.rng.random() < 0.5:
-            return f"I moved to {self.rng.choice(PLACES)} in May {self.rng.randint(2019, 2023)}."
-        return f"I bought a red {self.rng.choice(THINGS)} in {self.rng.choice(PLACES)}."
+            return f"I moved to {self.rng.choice(LOCATIONS)} in May {self.rng.randint(2019, 2023)}."
+        return f"I bought a red {self.rng.choice(THINGS)} in {self.rng.choice(LOCATIONS)}."
 
     def known(self) -> list[str]:
         """Owners who have a session."""
-        return [owner for owner, sessions in self.told.items() if sessions]
+        return [owner for owner, sessions in self.reported.items() if sessions]
 
 
 def play(pipeline: Stack, model: Model) -> None:
@@ -95,16 +95,16 @@ def play(pipeline: Stack, model: Model) -> None:
     if not known or step == "talk":
         owner, session = rng.choice(OWNERS), model.talk()
         pipeline.memory.client.enqueue(owner, session.name, session.turns())
-        model.told.setdefault(owner, []).append(session)
+        model.reported.setdefault(owner, []).append(session)
         return
     owner = rng.choice(known)
-    session = rng.choice(model.told[owner])
+    session = rng.choice(model.reported[owner])
     forget = pipeline.memory.lifecycle.forget
     model.played.add(step)
     match step:
         case "session":
             forget(owner, session=session.name, actor=ACTOR)
-            model.told[owner].remove(session)
+            model.reported[owner].remove(session)
         case "turn":
             left = [place for place, line in enumerate(session.lines) if line is not None]
             gone = rng.sample(left, min(len(left), rng.randint(1, 2)))
@@ -120,7 +120,7 @@ def play(pipeline: Stack, model: Model) -> None:
             if others:
                 pipeline.memory.lifecycle.merge(others, owner, actor=ACTOR)
                 for other in others:
-                    model.told[owner] += model.told.pop(other)
+                    model.reported[owner] += model.reported.pop(other)
     # What was asked for is carried out in this order; what comes next may go on beside it.
     while any(not task.finished for task in pipeline.memory.lifecycle.operations(100)):
         pipeline.runtime.maintain()
@@ -144,10 +144,10 @@ def test_a_sequence_leaves_what_was_not_deleted(pipeline: Stack, seed: int) -> N
 
     assert {"turn", "merge"} <= model.played
     for owner in model.known():
-        told = model.told[owner]
-        expected = sorted((one.name, number, text) for one in told for number, text in enumerate(one.cells()))
+        reported = model.reported[owner]
+        expected = sorted((one.name, number, text) for one in reported for number, text in enumerate(one.cells()))
         assert leaves(pipeline, owner, "session") == [(name, text) for name, _, text in expected]
-        for one in model.told[owner]:
+        for one in model.reported[owner]:
             if one.cells():
                 pipeline.memory.client.enqueue(f"{owner}-again", one.name, one.turns(instead=NOTHING))
     report = open_verification(pipeline.services.engine, pipeline.services.index, pipeline.services.settings).run(
@@ -156,6 +156,6 @@ def test_a_sequence_leaves_what_was_not_deleted(pipeline: Stack, seed: int) -> N
     assert {check.check: check.examples for check in report.checks if check.violations} == {}
     pipeline.drive()
     for owner in model.known():
-        if any(one.cells() for one in model.told[owner]):
+        if any(one.cells() for one in model.reported[owner]):
             assert pipeline.rows(FACTS, owner=owner) == pipeline.rows(FACTS, owner=f"{owner}-again")
             assert leaves(pipeline, owner, "entity") == leaves(pipeline, f"{owner}-again", "entity")

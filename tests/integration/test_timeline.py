@@ -68,13 +68,13 @@ def service(ines: Stack) -> TimelineService:
     return open_timeline(ines.services.engine)
 
 
-def told(found: Timeline) -> list[tuple[str, bool]]:
+def reported(found: Timeline) -> list[tuple[str, bool]]:
     return [(state.value, state.current) for state in found.states]
 
 
 def test_states_are_ordered_by_event_and_the_last_one_is_current(ines: Stack, service: TimelineService) -> None:
     found = service.timeline(ines.tenant, "ines", attribute="residence")
-    assert told(found) == [("Bergen", False), ("Porto", True), ("Oslo", False)]
+    assert reported(found) == [("Bergen", False), ("Porto", True), ("Oslo", False)]
     bergen, porto, oslo = found.states
     assert porto.supersedes == (bergen.fact_id,)
     assert bergen.superseded_by == porto.fact_id
@@ -113,28 +113,30 @@ def test_a_stop_ends_what_holds_and_a_new_start_begins(ines: Stack, service: Tim
 
 
 def test_figures_follow_each_other_and_pets_do_not(ines: Stack, service: TimelineService) -> None:
-    assert told(service.timeline(ines.tenant, "ines", attribute="weight")) == [("81 kg", False), ("78 kg", True)]
+    assert reported(service.timeline(ines.tenant, "ines", attribute="weight")) == [("81 kg", False), ("78 kg", True)]
     pets = service.timeline(ines.tenant, "ines", attribute="pet")
-    assert told(pets) == [("cat named Misty", True), ("dog named Bruno", True)]
+    assert reported(pets) == [("cat named Misty", True), ("dog named Bruno", True)]
 
 
 def test_as_of_knows_what_had_been_said_by_then(ines: Stack, service: TimelineService) -> None:
     spring = service.timeline(ines.tenant, "ines", attribute="residence", as_of="2022-05-01")
-    assert told(spring) == [("Bergen", True)]
+    assert reported(spring) == [("Bergen", True)]
     assert spring.states[0].superseded_by is None
     # The move of June was told in July.
-    assert told(service.timeline(ines.tenant, "ines", attribute="residence", as_of="2022-07-01")) == [("Bergen", True)]
+    assert reported(service.timeline(ines.tenant, "ines", attribute="residence", as_of="2022-07-01")) == [
+        ("Bergen", True)
+    ]
     autumn = service.timeline(ines.tenant, "ines", attribute="residence", as_of="2022-10-01")
-    assert told(autumn) == [("Bergen", False), ("Porto", True), ("Oslo", False)]
+    assert reported(autumn) == [("Bergen", False), ("Porto", True), ("Oslo", False)]
     assert autumn.states[1].mentions == 1
-    assert told(service.timeline(ines.tenant, "ines", attribute="residence", as_of="2021-01-01")) == []
+    assert reported(service.timeline(ines.tenant, "ines", attribute="residence", as_of="2021-01-01")) == []
 
 
 def test_since_and_until_keep_what_happened_then(ines: Stack, service: TimelineService) -> None:
     found = service.timeline(ines.tenant, "ines", entity="ines", since="2022-06-15", until="2022-07-05")
     assert [state.value for state in found.states] == ["Porto", "dog named Bruno"]
     found = service.timeline(ines.tenant, "ines", attribute="job", since="2023-01-10")
-    assert told(found) == [("librarian", True)]
+    assert reported(found) == [("librarian", True)]
 
 
 def test_an_entity_has_all_its_attributes_and_the_owner_all_names(ines: Stack, service: TimelineService) -> None:
@@ -166,7 +168,7 @@ def test_everybody_has_a_chain_of_their_own(ines: Stack, service: TimelineServic
 def test_a_scene_tells_its_facts_in_order(ines: Stack, service: TimelineService) -> None:
     found = service.timeline(ines.tenant, "ines", scene="work")
     assert [state.attribute for state in found.states] == ["job", "job", "job"]
-    assert told(found)[-1] == ("librarian", True)
+    assert reported(found)[-1] == ("librarian", True)
     pets = service.timeline(ines.tenant, "ines", scene="pets", entity="ines", attribute="pet")
     assert [state.value for state in pets.states] == ["cat named Misty", "dog named Bruno"]
 

@@ -248,12 +248,12 @@ def test_vectors_of_a_bundle_are_believed_for_its_forest_only(running: Stack, tm
         "SELECT text FROM memforest.fact JOIN memforest.forest USING (tenant_id, forest_id)"
         " WHERE owner = 'victim' ORDER BY seq LIMIT 1"
     )
-    kept = running.rows(
+    stored = running.rows(
         "SELECT f.owner, v.vector FROM memforest.vector v JOIN memforest.forest f USING (tenant_id, forest_id)"
         " WHERE v.text_hash = :h",
         h=text_hash(fact),
     )
-    assert {row.owner: to_bytes(from_bytes(row.vector)) == evil for row in kept} == {
+    assert {row.owner: to_bytes(from_bytes(row.vector)) == evil for row in stored} == {
         "mallory": False,
         "imported": True,
         "victim": False,

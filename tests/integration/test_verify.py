@@ -132,10 +132,10 @@ def test_it_may_run_while_workers_do(pipeline: Stack) -> None:
         pipeline.memory.client.enqueue(f"owner-{number % 2}", f"s{number}", LAMPS)
     worker = threading.Thread(target=pipeline.drive)
     worker.start()
-    looks = 0
-    while worker.is_alive() or not looks:
+    polls = 0
+    while worker.is_alive() or not polls:
         assert broken(verify(pipeline)) == {}
-        looks += 1
+        polls += 1
     worker.join()
     assert broken(verify(pipeline)) == {}
 
@@ -431,10 +431,10 @@ def test_damage_is_found_under_its_name_and_mended_if_derived(
     assert what in broken(verify(pipeline)).get(check, set())
     if derived:
         before = persistent(pipeline)
-        mended = verify(pipeline, repair=True)
+        fixed = verify(pipeline, repair=True)
         assert persistent(pipeline) == before
-        assert line(mended, check).repaired > 0
-        assert broken(mended) == {}
+        assert line(fixed, check).repaired > 0
+        assert broken(fixed) == {}
         damage(pipeline, "DELETE FROM memforest.maintenance")
         pipeline.drive()
         assert broken(verify(pipeline)) == {}
@@ -510,8 +510,8 @@ def test_points_that_the_index_lost_are_found_and_written_again(rested: Stack) -
     lost = {fact for _, fact in found}
     rested.services.index.delete([PointKey(rested.tenant, ForestId(forest), fact) for forest, fact in found])
     assert broken(verify(rested)) == {Check.INDEX_POINTS: {"missing"}}
-    mended = verify(rested, repair=True)
-    assert (mended.violations, line(mended, Check.INDEX_POINTS).repaired) == (0, 3)
+    fixed = verify(rested, repair=True)
+    assert (fixed.violations, line(fixed, Check.INDEX_POINTS).repaired) == (0, 3)
     rested.drive()
     assert set(rested.versions(lost)) == lost
     assert broken(verify(rested)) == {}
@@ -532,11 +532,11 @@ def test_points_that_nobody_stands_for_are_found_and_deleted(rested: Stack) -> N
 
 
 def test_an_index_that_is_away_is_said_and_the_rest_is_checked(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: object) -> None:
+    def unavailable(*_: object) -> None:
         raise IndexUnavailable("away")
 
     for call in ("versions", "scan", "count"):
-        monkeypatch.setattr(rested.services.index, call, away)
+        monkeypatch.setattr(rested.services.index, call, unavailable)
     report = verify(rested)
     assert report.violations == 0
     assert not report.complete
@@ -662,7 +662,7 @@ def test_the_command_prints_what_it_checked_and_ends_as_it_went(run: CliRunner, 
     as_json = json.loads(run.invoke(program(), ["verify", "--json"]).stdout)
     counters = next(check for check in as_json["checks"] if check["check"] == "session_counters")
     assert (as_json["violations"], counters["violations"], counters["examples"][0]["what"]) == (1, 1, "turn_count")
-    mended = run.invoke(program(), ["verify", "--repair", "--json"])
-    assert mended.exit_code == 0
-    assert json.loads(mended.stdout)["repaired"] == 1
+    fixed = run.invoke(program(), ["verify", "--repair", "--json"])
+    assert fixed.exit_code == 0
+    assert json.loads(fixed.stdout)["repaired"] == 1
     assert run.invoke(program(), ["verify", "--owner", "bob", "--all-tenants"]).exit_code != 0

@@ -37,12 +37,12 @@ def test_tls_and_the_host_header_keep_the_name(certified: Path, name: str, code:
     compared with the certificate, sent as the server's name and as the host."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certified)
-    asked: list[str] = []
-    server.sni_callback = lambda _, given, __: asked.append(given)
+    requested: list[str] = []
+    server.sni_callback = lambda _, given, __: requested.append(given)
     client = ssl.create_default_context(cafile=str(certified))
-    with receiver(tls=server) as told:
-        port = told.url.split(":")[2].split("/")[0]
+    with receiver(tls=server) as reported:
+        port = reported.url.split(":")[2].split("/")[0]
         found = Poster(WebhookSettings(allow_private=True), lambda host, port: ["127.0.0.1"], client)
         outcome = found.post(f"https://{name}:{port}/hook", {"x-own": "1"}, b"{}")
-    assert (outcome.code, asked) == (code, [name])
-    assert [headers["host"] for headers, _ in told.got] == ([f"{name}:{port}"] if code is None else [])
+    assert (outcome.code, requested) == (code, [name])
+    assert [headers["host"] for headers, _ in reported.got] == ([f"{name}:{port}"] if code is None else [])

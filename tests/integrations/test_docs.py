@@ -58,13 +58,13 @@ def test_the_page_of_frameworks(node: Node) -> None:
         async_memory = AsyncMemForest(node.memory.for_tenant(memory.tenant), threads=2)
         return await scope["talk"](async_memory), await scope["ask"](async_memory)
 
-    talked, asked = asyncio.run(talk())
+    talked, requested = asyncio.run(talk())
 
     assert scope["graph"].store.get(("profile",), "home").value == {"text": "I live in Lisbon."}
     assert [message.content for message in scope["history"].messages][1] == "That is far north."
     assert memory.turns("alice", "chat-2").items[0].content == "Where does Ana live?"
     assert talked.final_output == "In Bergen."
-    assert "recall" in asked.output
+    assert "recall" in requested.output
     memory.close()
 
 

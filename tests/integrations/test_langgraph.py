@@ -29,17 +29,17 @@ def store(memory: Memory, owner: str) -> MemForestStore:
 def until(found: Callable[[], Any], seconds: float = 20.0) -> Any:
     """What is found within some seconds: a search follows a put after about one."""
     ends = time.monotonic() + seconds
-    while not (told := found()) and time.monotonic() < ends:
+    while not (reported := found()) and time.monotonic() < ends:
         time.sleep(0.1)
-    return told
+    return reported
 
 
 def used(store: BaseStore) -> list[object]:
     """What a store answers to the same calls."""
-    told: list[object] = []
+    reported: list[object] = []
 
     def tell(item: Any) -> None:
-        told.append(None if item is None else (item.namespace, item.key, item.value))
+        reported.append(None if item is None else (item.namespace, item.key, item.value))
 
     store.put(("users", "alice"), "food", {"text": "I like ramen.", "rating": 5})
     store.put(("users", "alice"), "sport", {"text": "I play tennis.", "rating": 3})
@@ -49,15 +49,15 @@ def used(store: BaseStore) -> list[object]:
     tell(store.get(("users", "alice"), "nothing"))
     store.put(("users", "alice"), "food", {"text": "I like pizza now.", "rating": 1})
     tell(store.get(("users", "alice"), "food"))
-    told.append({(item.namespace, item.key) for item in store.search(("users",))})
-    told.append({item.key for item in store.search(("users",), filter={"rating": {"$gte": 3}})})
-    told.append({item.key for item in store.search(("users",), filter={"rating": 3})})
-    told.append({item.key for item in store.search(("users",), filter={"rating": {"$eq": 1}})})
-    told.append(len(store.search(("users",), limit=2)) + len(store.search(("users",), limit=2, offset=2)))
-    told.append(store.list_namespaces())
-    told.append(store.list_namespaces(prefix=("users", "*"), max_depth=1))
-    told.append(store.list_namespaces(suffix=("bob",)))
-    told.append(store.list_namespaces(limit=1, offset=1))
+    reported.append({(item.namespace, item.key) for item in store.search(("users",))})
+    reported.append({item.key for item in store.search(("users",), filter={"rating": {"$gte": 3}})})
+    reported.append({item.key for item in store.search(("users",), filter={"rating": 3})})
+    reported.append({item.key for item in store.search(("users",), filter={"rating": {"$eq": 1}})})
+    reported.append(len(store.search(("users",), limit=2)) + len(store.search(("users",), limit=2, offset=2)))
+    reported.append(store.list_namespaces())
+    reported.append(store.list_namespaces(prefix=("users", "*"), max_depth=1))
+    reported.append(store.list_namespaces(suffix=("bob",)))
+    reported.append(store.list_namespaces(limit=1, offset=1))
     store.delete(("users", "alice"), "food")
     store.delete(("users", "alice"), "never there")
     tell(store.get(("users", "alice"), "food"))
@@ -73,7 +73,7 @@ def used(store: BaseStore) -> list[object]:
     tell(results[1])
     tell(store.get(("users", "alice"), "food"))
     tell(store.get(("users",), "food"))
-    return told
+    return reported
 
 
 def test_it_answers_as_langgraphs_own_store(store: MemForestStore) -> None:

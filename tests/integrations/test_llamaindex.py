@@ -66,9 +66,9 @@ def test_a_chat_engine_is_told_what_others_said(remote: RemoteMemForest, owner: 
     chat = MemForestMemory(memory=remote, owner=owner, session_id="s1", max_tokens=max_tokens)
     engine = SimpleChatEngine.from_defaults(llm=MockLLM(), memory=chat)
 
-    told = str(engine.chat("Where does Ana live?"))
+    reported = str(engine.chat("Where does Ana live?"))
 
-    assert ("Bergen" in told) == bool(max_tokens), "the mock says what it was asked"
+    assert ("Bergen" in reported) == bool(max_tokens), "the mock says what it was asked"
     assert chat.get_all()[0].content == "Where does Ana live?"
     assert len(chat.get_all()) == 2
     assert "memory" not in chat.to_dict()

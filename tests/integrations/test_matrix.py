@@ -79,7 +79,7 @@ def parties(node: Node) -> Iterator[dict[str, Party]]:
         async def run() -> str:
             model = Scripted(calls("recall", json.dumps({"question": question})), says("Done."))
             await Runner.run(Agent(name="a", model=model, tools=memforest_tools(connected(), OWNER)), "Recall.")
-            return str(model.asked[1][-1])
+            return str(model.requested[1][-1])
 
         return asyncio.run(run())
 
@@ -92,7 +92,7 @@ def parties(node: Node) -> Iterator[dict[str, Party]]:
         history = MemForestChatMessageHistory(memory, OWNER, "langchain")
         retriever = MemForestRetriever(memory=memory, owner=OWNER)
         chat = MemForestMemory(memory=memory, owner=OWNER, session_id="llamaindex")
-        asking = MemForestMemory(memory=memory, owner=OWNER, session_id="asking")
+        querying = MemForestMemory(memory=memory, owner=OWNER, session_id="asking")
         yield {
             "plain": Party(
                 lambda text: memory.enqueue(OWNER, "plain", [{"role": "user", "content": text}]),
@@ -116,7 +116,7 @@ def parties(node: Node) -> Iterator[dict[str, Party]]:
             ),
             "llamaindex": Party(
                 lambda text: chat.put_messages([ChatMessage(text), ChatMessage("I see.", role="assistant")]),
-                lambda question: str(asking.get(question)),
+                lambda question: str(querying.get(question)),
             ),
             "openai": Party(openai_stores, openai_recalls),
             "pydantic": Party(

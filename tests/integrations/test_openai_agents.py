@@ -36,10 +36,10 @@ class Scripted(Model):
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
 
     async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:
-        self.asked.append(input)
+        self.requested.append(input)
         return ModelResponse(output=[self.answers.pop(0)], usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -121,11 +121,11 @@ def test_an_agent_runs_with_it(face: Any, node: Node, owner: str) -> None:
     output, model = asyncio.run(run())
 
     assert output == "In Bergen."
-    assert [item["content"] for item in model.asked[1] if item.get("role") == "user"] == [
+    assert [item["content"] for item in model.requested[1] if item.get("role") == "user"] == [
         "I am Kim.",
         "Where does Ana live?",
     ]
-    assert "Bergen" in str(model.asked[2][-1]["output"])
+    assert "Bergen" in str(model.requested[2][-1]["output"])
     assert [turn.content for turn in memory.turns(owner, "s1").items][:2] == ["I am Kim.", "Hello Kim."]
 
 
@@ -134,6 +134,6 @@ def test_what_goes_wrong_is_told_to_the_model(node: Node) -> None:
         model = Scripted(calls("recall", '{"question": ""}'), says("Sorry."))
         agent = Agent(name="a", model=model, tools=memforest_tools(AsyncMemForest(node.memory, threads=2), "somebody"))
         await Runner.run(agent, "Ask nothing.")
-        return model.asked[1][-1]["output"]
+        return model.requested[1][-1]["output"]
 
     assert "question" in asyncio.run(run())

@@ -45,9 +45,9 @@ def toolset(request: pytest.FixtureRequest, node: Node, owner: str) -> Callable[
 
 
 def test_an_agent_is_offered_the_tools(toolset: Callable[[], MemForestToolset]) -> None:
-    told, info = called(toolset, "profile", {})
+    reported, info = called(toolset, "profile", {})
 
-    assert told == "Nothing is known yet."
+    assert reported == "Nothing is known yet."
     assert {tool.name for tool in info.function_tools} == TOOLS
     remember = next(tool for tool in info.function_tools if tool.name == "remember")
     assert remember.parameters_json_schema["properties"].keys() == {"text", "about"}

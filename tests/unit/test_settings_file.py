@@ -151,9 +151,9 @@ def test_an_unknown_configuration_is_refused_with_the_known_ones() -> None:
 
 def test_config_says_where_settings_come_from(file: Path) -> None:
     file.write_text("tenant: acme")
-    told = json.loads(CliRunner().invoke(app, ["config", "--name", "chat", "--json"]).stdout)
-    values = {setting["name"]: setting["value"] for setting in told["settings"]}
-    assert (told["file"], values["tenant"], values["recall.mode"]) == (str(file), "acme", "auto")
+    reported = json.loads(CliRunner().invoke(app, ["config", "--name", "chat", "--json"]).stdout)
+    values = {setting["name"]: setting["value"] for setting in reported["settings"]}
+    assert (reported["file"], values["tenant"], values["recall.mode"]) == (str(file), "acme", "auto")
     assert f"Settings file: {file}" in CliRunner().invoke(app, ["config"]).stdout
 
 

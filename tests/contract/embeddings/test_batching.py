@@ -126,12 +126,12 @@ def test_callers_of_another_length_who_never_pause_hold_nobody_up() -> None:
     run.go.set()
     shared, over = batches(run, batch_size=1), threading.Event()
 
-    def ask_again_and_again() -> None:
+    def ask_repeatedly() -> None:
         while not over.is_set():
             shared.rows([[1]] * 3, urgent=False)
 
     with ThreadPoolExecutor(5) as pool:
-        busy = [pool.submit(ask_again_and_again) for _ in range(4)]
+        busy = [pool.submit(ask_repeatedly) for _ in range(4)]
         assert run.started.wait(10)
         began = len(run.runs)
         found = pool.submit(shared.rows, [[1] * 8], urgent=False)

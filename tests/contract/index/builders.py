@@ -41,7 +41,7 @@ def direction(*numbers: float, dimension: int = DIMENSION) -> DenseVector:
     return np.array([*numbers, *[0.0] * (dimension - len(numbers))], dtype=np.float32)
 
 
-def kept(vector: DenseVector) -> DenseVector:
+def stored(vector: DenseVector) -> DenseVector:
     """A vector as an index keeps it: of length one, in half precision."""
     rounded: DenseVector = (vector / np.linalg.norm(vector)).astype(np.float16).astype(np.float32)
     return rounded
@@ -73,7 +73,7 @@ def where(**changes: Any) -> IndexFilter:
     return IndexFilter(**(fields | changes))
 
 
-def asking(vector: DenseVector | SparseVector | None = None, **changes: Any) -> IndexQuery:
+def querying(vector: DenseVector | SparseVector | None = None, **changes: Any) -> IndexQuery:
     """The 100 points of Alice's closest to the first axis; other changes go to the filter."""
     limit = changes.pop("limit", 100)
     min_score = changes.pop("min_score", None)

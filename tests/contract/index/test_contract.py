@@ -21,11 +21,11 @@ from tests.contract.index.builders import (
     ALICE,
     BOB,
     DIMENSION,
-    asking,
     direction,
     keys,
     named,
     point,
+    querying,
     terms,
 )
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect:U
 
 
 def found(index: VectorIndex, vector: Any = None, **changes: Any) -> list[UUID]:
-    [hits] = index.search([asking(vector, **changes)])
+    [hits] = index.search([querying(vector, **changes)])
     return [hit.id for hit in hits]
 
 
@@ -53,9 +53,9 @@ class TestWrites:
         index.upsert([new])
         [[hit], by_old_term, [by_new_term]] = index.search(
             [
-                asking(direction(0, 1), tree_kinds=("scene",)),
-                asking(terms(t1=1.0)),
-                asking(terms(t2=1.0)),
+                querying(direction(0, 1), tree_kinds=("scene",)),
+                querying(terms(t1=1.0)),
+                querying(terms(t2=1.0)),
             ]
         )
         assert hit.score == pytest.approx(1.0, abs=1e-5)
@@ -94,7 +94,7 @@ class TestWrites:
 
         def scores() -> dict[UUID, float]:
             ids = (one.id, two.id, three.id)
-            [hits] = index.search([asking(direction(2, 0), kinds=(PointKind.FACT,), ids=ids, limit=3)])
+            [hits] = index.search([querying(direction(2, 0), kinds=(PointKind.FACT,), ids=ids, limit=3)])
             return {hit.id: round(hit.score, 4) for hit in hits}
 
         index.upsert([one, two])
@@ -111,16 +111,16 @@ class TestWrites:
         one = point()
         index.upsert([one])
         for kind, expected in ((PointKind.FACT, [one.id]), (PointKind.CELL, []), (PointKind.FACT, [one.id])):
-            [hits] = index.search([asking(direction(1), kinds=(kind,), ids=(one.id,), limit=1)])
+            [hits] = index.search([querying(direction(1), kinds=(kind,), ids=(one.id,), limit=1)])
             assert [hit.id for hit in hits] == expected
 
     def test_deleted_points_are_gone_and_unknown_ids_are_ignored(self, index: VectorIndex) -> None:
-        kept, gone = point(), point()
-        index.upsert([kept, gone])
+        stored, gone = point(), point()
+        index.upsert([stored, gone])
         index.delete([gone.key, *keys(uuid4())])
         index.delete([])
-        assert found(index) == [kept.id]
-        assert index.versions([kept.key, gone.key]) == {kept.id: 1}
+        assert found(index) == [stored.id]
+        assert index.versions([stored.key, gone.key]) == {stored.id: 1}
 
     def test_a_deleted_point_can_be_written_again(self, index: VectorIndex) -> None:
         one = point(version=5)
@@ -182,7 +182,7 @@ class TestFilters:
 
     def test_hits_say_what_kind_they_are(self, index: VectorIndex) -> None:
         index.upsert([ROOT, CELL, FACT])
-        [hits] = index.search([asking()])
+        [hits] = index.search([querying()])
         assert {hit.id: hit.kind for hit in hits} == {each.id: each.kind for each in (ROOT, CELL, FACT)}
 
     @pytest.mark.parametrize("one", [ROOT, CELL, FACT])
@@ -191,7 +191,7 @@ class TestFilters:
         everything = (ROOT.id, CELL.id, FACT.id)
         for vector in (direction(1), terms(t1=1.0)):
             for ids in (None, everything):
-                [[hit]] = index.search([asking(vector, kinds=(one.kind,), ids=ids)])
+                [[hit]] = index.search([querying(vector, kinds=(one.kind,), ids=ids)])
                 assert (hit.id, hit.kind) == (one.id, one.kind)
 
     @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ class TestFilters:
 
 class TestIsolation:
     def test_nothing_crosses_forests_or_tenants(self, index: VectorIndex) -> None:
-        places = [(TenantId(tenant), forest) for tenant in ("acme", "bolt") for forest in (ALICE, BOB)]
-        mine = {place: point(tenant=place[0], forest_id=place[1]) for place in places}
+        locations = [(TenantId(tenant), forest) for tenant in ("acme", "bolt") for forest in (ALICE, BOB)]
+        mine = {place: point(tenant=place[0], forest_id=place[1]) for place in locations}
         index.upsert(list(mine.values()))
         everything = tuple(each.id for each in mine.values())
         for (tenant, forest), own in mine.items():
@@ -256,7 +256,7 @@ class TestScores:
         points = [point(dense=random.normal(size=DIMENSION).astype(np.float32)) for _ in range(300)]
         index.upsert(points)
         question = random.normal(size=DIMENSION).astype(np.float32)
-        [hits] = index.search([asking(question, limit=25)])
+        [hits] = index.search([querying(question, limit=25)])
         cosine = {
             each.id: float(each.dense @ question / (np.linalg.norm(each.dense) * np.linalg.norm(question)))
             for each in points
@@ -272,7 +272,7 @@ class TestScores:
         bob = [point(forest_id=BOB, sparse=terms(t38=1.0, t39=1.0)) for _ in range(400)]
         index.upsert([*alice, *bob])
         question = terms(t0=1.0, t5=0.7, t38=1.3, t39=0.9)
-        [hits] = index.search([asking(question, limit=120)])
+        [hits] = index.search([querying(question, limit=120)])
         expected = _brute_force(question, alice)
         assert {hit.id for hit in hits} == set(expected)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -284,7 +284,7 @@ class TestScores:
         cells = [point(kind=PointKind.CELL, sparse=terms(t2=1.0)) for _ in range(9)]
         index.upsert([*facts, *cells])
         question = terms(t1=1.0)
-        [hits] = index.search([asking(question, kinds=(PointKind.FACT,))])
+        [hits] = index.search([querying(question, kinds=(PointKind.FACT,))])
         expected = _brute_force(question, [*facts, *cells])
         assert {hit.id: pytest.approx(hit.score, rel=1e-4) for hit in hits} == expected
 
@@ -303,15 +303,15 @@ class TestScores:
         some = [each for each in points[:40] if each.kind is PointKind.CELL]
         ids = tuple(each.id for each in some)
         for vector in (random.normal(size=DIMENSION).astype(np.float32), terms(t0=1.0, t5=0.7, t38=1.3)):
-            [hits] = index.search([asking(vector)])
+            [hits] = index.search([querying(vector)])
             whole = {hit.id: hit.score for hit in hits}
             for changes in ({"ids": ids}, {"kinds": (PointKind.CELL,)}, {"ids": ids, "kinds": (PointKind.CELL,)}):
-                [again] = index.search([asking(vector, **changes)])
+                [repeated] = index.search([querying(vector, **changes)])
                 wanted = {
                     each.id for each in points if each.kind is PointKind.CELL and ("ids" not in changes or each in some)
                 }
-                assert {hit.id for hit in again} == wanted & whole.keys()
-                for hit in again:
+                assert {hit.id for hit in repeated} == wanted & whole.keys()
+                for hit in repeated:
                     assert hit.score == pytest.approx(whole[hit.id], abs=1e-4)
 
 
@@ -325,16 +325,16 @@ def _random_terms(random: np.random.Generator) -> SparseVector:
 def _brute_force(question: SparseVector, corpus: Sequence[Point]) -> dict[UUID, float]:
     """Dot product with ln(1 + (N - n + 0.5) / (n + 0.5)) per term, for points that share one."""
     having = Counter(index for each in corpus for index in each.sparse.indices)
-    asked = {
+    requested = {
         index: weight * math.log(1 + (len(corpus) - having[index] + 0.5) / (having[index] + 0.5))
         for index, weight in zip(question.indices, question.values, strict=True)
     }
     scores: dict[UUID, float] = {}
     for each in corpus:
         shared = [
-            asked[index] * weight
+            requested[index] * weight
             for index, weight in zip(each.sparse.indices, each.sparse.values, strict=True)
-            if index in asked
+            if index in requested
         ]
         if shared:
             scores[each.id] = sum(shared)
@@ -347,11 +347,11 @@ class TestManyAtOnce:
         index.upsert([*axes, point(forest_id=BOB, sparse=terms(t5=1.0))])
         answers = index.search(
             [
-                *[asking(each.dense, limit=1) for each in axes],
-                asking(ids=()),
-                asking(SparseVector((), ())),
-                asking(terms(t5=1.0), forest_id=BOB),
-                asking(terms(t5=1.0)),
+                *[querying(each.dense, limit=1) for each in axes],
+                querying(ids=()),
+                querying(SparseVector((), ())),
+                querying(terms(t5=1.0), forest_id=BOB),
+                querying(terms(t5=1.0)),
             ]
         )
         assert [[hit.id for hit in hits] for hits in answers[:DIMENSION]] == [[each.id] for each in axes]
@@ -377,7 +377,7 @@ class TestManyAtOnce:
             for step in range(12):
                 own = [point(forest_id=forest) for _ in range(5)]
                 index.upsert([*own, replace(shared, version=number * 12 + step)])
-                [hits] = index.search([asking(forest_id=forest)])
+                [hits] = index.search([querying(forest_id=forest)])
                 if len(hits) != 5 * (step + 1):
                     raise AssertionError(f"{len(hits)} of {5 * (step + 1)} own points are visible")
 
@@ -403,7 +403,7 @@ class TestRefusals:
         with pytest.raises(InvalidSettings, match=r"\(12,\).*dimension 384.*rebuild"):
             index.upsert([good, wide])
         with pytest.raises(InvalidSettings, match="rebuild"):
-            index.search([asking(direction(1, dimension=12))])
+            index.search([querying(direction(1, dimension=12))])
         assert index.count(ACME) == 0
 
     def test_a_vector_that_is_not_numbers_is_refused(self, index: VectorIndex) -> None:
@@ -420,7 +420,7 @@ class TestRefusals:
             index.prepare,
             lambda: index.upsert([point()]),
             lambda: index.delete(keys(uuid4())),
-            lambda: index.search([asking()]),
+            lambda: index.search([querying()]),
             lambda: index.versions(keys(uuid4())),
             lambda: index.count(ACME),
         ]

@@ -18,7 +18,7 @@ from memforest_core.errors import IndexUnavailable
 from memforest_core.index.qdrant.edge_index import KILLED, EdgeIndex
 from memforest_core.index.qdrant.engine_reads import IndexDamaged, read_all
 from memforest_core.index.vector_index import Point, PointKind, VectorIndex
-from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, direction, keys, named, point, terms
+from tests.contract.index.builders import ACME, DIMENSION, MODEL, direction, keys, named, point, querying, terms
 from tests.contract.index.damaged import MARK, points
 from tests.harness import damaging
 
@@ -93,9 +93,9 @@ def test_nothing_is_found_in_an_index_that_was_set_aside_before_it_is_marked(cop
     index = opened(copied)
     index.set_aside()
     with pytest.raises(IndexUnavailable, match="is being filled from rows"):
-        index.search([asking()])
+        index.search([querying()])
     index.write_mark(MARK)
-    assert list(index.search([asking()])[0]) == []
+    assert list(index.search([querying()])[0]) == []
     index.close()
 
 

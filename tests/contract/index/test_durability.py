@@ -19,7 +19,7 @@ from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant import edge_index
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
-from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, asking, keys, named, point, terms
+from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, keys, named, point, querying, terms
 from tests.harness.qdrant_http import QdrantHttp
 
 WRITER = """
@@ -66,7 +66,7 @@ def test_acknowledged_points_survive_sigkill_however_often_the_log_is_cut(tmp_pa
     index.prepare()
     expected = {named(f"{number}-{each}"): number for number in range(61) for each in range(5)}
     assert index.versions(keys(*expected)) == expected
-    [hits] = index.search([asking(terms(t1=1.0), limit=100_000)])
+    [hits] = index.search([querying(terms(t1=1.0), limit=100_000)])
     assert len(hits) == index.count(ACME, ALICE) >= len(expected)
     index.close()
 
@@ -196,6 +196,6 @@ def test_a_server_that_dies_and_comes_back_has_its_points_and_its_clients(tmp_pa
         index.count(ACME)
     with process("-m", "tests.harness.qdrant_http", "--path", str(tmp_path), "--port", port) as up:
         assert line(up) == port
-        [[hit]] = index.search([asking()])
+        [[hit]] = index.search([querying()])
         assert hit.id == one.id
     index.close()

@@ -13,7 +13,7 @@ from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantVi
 from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
-from tests.contract.index.builders import ACME, DIMENSION, MODEL, asking, keys, named, point
+from tests.contract.index.builders import ACME, DIMENSION, MODEL, keys, named, point, querying
 
 
 def server_that(answers: Callable[[httpx.Request], httpx.Response]) -> QdrantServerIndex:
@@ -40,7 +40,7 @@ CALLS: list[Callable[[VectorIndex], object]] = [
     lambda index: index.prepare(),
     lambda index: index.upsert([point()]),
     lambda index: index.delete(keys(named("a"))),
-    lambda index: index.search([asking()]),
+    lambda index: index.search([querying()]),
     lambda index: index.versions(keys(named("a"))),
     lambda index: index.count(ACME),
 ]
@@ -113,7 +113,7 @@ def test_the_servers_word_on_dimensions_says_what_to_set() -> None:
 
 def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
     sent: list[tuple[str, str]] = []
-    asked: list[str] = []
+    requested: list[str] = []
     collection = {
         "status": "green",
         "optimizer_status": "ok",
@@ -135,8 +135,8 @@ def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
         sent.append((request.method, request.url.path.rsplit("/", 1)[-1]))
         result: object = {"operation_id": 1, "status": "completed"}
         if sent[-1][1] == "exists":
-            asked.append(request.url.path.split("/")[-2])
-            result = {"exists": asked[-1] == schema.collection_name(MODEL, DIMENSION) and len(sent) > 1}
+            requested.append(request.url.path.split("/")[-2])
+            result = {"exists": requested[-1] == schema.collection_name(MODEL, DIMENSION) and len(sent) > 1}
         elif request.method == "PUT" and "vectors" in json.loads(request.content):
             return httpx.Response(409, json={"status": {"error": "already exists"}})
         elif request.method == "GET":
@@ -145,5 +145,5 @@ def test_a_lost_race_to_create_the_collection_is_not_an_error() -> None:
 
     server_that(answer).prepare()
     own = schema.collection_name(MODEL, DIMENSION)
-    assert asked == [own, own, *schema.former_names(MODEL, DIMENSION)]
+    assert requested == [own, own, *schema.former_names(MODEL, DIMENSION)]
     assert [name for _, name in sent].count("index") == 11

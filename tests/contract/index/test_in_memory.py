@@ -16,7 +16,7 @@ import pytest
 from memforest_core.index.memory import in_memory_indexes
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import DenseVector, IndexQuery, PointKind, SparseVector
-from tests.contract.index.builders import ACME, kept, keys, point, where
+from tests.contract.index.builders import ACME, keys, point, stored, where
 
 POINTS, DIMENSION, LIMIT = 3_000, 32, 20
 RANDOM = np.random.default_rng(7)
@@ -45,7 +45,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EdgeIndex
     with closing(EdgeIndex(tmp_path, "m", DIMENSION)) as made:
         made.prepare()
         given = zip(ROWS, VECTORS, WORDS, strict=True)
-        made.upsert([point(row, kind=PointKind.FACT, dense=one, sparse=told) for row, one, told in given])
+        made.upsert([point(row, kind=PointKind.FACT, dense=one, sparse=reported) for row, one, reported in given])
         yield made
 
 
@@ -91,12 +91,12 @@ def test_it_finds_by_words_what_the_engine_finds(index: EdgeIndex) -> None:
     assert known.index is not None
     some = tuple(ROWS[:50])
 
-    def asked() -> list[tuple[dict[UUID, float], dict[UUID, float]]]:
+    def requested() -> list[tuple[dict[UUID, float], dict[UUID, float]]]:
         return [(nearest(index, question), nearest(index, question, ids=some)) for question in WORDS[:30]]
 
-    with_words = asked()
+    with_words = requested()
     known.index, known.searches = None, -1_000_000
-    for (best, named), (best_alone, named_alone) in zip(with_words, asked(), strict=True):
+    for (best, named), (best_alone, named_alone) in zip(with_words, requested(), strict=True):
         assert best == pytest.approx(best_alone, rel=1e-5)
         assert named == pytest.approx(named_alone, rel=1e-5)
 
@@ -104,11 +104,11 @@ def test_it_finds_by_words_what_the_engine_finds(index: EdgeIndex) -> None:
 def test_named_facts_have_the_cosines_that_they_have_now(index: EdgeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a graph, when 50 of its facts are named, then they have the cosines of their vectors and the engine is not
     asked; a fact that is changed, written or deleted then has its new one, or none, at once and afterwards."""
-    asked: list[UUID] = []
+    requested: list[UUID] = []
     request = EdgeIndex._request
 
     def counting(own: EdgeIndex, query: IndexQuery, rows: Mapping[UUID, UUID] | None) -> object:
-        asked.extend((rows or {}).values())
+        requested.extend((rows or {}).values())
         return request(own, query, rows)
 
     def cosines(*rows: UUID) -> dict[UUID, float]:
@@ -123,7 +123,7 @@ def test_named_facts_have_the_cosines_that_they_have_now(index: EdgeIndex, monke
     monkeypatch.setattr(EdgeIndex, "_request", counting)
     some = {row: expected(vector) for row, vector in zip(ROWS[:50], VECTORS, strict=False)}
     assert cosines(*some) == pytest.approx(some, abs=1e-3)
-    assert asked == []
+    assert requested == []
     new, changed, deleted = uuid4(), ROWS[10], ROWS[20]
     index.upsert([point(new, kind=PointKind.FACT, dense=QUESTIONS[0])])
     index.upsert([point(changed, kind=PointKind.FACT, dense=QUESTIONS[1], version=2)])
@@ -149,19 +149,19 @@ def test_nodes_that_nobody_named_before_are_known_after_some_others(
         return {hit.id: hit.score for hit in hits}
 
     def expected(vector: DenseVector) -> float:
-        return float(kept(vector) @ kept(QUESTIONS[0]))
+        return float(stored(vector) @ stored(QUESTIONS[0]))
 
     first, *others = nodes
     assert cosines(first).keys() == {first}
     settled(index)
-    with monkeypatch.context() as away:
-        away.setattr(EdgeIndex, "_request", None)
-        told = {row: expected(nodes[row]) for row in others}
-        assert cosines(*others) == pytest.approx(told, abs=1e-5)
+    with monkeypatch.context() as unavailable:
+        unavailable.setattr(EdgeIndex, "_request", None)
+        reported = {row: expected(nodes[row]) for row in others}
+        assert cosines(*others) == pytest.approx(reported, abs=1e-5)
     changed, deleted = others[:2]
     index.upsert([point(changed, kind=PointKind.NODE, dense=QUESTIONS[1], version=2)])
     index.delete(keys(deleted))
-    now = told | {changed: expected(QUESTIONS[1])}
+    now = reported | {changed: expected(QUESTIONS[1])}
     del now[deleted]
     for _ in range(2):
         assert cosines(*others) == pytest.approx(now, abs=1e-5)
@@ -193,8 +193,8 @@ def test_roots_are_found_as_long_as_they_are_roots(index: EdgeIndex) -> None:
     root, below, other = uuid4(), uuid4(), uuid4()
 
     def write(id: UUID, version: int = 1, **changes: object) -> None:
-        told = {"is_root": True, "tree_kind": "session"} | changes
-        index.upsert([point(id, kind=PointKind.NODE, dense=QUESTIONS[1], sparse=rare, version=version, **told)])
+        reported = {"is_root": True, "tree_kind": "session"} | changes
+        index.upsert([point(id, kind=PointKind.NODE, dense=QUESTIONS[1], sparse=rare, version=version, **reported)])
 
     def found(*families: str) -> list[set[UUID]]:
         bounds = {"kinds": (PointKind.NODE,), "roots_only": True, "tree_kinds": families}

@@ -9,7 +9,7 @@ import pytest
 from memforest_core.domain.ids import TenantId
 from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.vector_index import PointKind, ScannedPoint, VectorIndex
-from tests.contract.index.builders import ACME, ALICE, asking, point, terms
+from tests.contract.index.builders import ACME, ALICE, point, querying, terms
 
 OTHER = TenantId("other")
 
@@ -77,7 +77,7 @@ def test_the_last_mark_is_read_and_nothing_else_sees_it(index: VectorIndex) -> N
     assert index.read_mark() == "second"
     assert index.count(ACME) == 0
     assert index.scan(None, 5).points == ()
-    assert [list(hits) for hits in index.search([asking(), asking(terms(t1=1.0))])] == [[], []]
+    assert [list(hits) for hits in index.search([querying(), querying(terms(t1=1.0))])] == [[], []]
     index.upsert([point()])
     index.prepare()
     assert index.read_mark() == "second"

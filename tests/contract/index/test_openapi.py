@@ -19,9 +19,9 @@ from tests.contract.index.builders import (
     ALICE,
     DIMENSION,
     MODEL,
-    asking,
     named,
     point,
+    querying,
     terms,
 )
 from tests.harness.qdrant_http import QdrantHttp
@@ -81,7 +81,7 @@ def recorded(qdrant_http: QdrantHttp) -> list[httpx.Request]:
         "min_score": 0.1,
         "limit": 3,
     }
-    [[hit], _] = index.search([asking(**everything), asking(terms(t1=1.0), **everything)])
+    [[hit], _] = index.search([querying(**everything), querying(terms(t1=1.0), **everything)])
     assert hit.id == full.id
     index.versions([full.key])
     index.count(ACME)

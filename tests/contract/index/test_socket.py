@@ -224,12 +224,12 @@ def test_a_node_that_stands_still_is_an_index_that_is_away(owner: EdgeIndex, pla
         impatient.count(ACME)
     entered.clear()
     with ThreadPoolExecutor(2) as threads:
-        asked = threads.submit(client(place).count, ACME)
+        requested = threads.submit(client(place).count, ACME)
         assert entered.wait(10)
         closing = threads.submit(server.close)
         time.sleep(0.3)
         going_on.set()
-        assert asked.result(10) == 7
+        assert requested.result(10) == 7
         closing.result(10)
     impatient.close()
 

@@ -33,7 +33,7 @@ def limited(retry_after: float | None = None) -> MemForestError:
     return made(ModelRateLimited("429", retry_after=retry_after))
 
 
-def away() -> MemForestError:
+def unavailable() -> MemForestError:
     return made(ModelUnavailable("503"))
 
 

@@ -155,8 +155,8 @@ def test_a_check_that_is_answered_is_evidence_and_one_that_fails_opens_the_circu
 
 
 def test_before_the_circuit_opens_one_caller_checks(model: Model) -> None:
-    asked = [model.failed(f"window {number}", checks=True).check for number in range(5)]
-    assert asked == [False, False, True, False, False]
+    requested = [model.failed(f"window {number}", checks=True).check for number in range(5)]
+    assert requested == [False, False, True, False, False]
     assert model.admitted()
 
 

@@ -29,7 +29,7 @@ from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.litellm_requests import LitellmEmbedder
 from memforest_core.models.opening import open_chat, open_embedder
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
-from tests.contract.limits.limited import away, limits_of
+from tests.contract.limits.limited import limits_of, unavailable
 from tests.harness.litellm_warm import warm_up
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
@@ -183,7 +183,9 @@ class TestEmbedder:
 
     def test_its_outage_pauses_the_others(self, opened: Opened) -> None:
         one, other = opened(), opened()
-        model = LimitedEmbedder(FakeEmbedder(away(), away(), away()), one, "fake", batch=4, timeout_s=1.0)
+        model = LimitedEmbedder(
+            FakeEmbedder(unavailable(), unavailable(), unavailable()), one, "fake", batch=4, timeout_s=1.0
+        )
         for _ in range(3):
             with pytest.raises(ModelUnavailable):
                 model.embed(["a"])

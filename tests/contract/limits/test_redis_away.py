@@ -18,7 +18,7 @@ from memforest_core.errors import ModelRateLimited
 from memforest_core.models.limits import call_limits
 from memforest_core.models.limits.call_limits import CallLimits, client_address
 from memforest_core.models.limits.model_limits import ModelLimits, ModelPaused
-from tests.contract.limits.limited import MODEL, away, limited, limits_of
+from tests.contract.limits.limited import MODEL, limited, limits_of, unavailable
 from tests.harness.timing import within
 
 Opened = Callable[..., CallLimits]
@@ -156,10 +156,10 @@ class TestFrozen:
         self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
     ) -> None:
         limits = opened(url=own_redis.redis_url)
-        timed(limits, away())
-        timed(limits, away())
+        timed(limits, unavailable())
+        timed(limits, unavailable())
         frozen(True)
-        timed(limits, away())
+        timed(limits, unavailable())
         with pytest.raises(ModelPaused):
             timed(limits)
         time.sleep(0.5)

@@ -65,14 +65,14 @@ class Script:
     def run(cls, state: ModelState, given: ModelLimits, now: float, under_way: int) -> RedisLedger:
         """A ledger at ``now`` over this state, with so many calls under way."""
         cls.client.delete(STATE, PERMITS)
-        kept = {name: value for name, value in asdict(state).items() if value is not None}
-        cls.client.hset(STATE, mapping=kept)
+        stored = {name: value for name, value in asdict(state).items() if value is not None}
+        cls.client.hset(STATE, mapping=stored)
         if under_way:
             cls.client.zadd(PERMITS, {f"other-{number}": now + 1e6 for number in range(under_way)})
         return RedisLedger(cls.client, given, lambda: now)
 
     @classmethod
-    def kept(cls) -> ModelState:
+    def stored(cls) -> ModelState:
         """The state as Redis has it now."""
         found: Any = cls.client.hgetall(STATE)
         texts = ("reason", "trial", "answered_by")
@@ -102,17 +102,17 @@ def ask(
     under_way: int = 0,
 ) -> tuple[ModelState, Admission]:
     admission, _ = Script.run(state, given, now, under_way).admit("m", permit, tokens, hold_s)
-    return Script.kept(), admission
+    return Script.stored(), admission
 
 
 def settle(state: ModelState, given: ModelLimits, end: CallEnd, *, under_way: int, now: float) -> ModelState:
     Script.run(state, given, now, under_way).settle("m", end)
-    return Script.kept()
+    return Script.stored()
 
 
-def look(state: ModelState, now: float) -> tuple[ModelState, Pause]:
+def poll(state: ModelState, now: float) -> tuple[ModelState, Pause]:
     seen = Script.run(state, limits(), now, 0).pause("m")
-    return Script.kept(), seen
+    return Script.stored(), seen
 
 
 def factor_now(state: ModelState, now: float) -> float:
@@ -363,20 +363,20 @@ class TestCircuit:
         assert ask(state, limits(), NOW + 10)[1].verdict is Verdict.GRANTED
 
 
-class TestLook:
+class TestPoll:
     def test_a_pause_and_an_open_circuit_are_seen(self) -> None:
-        assert look(ModelState(paused_until=NOW + 3), NOW)[1].paused_s == 3.0
-        assert look(after(OUTAGE, OUTAGE, OUTAGE), NOW + 4)[1].paused_s == 6.0
+        assert poll(ModelState(paused_until=NOW + 3), NOW)[1].paused_s == 3.0
+        assert poll(after(OUTAGE, OUTAGE, OUTAGE), NOW + 4)[1].paused_s == 6.0
 
     def test_one_who_asks_is_sent_to_try_and_the_next_waits_a_second(self) -> None:
-        state, first = look(after(OUTAGE, OUTAGE, OUTAGE), NOW + 10)
-        state, second = look(state, NOW + 10.25)
-        _, third = look(state, NOW + 11.0)
+        state, first = poll(after(OUTAGE, OUTAGE, OUTAGE), NOW + 10)
+        state, second = poll(state, NOW + 10.25)
+        _, third = poll(state, NOW + 11.0)
         assert (first, second, third) == (Pause(0.0, True), Pause(0.75), Pause(0.0, True))
 
     def test_while_the_trial_runs_the_others_look_again_each_second(self) -> None:
         state, _ = ask(after(OUTAGE, OUTAGE, OUTAGE), limits(), NOW + 10, hold_s=30)
-        assert look(state, NOW + 11)[1] == Pause(1.0)
+        assert poll(state, NOW + 11)[1] == Pause(1.0)
 
 
 def test_the_servers_clock_is_the_clock() -> None:

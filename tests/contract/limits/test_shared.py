@@ -20,7 +20,7 @@ from redis import Redis
 from memforest_core.errors import ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.limits.call_limits import PREFIX, CallLimits, RedisLedger
 from memforest_core.models.limits.model_limits import ModelPaused
-from tests.contract.limits.limited import MODEL, away, limited, limits_of, refused
+from tests.contract.limits.limited import MODEL, limited, limits_of, refused, unavailable
 from tests.harness.timing import until, within
 
 ROOT = Path(__file__).parents[3]
@@ -147,7 +147,7 @@ class TestPermits:
         limits = opened(limits_of(concurrent_calls=1))
         permit = limits.acquire(MODEL, 1, 0.0, hold_s=30.0)
         permit.done(None)
-        permit.done(away())
+        permit.done(unavailable())
         with pytest.raises(ZeroDivisionError), limits.acquire(MODEL, 1, 0.0, hold_s=30.0):
             raise ZeroDivisionError
         call(limits)
@@ -181,10 +181,10 @@ class TestPermits:
         """Given a caller that asks Redis at this moment, when the worker closes, then its connection is not closed
         beside it."""
         limits = opened(limits_of(concurrent_calls=1))
-        ask, asks, answered = RedisLedger._run, threading.Event(), threading.Event()
+        ask, queries, answered = RedisLedger._run, threading.Event(), threading.Event()
 
         def slowly(ledger: RedisLedger, *arguments: Any) -> Any:
-            asks.set()
+            queries.set()
             time.sleep(0.3)
             answer = ask(ledger, *arguments)
             answered.set()
@@ -192,11 +192,11 @@ class TestPermits:
 
         monkeypatch.setattr(RedisLedger, "_run", slowly)
         with ThreadPoolExecutor(1) as threads:
-            asking = threads.submit(limits.acquire, MODEL, 1, 0.0, hold_s=0.5)
-            assert asks.wait(5.0)
+            querying = threads.submit(limits.acquire, MODEL, 1, 0.0, hold_s=0.5)
+            assert queries.wait(5.0)
             limits.close()
             assert answered.is_set()
-            asking.result()
+            querying.result()
 
     def test_a_permit_held_too_long_ends(self, opened: Opened) -> None:
         one, other = opened(limits_of(concurrent_calls=1)), opened(limits_of(concurrent_calls=1))
@@ -265,10 +265,10 @@ class TestRateLimited:
 class TestCircuit:
     def test_failures_of_two_workers_open_it_for_all(self, opened: Opened) -> None:
         one, other = opened(), opened()
-        call(one, away())
-        call(other, away())
+        call(one, unavailable())
+        call(other, unavailable())
         assert other.paused(MODEL) == 0.0
-        call(one, away())
+        call(one, unavailable())
         with pytest.raises(ModelPaused) as caught:
             call(other, wait_s=5.0)
         assert isinstance(caught.value, ModelUnavailable)

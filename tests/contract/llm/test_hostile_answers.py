@@ -86,11 +86,11 @@ def ask_reranker(url: str) -> object:
     return LitellmReranker("cohere/m", api_base=url, api_key="key-1").rerank("hello", ["one", "two"])
 
 
-ASKED = pytest.mark.parametrize("ask", [ask_chat, ask_embedder, ask_reranker])
+REQUESTED = pytest.mark.parametrize("ask", [ask_chat, ask_embedder, ask_reranker])
 JSON = ("content-type", "application/json")
 
 
-@ASKED
+@REQUESTED
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 def test_an_answer_of_too_many_decoded_bytes_is_not_read(ask: Callable[[str], object], encoding: str) -> None:
     """Given 30 MB for a call of 1,000 tokens, or 30 KB that decode to that, then the call is refused by name."""
@@ -103,7 +103,7 @@ def test_an_answer_of_too_many_decoded_bytes_is_not_read(ask: Callable[[str], ob
         ask(url)
 
 
-@ASKED
+@REQUESTED
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_to_another_server_is_not_followed(ask: Callable[[str], object], status: int) -> None:
     with (

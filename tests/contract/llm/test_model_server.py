@@ -88,8 +88,8 @@ def test_drawn_faults_depend_on_seed_body_and_attempt_but_not_on_order() -> None
     assert forward == backward
     share = sum(fault is Fault.SERVER_ERROR for fault in forward.values()) / len(bodies)
     assert 0.2 < share < 0.4
-    again = {body: first.draw(body) for body in bodies}
-    assert again != forward
+    repeated = {body: first.draw(body) for body in bodies}
+    assert repeated != forward
     assert {body: FaultPlan(rates, seed=6).draw(body) for body in bodies} != forward
 
 

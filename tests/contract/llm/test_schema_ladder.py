@@ -18,7 +18,7 @@ SCHEMA = {"type": "object", "properties": {"items": {"type": "array"}}}
 REQUEST = ChatRequest(Step.EXTRACT, (Message("system", "Fixed."), Message("user", "Text.")), SCHEMA, "facts")
 
 
-def asked(server: ModelServer) -> list[str | None]:
+def requested(server: ModelServer) -> list[str | None]:
     return [call.body.get("response_format", {}).get("type") for call in server.requests]
 
 
@@ -35,9 +35,9 @@ def test_a_refused_json_schema_becomes_json_object_once(caplog: pytest.LogCaptur
         model = chat(server)
         for _ in range(3):
             assert model.complete(REQUEST).text == "{}"
-        assert asked(server) == ["json_schema", "json_object", "json_object", "json_object"]
-        told = [r for r in caplog.records if r.msg == "model_refuses_response_format"]
-        assert len(told) == 1
+        assert requested(server) == ["json_schema", "json_object", "json_object", "json_object"]
+        reported = [r for r in caplog.records if r.msg == "model_refuses_response_format"]
+        assert len(reported) == 1
 
 
 def test_with_both_refused_the_schema_goes_into_the_prompt() -> None:
@@ -45,7 +45,7 @@ def test_with_both_refused_the_schema_goes_into_the_prompt() -> None:
         model = chat(server)
         model.complete(REQUEST)
         model.complete(REQUEST)
-        assert asked(server) == ["json_schema", "json_object", None, None]
+        assert requested(server) == ["json_schema", "json_object", None, None]
         system = server.requests[-1].body["messages"][0]["content"]
         assert system.startswith("Fixed.\n")
         assert json.dumps(SCHEMA, separators=(",", ":"), sort_keys=True) in system
@@ -58,7 +58,7 @@ def test_a_configured_way_is_used_as_it_is() -> None:
     with answering() as server:
         chat(server, schema_mode="prompt").complete(REQUEST)
         chat(server, schema_mode="json_object").complete(REQUEST)
-        assert asked(server) == [None, "json_object"]
+        assert requested(server) == [None, "json_object"]
     with answering("json_schema") as server, pytest.raises(ModelRejected):
         chat(server, schema_mode="json_schema").complete(REQUEST)
 

@@ -244,11 +244,11 @@ def test_a_key_has_so_many_streams_open(node: Node) -> None:
         received[2].read()
         assert received[2].json()["code"] == "too_many_streams"
         received[0].close()
-        again = 429
-        while again == 429:
+        repeated = 429
+        while repeated == 429:
             with httpx.stream("GET", url, headers=mine, timeout=60) as tried:
-                again = tried.status_code
-    assert again == 200
+                repeated = tried.status_code
+    assert repeated == 200
 
 
 def test_streams_of_one_session_share_one_poll() -> None:

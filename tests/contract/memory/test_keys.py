@@ -89,7 +89,7 @@ MAKES = {
 }
 
 
-TELLS_NOTHING = {
+SAYS_NOTHING = {
     "session_current",
     "recall_many",
     "lifecycle.audit",
@@ -101,7 +101,7 @@ TELLS_NOTHING = {
 """Routes that answer an empty list or null for whom they don't know, or need a chat model."""
 
 
-def told(one: object) -> bool:
+def reported(one: object) -> bool:
     """Whether one element of an answer tells anything."""
     return isinstance(one, dict) and bool(one.get("evidence", True))
 
@@ -134,8 +134,8 @@ def test_ids_of_another_tenant_are_not_found(client: httpx.Client, theirs: dict[
     answer = call(client, route, arguments)
 
     assert "Davis" not in answer.text
-    if route.name in TELLS_NOTHING:
-        assert answer.status_code in (404, 501) or not any(map(told, answer.json() or []))
+    if route.name in SAYS_NOTHING:
+        assert answer.status_code in (404, 501) or not any(map(reported, answer.json() or []))
     else:
         assert answer.status_code == 404, answer.text
 
@@ -285,8 +285,8 @@ def test_a_labelled_key_tells_a_proxy_whose_it_is(node: Node) -> None:
     """Given servers whose database has a label, when they make a key, then it begins with it and is a key as any."""
     secret = Keys(node.memory.services.engine, "eu1").create(node.memory.tenant, "labelled", scope="read").secret
     assert secret.startswith("mf_eu1_")
-    told = httpx.get(f"{node.address}/v1/key", headers={"Authorization": f"Bearer {secret}"}).json()
-    assert told["name"] == "labelled"
+    reported = httpx.get(f"{node.address}/v1/key", headers={"Authorization": f"Bearer {secret}"}).json()
+    assert reported["name"] == "labelled"
 
 
 def test_keys_are_made_of_good_input(node: Node) -> None:

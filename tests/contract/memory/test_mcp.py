@@ -132,8 +132,10 @@ def test_a_deletion_by_an_agent_names_its_key_in_the_audit(node: Node) -> None:
     async def use(client: Client) -> None:
         await client.call_tool("remember", {"text": "I moved to Lisbon in May 2026.", "owner": owner})
         node.memory.flush(owner)
-        told = await client.call_tool("forget", {"words": "that I moved to Lisbon", "dry_run": False, "owner": owner})
-        assert "forgotten" in text_of(told)
+        reported = await client.call_tool(
+            "forget", {"words": "that I moved to Lisbon", "dry_run": False, "owner": owner}
+        )
+        assert "forgotten" in text_of(reported)
 
     over_http(node, node.key(), use)
     actors = {entry.actor for entry in node.memory.lifecycle.audit(owner, action="erase")}

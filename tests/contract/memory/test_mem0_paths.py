@@ -11,7 +11,7 @@ import pytest
 from memforest_core.service.http import mem0
 from tests.contract.memory.conftest import Node
 
-ASKED: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+REQUESTED: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     (
         "POST",
         "/v3/memories/add/",
@@ -62,25 +62,25 @@ def is_stored(node: Node, stored: dict[str, str]) -> bool:
         return "Lisbon" in http.get(f"/v1/memories/{stored['id']}/").text
 
 
-@pytest.mark.parametrize("method,path,scope,request_", ASKED, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("method,path,scope,request_", REQUESTED, ids=lambda value: str(value)[:40])
 def test_a_key_that_does_not_reach_it(
     node: Node, stored: dict[str, str], method: str, path: str, scope: str, request_: dict[str, Any]
 ) -> None:
     """Given no key, one of another tenant, one of other owners or of too narrow a scope, then nothing is told or done."""
-    url, asked = filled(path, **stored), filled(request_, **stored)
-    without = httpx.request(method, node.address + url, **asked)
+    url, requested = filled(path, **stored), filled(request_, **stored)
+    without = httpx.request(method, node.address + url, **requested)
     assert (without.status_code, without.json()["code"]) == (401, "unauthorized")
     with client(node, tenant=f"other-{uuid4()}") as http:
-        theirs = http.request(method, url, **asked)
+        theirs = http.request(method, url, **requested)
         assert "Lisbon" not in theirs.text
         assert theirs.status_code == (404 if "{id}" in path or method == "DELETE" else 200)
     with client(node, owners="somebody-*") as http:
-        other = http.request(method, url, **asked)
+        other = http.request(method, url, **requested)
         assert "Lisbon" not in other.text
         assert other.status_code == (404 if "{id}" in path else 403)
     if scope == "write":
         with client(node, scope="read") as http:
-            narrow = http.request(method, url, **asked)
+            narrow = http.request(method, url, **requested)
             assert (narrow.status_code, narrow.json()["code"]) == (403, "scope_too_narrow")
     assert is_stored(node, stored)
 
@@ -88,8 +88,8 @@ def test_a_key_that_does_not_reach_it(
 def test_the_ping_and_both_ways_to_send_a_key(node: Node) -> None:
     key = node.key()
     for kind in ("Token", "token", "Bearer"):
-        told = httpx.get(f"{node.address}/v1/ping/", headers={"Authorization": f"{kind} {key}"})
-        assert (told.status_code, told.json()["org_id"]) == (200, node.memory.tenant)
+        reported = httpx.get(f"{node.address}/v1/ping/", headers={"Authorization": f"{kind} {key}"})
+        assert (reported.status_code, reported.json()["org_id"]) == (200, node.memory.tenant)
     assert httpx.get(f"{node.address}/v1/ping/", headers={"Authorization": f"Basic {key}"}).status_code == 401
 
 
@@ -101,8 +101,8 @@ def test_what_has_no_meaning_here_is_refused(node: Node, stored: dict[str, str])
             ("POST", "/v2/memories/"),
             ("GET", "/v3/x"),
         ):
-            told = http.request(method, path)
-            assert (told.status_code, told.json()["code"]) == (501, "unsupported_by_memforest"), path
+            reported = http.request(method, path)
+            assert (reported.status_code, reported.json()["code"]) == (501, "unsupported_by_memforest"), path
         for path, json in (
             ("/v3/memories/add/", {"messages": [], "user_id": "x"}),
             (
@@ -120,9 +120,9 @@ def test_what_has_no_meaning_here_is_refused(node: Node, stored: dict[str, str])
             ("/v3/memories/", {"filters": "x"}),
             ("/v3/memories/", {}),
         ):
-            told = http.post(path, json=json)
-            assert told.status_code == 400, (path, json)
-            assert told.json()["detail"].endswith((".", "?")), told.json()
+            reported = http.post(path, json=json)
+            assert reported.status_code == 400, (path, json)
+            assert reported.json()["detail"].endswith((".", "?")), reported.json()
         assert http.delete("/v1/memories/").status_code == 400, "everybody's at once is nobody's wish"
         assert http.delete("/v1/memories/", params={"user_id": stored["owner"], "agent_id": "x"}).status_code == 400
         assert (
@@ -137,11 +137,11 @@ def test_facts_that_take_long_are_pending(node: Node, monkeypatch: pytest.Monkey
     monkeypatch.setattr(mem0, "FACTS_S", 0.0)
     owner = f"mem0-{uuid4()}"
     with client(node) as http:
-        told = http.post(
+        reported = http.post(
             "/v3/memories/add/", json={"messages": [{"role": "user", "content": "I sail."}], "user_id": owner}
         ).json()
 
-    assert (told["status"], told["results"]) == ("PENDING", [])
+    assert (reported["status"], reported["results"]) == ("PENDING", [])
     assert node.memory.sessions(owner).items, "they are stored all the same"
 
 

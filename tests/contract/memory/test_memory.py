@@ -35,10 +35,10 @@ def owner(memory: MemForest) -> str:
 
 def test_a_session_is_stored_once(memory: MemForest, owner: str) -> None:
     """Given a stored session, when it is sent again, then nothing changes; with another turn it is refused."""
-    again = memory.enqueue(owner, "s/1", MOVES)
+    repeated = memory.enqueue(owner, "s/1", MOVES)
 
-    assert again.accepted.new_turns == 0
-    assert again.status().turns == len(MOVES)
+    assert repeated.accepted.new_turns == 0
+    assert repeated.status().turns == len(MOVES)
     with pytest.raises(SessionConflict):
         memory.enqueue(owner, "s/1", [MOVES[0] | {"content": "I moved to Rome."}])
 
@@ -59,7 +59,7 @@ def test_every_face_finds_the_same(memories: dict[str, MemForest]) -> None:
     memories["embedded"].enqueue(name, "s", MOVES, wait="summaries")
     memories["embedded"].flush(name)  # summaries are indexed after they are ready
 
-    def told(memory: MemForest) -> tuple[object, ...]:
+    def reported(memory: MemForest) -> tuple[object, ...]:
         evidence: tuple[Evidence, ...] = memory.recall(name, "What is the cat called?", k=5, neighbours=1).evidence
         trees = memory.trees(name)
         return (
@@ -75,7 +75,7 @@ def test_every_face_finds_the_same(memories: dict[str, MemForest]) -> None:
             memory.window(name, "s").parts,
         )
 
-    first, *others = map(told, memories.values())
+    first, *others = map(reported, memories.values())
     for other in others:
         assert other == first
 
@@ -135,16 +135,16 @@ def test_a_wait_ends_when_its_time_is_over(memory: MemForest, owner: str) -> Non
 def test_what_is_forgotten_is_gone(memory: MemForest, owner: str) -> None:
     """Given a fact, when its session is deleted, then a dry run counts it, the receipt is clean, nobody finds it."""
     counted = memory.lifecycle.forget(owner, session="s/1", actor="test", dry_run=True).wait()
-    asked = memory.lifecycle.forget(owner, session="s/1", actor="test")
-    asked.wait()
+    requested = memory.lifecycle.forget(owner, session="s/1", actor="test")
+    requested.wait()
 
     assert int(counted["turns"]) == len(MOVES)
-    receipt = memory.lifecycle.receipt(asked.id)
+    receipt = memory.lifecycle.receipt(requested.id)
     assert receipt.clean
     assert receipt.removed["turns"] == len(MOVES)
     assert memory.recall(owner, "Where does Bob live?").evidence == ()
-    assert memory.lifecycle.operation(asked.id).fulfilled
-    assert any(entry.task_id == asked.id for entry in memory.lifecycle.audit(owner))
+    assert memory.lifecycle.operation(requested.id).fulfilled
+    assert any(entry.task_id == requested.id for entry in memory.lifecycle.audit(owner))
 
 
 def test_a_note_and_a_deletion_in_words(memory: MemForest, owner: str) -> None:

@@ -18,7 +18,7 @@ from tests.contract.memory.conftest import Node
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "3"))
 """Requests of each operation, kind and key. make fuzz sends 10,000 in all."""
-KEPT = "What this tenant keeps to itself."
+STORED = "What this tenant keeps to itself."
 load_all_checks()
 OTHERS = {
     "not_a_server_error": "501, 502, 503 and 504 are documented; a 500 is not, so it fails as an unknown status",
@@ -78,7 +78,7 @@ def lines(_context: object, value: object) -> bytes:
 def test_every_request_is_answered_as_documented(node: Node, whose: str, kind: GenerationMode) -> None:
     """Given a key, another tenant's or none, when requests are made up for each operation, then none ends in a 500,
     all answers are as the document says, and nothing of the tenant reaches a foreign key."""
-    node.memory.enqueue("a", "a", [{"role": "user", "content": KEPT}], wait="raw")
+    node.memory.enqueue("a", "a", [{"role": "user", "content": STORED}], wait="raw")
     own = whose == "valid"
     secret = node.key(None if own else "foreign", requests_per_minute=1_000_000)
     headers = {} if whose == "none" else {"Authorization": f"Bearer {secret}"}
@@ -106,7 +106,7 @@ def test_every_request_is_answered_as_documented(node: Node, whose: str, kind: G
             excused += [] if is_wrong_as_sent(case) else [KNOWN.get_one("negative_data_rejection")]
             case.validate_response(answer, checks=CHECKS, excluded_checks=excused, headers=headers)
             if whose != "valid":
-                assert KEPT not in answer.text
+                assert STORED not in answer.text
             if whose == "none" and case.path.startswith("/v1"):
                 assert answer.status_code == 401
 

@@ -67,9 +67,9 @@ def test_the_command_serves_metrics_on_a_port_of_their_own(tmp_path: Path) -> No
             address = json.loads(process.stdout.readline())["address"]
             # It listens already: the request waits until it is answered.
             httpx.get(f"{address}/health", timeout=60).raise_for_status()
-            told = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+            reported = httpx.get(f"http://127.0.0.1:{port}/metrics").text
         finally:
             process.terminate()
             process.wait(30)
-    assert 'memforest_http_request_duration_seconds_count{operation="health",status="200"}' in told
-    assert 'memforest_queue_waiting_seconds{queue="extract"}' in told
+    assert 'memforest_http_request_duration_seconds_count{operation="health",status="200"}' in reported
+    assert 'memforest_queue_waiting_seconds{queue="extract"}' in reported

@@ -39,10 +39,10 @@ def test_each_line_is_answered_by_a_line(node: Node, client: httpx.Client) -> No
     ]
     answer = client.post("/v1/sessions/stream", content=(f"{line}\n".encode() for line in lines))
 
-    told = [json.loads(line) for line in answer.text.splitlines()]
-    assert [each["line"] for each in told] == [1, 2, 3, 5, 6]
-    assert [each["stored"]["session_id"] for each in told if "stored" in each] == ["a", "c"]
-    assert [each["problem"]["code"] for each in told if "problem" in each] == [
+    reported = [json.loads(line) for line in answer.text.splitlines()]
+    assert [each["line"] for each in reported] == [1, 2, 3, 5, 6]
+    assert [each["stored"]["session_id"] for each in reported if "stored" in each] == ["a", "c"]
+    assert [each["problem"]["code"] for each in reported if "problem" in each] == [
         "invalid_request",
         "invalid_request",
         "session_conflict",
@@ -75,21 +75,21 @@ def test_a_key_of_some_owners_stores_for_no_other(node: Node) -> None:
 def test_the_progress_of_a_session_comes_until_it_is_ready(node: Node, client: httpx.Client) -> None:
     owner = f"seen-{uuid4()}"
     node.memory.enqueue(owner, "s", [TURN])  # type: ignore[list-item]
-    told = events(client.get("/v1/sessions/events", params={"owner": owner, "session_id": "s"}))
+    reported = events(client.get("/v1/sessions/events", params={"owner": owner, "session_id": "s"}))
 
-    assert told[-1][0] == "end"
-    assert told[-1][1]["stage"] == "summaries"
-    assert all(name == "progress" for name, _ in told[:-1])
+    assert reported[-1][0] == "end"
+    assert reported[-1][1]["stage"] == "summaries"
+    assert all(name == "progress" for name, _ in reported[:-1])
 
 
 def test_the_progress_of_an_operation_comes_until_it_has_ended(node: Node, client: httpx.Client) -> None:
     owner = f"seen-{uuid4()}"
     node.memory.enqueue(owner, "s", [TURN], wait="facts")  # type: ignore[list-item]
-    asked = node.memory.lifecycle.forget(owner, session="s", actor="test")
-    told = events(client.get(f"/v1/operations/{asked.id}/events"))
+    requested = node.memory.lifecycle.forget(owner, session="s", actor="test")
+    reported = events(client.get(f"/v1/operations/{requested.id}/events"))
 
-    assert told[-1][0] == "end"
-    assert told[-1][1]["state"] == "done"
+    assert reported[-1][0] == "end"
+    assert reported[-1][1]["state"] == "done"
 
 
 def test_events_of_what_is_not_there_are_problems(client: httpx.Client) -> None:
@@ -100,6 +100,6 @@ def test_events_of_what_is_not_there_are_problems(client: httpx.Client) -> None:
 def test_events_end_when_their_time_is_over(node: Node, client: httpx.Client) -> None:
     owner = f"held-{uuid4()}"
     node.memory.append(owner, "s", {"role": "user", "content": "Held back."})
-    told = events(client.get("/v1/sessions/events", params={"owner": owner, "session_id": "s", "timeout_s": 1}))
+    reported = events(client.get("/v1/sessions/events", params={"owner": owner, "session_id": "s", "timeout_s": 1}))
 
-    assert told[-1][0] == "timeout"
+    assert reported[-1][0] == "timeout"

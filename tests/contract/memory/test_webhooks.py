@@ -28,7 +28,7 @@ def made(memory: MemForest) -> Iterator[NewEndpoint]:
     memory.webhooks.delete(one.endpoint.id)
 
 
-def told(memory: MemForest, made: NewEndpoint, owner: str) -> Delivery:
+def reported(memory: MemForest, made: NewEndpoint, owner: str) -> Delivery:
     """A delivery about an operation that has ended."""
     memory.enqueue(owner, "s1", [TURN], wait="facts")
     memory.lifecycle.forget(owner, session="s1", actor="test", dry_run=True).wait()
@@ -57,7 +57,7 @@ def test_it_is_disabled_enabled_and_gets_another_secret(memory: MemForest, made:
 
 def test_deliveries_are_listed_and_replayed(memory: MemForest, made: NewEndpoint, face: str) -> None:
     owner = f"hooked-{face}"
-    delivery = told(memory, made, owner)
+    delivery = reported(memory, made, owner)
     assert (delivery.event, delivery.data["owner"], delivery.data["outcome"]) == ("operation.finished", owner, "done")
     assert delivery.state in (WorkState.READY, WorkState.RUNNING)
     assert memory.webhooks.deliveries(made.endpoint.id, state="dead").items == ()

@@ -37,9 +37,9 @@ def over(pid: int) -> bool:
         return True
 
 
-def eventually(holds: Callable[[], bool], *, within_s: float = 5.0) -> bool:
+def eventually(is_valid: Callable[[], bool], *, within_s: float = 5.0) -> bool:
     deadline = time.monotonic() + within_s
-    while not holds():
+    while not is_valid():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.005)

@@ -16,7 +16,7 @@ from memforest_core.domain.state_order import STATE_SLACK, Mention, Said, Stored
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
-PLACES = ("Oslo", "Bergen", "Hamar", "Narvik")
+LOCATIONS = ("Oslo", "Bergen", "Hamar", "Narvik")
 
 
 def fact(
@@ -57,7 +57,7 @@ def chains(draw: st.DrawFn) -> list[Said]:
         change = draw(st.sampled_from((Change.NONE, Change.SWITCH, Change.START, Change.STOP)))
         begins = draw(st.none() | st.integers(1, 900)) if change is not Change.NONE else None
         said = START + timedelta(days=draw(st.integers(0, 900)), minutes=number)
-        found += fact(number, draw(st.sampled_from(PLACES)), said, change, begins)
+        found += fact(number, draw(st.sampled_from(LOCATIONS)), said, change, begins)
     return found
 
 
@@ -76,9 +76,9 @@ def test_the_order_of_arrival_changes_nothing(said: list[Said], random: Random) 
 def test_at_most_one_home_holds_and_what_is_over_stands_before_what_ended_it(said: list[Said]) -> None:
     states = states_of("residence", said)
     assert sum(state.current for state in states) <= 1
-    places = {state.id: at for at, state in enumerate(states)}
+    locations = {state.id: at for at, state in enumerate(states)}
     assert [state.position for state in states] == sorted(state.position for state in states)
-    assert all(places[state.id] < places[state.superseded_by] for state in states if state.superseded_by)
+    assert all(locations[state.id] < locations[state.superseded_by] for state in states if state.superseded_by)
     assert all((state.ended is None) == (state.superseded_by is None) for state in states)
 
 

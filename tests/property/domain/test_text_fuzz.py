@@ -64,12 +64,12 @@ def test_found_phrases_stand_in_the_sentence_in_order(sentence: str) -> None:
 @settings(max_examples=200)
 @given(ANY_TEXT)
 def test_sentences_are_pieces_in_order_and_lose_only_space(text: str) -> None:
-    pieces = sentences(text)
+    parts = sentences(text)
 
     start = 0
-    for piece in pieces:
+    for piece in parts:
         start = text.index(piece, start) + len(piece)
-    assert "".join("".join(pieces).split()) == "".join(text.split())
+    assert "".join("".join(parts).split()) == "".join(text.split())
 
 
 @settings(max_examples=200)

@@ -16,8 +16,8 @@ WORDINGS = """I|I'm|I've|my|we|our|me|live in|moved from|to|Boston|Denver,|and|b
 |might|work at|Alice|told me|she|adopted a dog|named Rex|yesterday|in 2021|30 years old|"|“|”|.|!
 |?|…|’s|Actually,|Hi Bob,|thanks|project|is|$1,500|的猫|。|é|of|the|favourite|allergic to|remember
 |sounds good|I'll try that|switched from|to iPhone|not Boston|Ünal|МОСКВА|,|;|—|(|)|'|\n|\x00"""
-PIECES = st.sampled_from([*WORDINGS.split("|"), "\ud800", "e\u0301"])
-SAID = st.lists(PIECES, max_size=40).map(" ".join)
+ITEMS = st.sampled_from([*WORDINGS.split("|"), "\ud800", "e\u0301"])
+SAID = st.lists(ITEMS, max_size=40).map(" ".join)
 ANYTHING = st.text(max_size=300) | st.text(st.characters(), max_size=60)
 TEXTS = SAID | ANYTHING | SAID.map(lambda text: text * 30)
 SPEAKERS = st.sampled_from(["Bob", "assistant", "Ünal O’Neil", "I", "x" * 500, " ", "\ud800"]) | st.text(

@@ -94,20 +94,20 @@ class TreeAgainstList(RuleBasedStateMachine):
         self.insert([self.leaf(time) for _ in range(count)])
 
     @precondition(lambda self: self.list.keys)
-    @rule(places=st.lists(st.integers(0), min_size=1, max_size=20), drafts=st.lists(DRAFTS))
-    def known_leaves_come_again(
+    @rule(locations=st.lists(st.integers(0), min_size=1, max_size=20), drafts=st.lists(DRAFTS))
+    def known_leaves_come_twice(
         self,
-        places: list[int],
+        locations: list[int],
         drafts: Drafts,
     ) -> None:
-        known = [self.list.leaves[self.list.keys[at % len(self.list.keys)]] for at in places]
+        known = [self.list.leaves[self.list.keys[at % len(self.list.keys)]] for at in locations]
         fresh = self.drawn(drafts)
         self.insert([*known, *fresh, *fresh], fresh)
 
     @precondition(lambda self: self.list.keys)
-    @rule(places=st.lists(st.integers(0), min_size=1, max_size=80))
-    def leaves_are_taken_out(self, places: list[int]) -> None:
-        self.remove({self.list.keys[at % len(self.list.keys)] for at in places})
+    @rule(locations=st.lists(st.integers(0), min_size=1, max_size=80))
+    def leaves_are_taken_out(self, locations: list[int]) -> None:
+        self.remove({self.list.keys[at % len(self.list.keys)] for at in locations})
 
     @precondition(lambda self: self.list.keys)
     @rule(start=st.integers(0), count=st.integers(1, 200))
@@ -179,12 +179,12 @@ class TreeAgainstList(RuleBasedStateMachine):
         assert [node.key for node in walked] == self.list.keys
         for node in walked:
             assert node.key is not None
-            kept = self.list.leaves[node.key]
-            assert (node.id, node.payload_id) == (kept.id, kept.payload_id)
-            assert (node.time_start, node.time_end) == (kept.time_start, kept.time_end)
+            stored = self.list.leaves[node.key]
+            assert (node.id, node.payload_id) == (stored.id, stored.payload_id)
+            assert (node.time_start, node.time_end) == (stored.time_start, stored.time_end)
 
     @invariant()
-    def keeps_its_root(self) -> None:
+    def its_root_stays(self) -> None:
         assert self.store.head.root_id == ROOT == NodeId(UUID(int=2))
         assert self.store.head.leaf_count == len(self.list.keys)
         root = self.store.nodes[ROOT]

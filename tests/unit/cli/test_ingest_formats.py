@@ -56,9 +56,9 @@ OURS = {"owner": "ann", "session_id": "s", "turns": []}
 def test_a_file_is_recognized_without_being_told(content: object, known: str | None, size: int, indent: int) -> None:
     """Given no --format, then the file's first keys tell it, and the whole file is still there."""
     raw = json.dumps(content, indent=indent).encode() + b"\n"
-    pieces = [raw[at : at + size] for at in range(0, len(raw), size)]
+    parts = [raw[at : at + size] for at in range(0, len(raw), size)]
 
-    found, chunks = _recognized(None, iter(pieces), as_json=True)
+    found, chunks = _recognized(None, iter(parts), as_json=True)
 
     assert (found, b"".join(chunks)) == (known, raw)
 

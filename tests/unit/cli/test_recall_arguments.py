@@ -39,13 +39,13 @@ def piece(**changes: Any) -> Evidence:
 class Recall:
     """Notes how it is asked."""
 
-    asked: dict[str, Any]
+    requested: dict[str, Any]
     explains: bool = False
 
     def recall(
         self, tenant: str, owner: str, question: str | None, k: int | None, mode: str | None, **options: Any
     ) -> RecallResult:
-        self.asked.update(tenant=tenant, owner=owner, question=question, explains=self.explains, **options)
+        self.requested.update(tenant=tenant, owner=owner, question=question, explains=self.explains, **options)
         outside = piece(kind=EvidenceKind.EXTERNAL, source="notes", point_id="7", owner="", session_id="", turn_ids=())
         return RecallResult(question or "", Mode.FLAT, (piece(), outside), {"total": 1.0}, owners_unknown=("bea",))
 
@@ -56,8 +56,8 @@ class Memory:
     tenant = "acme"
 
     def __init__(self) -> None:
-        self.asked: dict[str, Any] = {}
-        self.services = SimpleNamespace(recall=Recall(self.asked))
+        self.requested: dict[str, Any] = {}
+        self.services = SimpleNamespace(recall=Recall(self.requested))
 
 
 @pytest.fixture
@@ -77,30 +77,34 @@ def run(*arguments: str) -> Any:
 
 
 def test_several_owners_channels_and_sources(memory: Memory) -> None:
-    told = run("Where?", "-o", "ann", "-o", "bea", "--channel", "work", "--source", "notes")
-    assert told.exit_code == 0, told.output
-    assert (memory.asked["owner"], memory.asked["owners"]) == ("ann", ["bea"])
-    assert (memory.asked["channels"], memory.asked["sources"]) == (["work"], ["notes"])
-    assert memory.asked["vector"] is None
-    assert (memory.asked["tenant"], memory.asked["explains"]) == ("acme", True)
-    assert "bea has no memory yet" in told.output
-    assert "notes · point 7" in told.output
-    assert "memory    ann" in told.output
+    reported = run("Where?", "-o", "ann", "-o", "bea", "--channel", "work", "--source", "notes")
+    assert reported.exit_code == 0, reported.output
+    assert (memory.requested["owner"], memory.requested["owners"]) == ("ann", ["bea"])
+    assert (memory.requested["channels"], memory.requested["sources"]) == (["work"], ["notes"])
+    assert memory.requested["vector"] is None
+    assert (memory.requested["tenant"], memory.requested["explains"]) == ("acme", True)
+    assert "bea has no memory yet" in reported.output
+    assert "notes · point 7" in reported.output
+    assert "memory    ann" in reported.output
 
 
 def test_a_vector_is_read_from_a_file(memory: Memory, tmp_path: Path) -> None:
     file = tmp_path / "v.json"
     file.write_text(json.dumps([0.5, 1]))
-    told = run("-o", "ann", "--vector", str(file), "--json")
-    assert told.exit_code == 0, told.output
-    assert (memory.asked["question"], memory.asked["vector"], memory.asked["owners"]) == (None, [0.5, 1], None)
-    assert json.loads(told.stdout)["evidence"][1]["source"] == "notes"
+    reported = run("-o", "ann", "--vector", str(file), "--json")
+    assert reported.exit_code == 0, reported.output
+    assert (memory.requested["question"], memory.requested["vector"], memory.requested["owners"]) == (
+        None,
+        [0.5, 1],
+        None,
+    )
+    assert json.loads(reported.stdout)["evidence"][1]["source"] == "notes"
 
 
 @pytest.mark.parametrize("written", ["{}", "[1,", "3"])
 def test_a_file_without_a_list_is_refused(memory: Memory, tmp_path: Path, written: str) -> None:
     file = tmp_path / "v.json"
     file.write_text(written)
-    told = run("-o", "ann", "--vector", str(file))
-    assert told.exit_code != 0
-    assert not memory.asked
+    reported = run("-o", "ann", "--vector", str(file))
+    assert reported.exit_code != 0
+    assert not memory.requested

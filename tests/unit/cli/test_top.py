@@ -97,18 +97,18 @@ class Stopped(Exception):
 
 
 @dataclass
-class AwayOnce:
+class UnavailableOnce:
     """A database that is away at the looks whose numbers are in ``away``; at look n it has n cells waiting."""
 
-    away: frozenset[int]
-    looks: int = 0
+    unavailable: frozenset[int]
+    polls: int = 0
 
     @contextmanager
-    def observing(self, tenant: TenantId) -> Iterator[OneLook]:
-        self.looks += 1
-        if self.looks in self.away:
+    def observing(self, tenant: TenantId) -> Iterator[OnePoll]:
+        self.polls += 1
+        if self.polls in self.unavailable:
             raise StoreUnavailable("Postgres can't be reached.")
-        yield OneLook(self.looks)
+        yield OnePoll(self.polls)
 
     def backlog(self) -> list[QueueDepth]:
         raise AssertionError("only one tenant is looked at")
@@ -121,7 +121,7 @@ class AwayOnce:
 
 
 @dataclass
-class OneLook:
+class OnePoll:
     """What the database says at one look; looks are a minute apart."""
 
     number: int
@@ -143,7 +143,7 @@ class OneLook:
 
 
 def frames_of(
-    store: AwayOnce, count: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    store: UnavailableOnce, count: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> list[str]:
     """What watching prints into a pipe, frame by frame, until it is stopped."""
     pauses = []
@@ -164,7 +164,7 @@ def test_watching_goes_on_while_the_database_is_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Given a database that is away for the second look, then that is said, and rates span the gap."""
-    first, gap, third = frames_of(AwayOnce(frozenset({2})), 3, monkeypatch, capsys)
+    first, gap, third = frames_of(UnavailableOnce(frozenset({2})), 3, monkeypatch, capsys)
     assert first.split() == ["extract", "ready", "1", "1", "s"]
     assert gap == "Postgres can't be reached."
     assert third.split() == ["extract", "ready", "3", "1", "s", "+1"]
@@ -172,7 +172,7 @@ def test_watching_goes_on_while_the_database_is_away(
 
 def test_a_database_that_was_never_there_is_an_error() -> None:
     with pytest.raises(StoreUnavailable):
-        watch(InspectionService(AwayOnce(frozenset({1})), 30.0), TenantId("acme"), 2.0)
+        watch(InspectionService(UnavailableOnce(frozenset({1})), 30.0), TenantId("acme"), 2.0)
 
 
 def test_what_others_named_cannot_steer_the_terminal() -> None:

@@ -124,7 +124,7 @@ def test_moves_of_others_stand_between_those_of_bob() -> None:
 def test_the_residence_questions_come_first_and_are_strict() -> None:
     first = load_questions()[:3]
 
-    assert [(asked.question, asked.expect, asked.within) for asked in first] == [
+    assert [(requested.question, requested.expect, requested.within) for requested in first] == [
         ("Where did Bob live before moving to Miami?", ("Davis",), 1),
         ("Where does Bob live now?", ("Miami",), 3),
         ("Where did Bob live before Davis?", ("Boston",), 3),
@@ -135,16 +135,16 @@ def test_there_are_enough_questions_and_each_is_asked_once() -> None:
     questions = load_questions()
 
     assert len(questions) >= 10
-    assert len({asked.question for asked in questions}) == len(questions)
-    assert all(asked.within >= 1 and asked.why for asked in questions)
+    assert len({requested.question for requested in questions}) == len(questions)
+    assert all(requested.within >= 1 and requested.why for requested in questions)
 
 
-@pytest.mark.parametrize("asked", load_questions(), ids=lambda asked: asked.question)
-def test_every_expected_answer_is_said_by_a_person(asked: DemoQuestion) -> None:
+@pytest.mark.parametrize("requested", load_questions(), ids=lambda requested: requested.question)
+def test_every_expected_answer_is_said_by_a_person(requested: DemoQuestion) -> None:
     said = [turn["content"] for turn in all_turns() if turn["role"] == "user"]
 
-    assert asked.expect
-    for wanted in asked.expect:
+    assert requested.expect
+    for wanted in requested.expect:
         assert any(wanted in content for content in said), wanted
 
 
@@ -167,14 +167,14 @@ def test_every_expected_state_is_said_by_a_person(line: str) -> None:
 
 
 def test_an_answer_counts_only_among_the_first_texts() -> None:
-    asked = question(within=2)
+    requested = question(within=2)
 
-    assert asked.answered_by(["Miami it is", "So I live in davis now"])
-    assert not asked.answered_by(["Miami it is", "Boston it was", "So I live in Davis now"])
+    assert requested.answered_by(["Miami it is", "So I live in davis now"])
+    assert not requested.answered_by(["Miami it is", "Boston it was", "So I live in Davis now"])
 
 
 def test_any_one_of_the_alternatives_is_enough() -> None:
-    asked = question(expect=("Davis", "Yolo County"))
+    requested = question(expect=("Davis", "Yolo County"))
 
-    assert asked.answered_by(["somewhere in Yolo County"])
-    assert not asked.answered_by([])
+    assert requested.answered_by(["somewhere in Yolo County"])
+    assert not requested.answered_by([])

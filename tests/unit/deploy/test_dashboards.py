@@ -85,13 +85,13 @@ def selectors(expression: str) -> Iterator[tuple[str, set[str]]]:
 @pytest.mark.parametrize("expression", SHOWN + WATCHED)
 def test_what_is_asked_for_is_exported(expression: str) -> None:
     """Given an expression, then each of its series exists, and has the labels that it is chosen and grouped by."""
-    asked = list(selectors(expression))
-    assert asked
-    for name, labels in asked:
+    requested = list(selectors(expression))
+    assert requested
+    for name, labels in requested:
         assert name in EXPORTED, name
         assert labels <= EXPORTED[name] | OF_THE_TARGET, (name, labels)
     grouped = {label.strip() for group in GROUPED.findall(expression) for label in group.split(",")}
-    shared = set.intersection(*(EXPORTED[name] for name, _ in asked))
+    shared = set.intersection(*(EXPORTED[name] for name, _ in requested))
     assert grouped <= shared | OF_THE_TARGET
 
 

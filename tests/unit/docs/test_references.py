@@ -23,9 +23,9 @@ def test_every_public_name_is_told() -> None:
     text = python_reference()
 
     methods = {name for name in dir(MemForest) if name[0] != "_" and callable(getattr(MemForest, name))}
-    told = {line.strip("#| `").partition("`")[0] for line in text.splitlines() if line.startswith(("### ", "| `"))}
+    reported = {line.strip("#| `").partition("`")[0] for line in text.splitlines() if line.startswith(("### ", "| `"))}
     outside = {"MemForest", "Lifecycle"}  # the page's own sections
-    assert (set(memforest_core.__all__) | methods) - told - outside == set()
+    assert (set(memforest_core.__all__) | methods) - reported - outside == set()
 
 
 def test_methods_are_told_as_callers_call_them() -> None:

@@ -9,7 +9,7 @@ from memforest_core.domain.text import terms
 
 
 @pytest.mark.parametrize(
-    ("question", "asked"),
+    ("question", "requested"),
     [
         ("Where does Ann live now?", {Attribute.RESIDENCE}),
         ("What was her previous job?", {Attribute.JOB}),
@@ -20,8 +20,8 @@ from memforest_core.domain.text import terms
         ("What did they eat in Rome?", set()),
     ],
 )
-def test_what_a_question_asks_for(question: str, asked: set[Attribute]) -> None:
-    assert set(question_attributes(terms(question))) == asked
+def test_what_a_question_asks_for(question: str, requested: set[Attribute]) -> None:
+    assert set(question_attributes(terms(question))) == requested
 
 
 def test_a_statement_holds_a_telling_term() -> None:

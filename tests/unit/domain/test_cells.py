@@ -194,9 +194,9 @@ def test_a_window_holds_so_many_characters() -> None:
 
 def test_more_short_cells_than_turns_allow_are_parted() -> None:
     """Given cells of one turn each, then a window holds four of them."""
-    apart = [turn(ordinal, metadata={TOPIC_MARKER: True}) for ordinal in range(6)]
+    separate = [turn(ordinal, metadata={TOPIC_MARKER: True}) for ordinal in range(6)]
 
-    assert windows(cut_cells(apart, 0, SMALL)) == [0, 0, 0, 0, 4, 4]
+    assert windows(cut_cells(separate, 0, SMALL)) == [0, 0, 0, 0, 4, 4]
 
 
 def test_the_words_that_start_a_topic_are_a_setting() -> None:

@@ -68,20 +68,20 @@ def chain(*parts: list[Said], attribute: str = "residence") -> list[ChainState]:
     return states_of(attribute, [each for part in parts for each in part])
 
 
-def told(states: list[ChainState]) -> list[tuple[str, bool]]:
+def reported(states: list[ChainState]) -> list[tuple[str, bool]]:
     return [(state.statement.value, state.current) for state in states]
 
 
 def test_another_value_ends_the_one_before() -> None:
     boston, davis = chain(said("Davis", 20), said("Boston", 10))
-    assert told([boston, davis]) == [("Boston", False), ("Davis", True)]
+    assert reported([boston, davis]) == [("Boston", False), ("Davis", True)]
     assert boston.superseded_by == davis.id
     assert davis.supersedes == [boston.id]
 
 
 def test_events_count_from_when_they_happened_not_from_when_they_were_told() -> None:
     states = chain(said("Miami", 30, change=Change.SWITCH), said("Davis", 40, time=on(10), change=Change.SWITCH))
-    assert told(states) == [("Davis", False), ("Miami", True)]
+    assert reported(states) == [("Davis", False), ("Miami", True)]
 
 
 def test_the_same_value_said_again_is_one_state() -> None:
@@ -93,7 +93,7 @@ def test_the_same_value_said_again_is_one_state() -> None:
 
 def test_going_back_is_a_new_state_even_when_the_very_same_sentence_says_it() -> None:
     states = chain(said("Boston", 10, 30), said("Davis", 20))
-    assert told(states) == [("Boston", False), ("Davis", False), ("Boston", True)]
+    assert reported(states) == [("Boston", False), ("Davis", False), ("Boston", True)]
     assert [len(state.mentions) for state in states] == [1, 1, 1]
 
 
@@ -102,7 +102,7 @@ def test_figures_are_the_same_only_when_they_are_equal() -> None:
         *(said(value, at, attribute="weight") for at, value in enumerate(("70 kg", "70.5 kg", "70.5 KG", "70 kg"))),
         attribute="weight",
     )
-    assert told(states) == [("70 kg", False), ("70.5 kg", False), ("70 kg", True)]
+    assert reported(states) == [("70 kg", False), ("70.5 kg", False), ("70 kg", True)]
 
 
 @pytest.mark.parametrize("stance", [{"change": Change.STOP}, {"change": Change.STOP, "polarity": Polarity.NEGATIVE}])
@@ -118,11 +118,11 @@ def test_leaving_an_employer_ends_the_job_whose_sentence_names_it() -> None:
 
     for left, still in (("Norvik", False), ("Acme", True)):
         states = chain(analyst, said(left, 20, attribute="job", change=Change.STOP), attribute="job")
-        assert told(states)[0] == ("data analyst", still)
+        assert reported(states)[0] == ("data analyst", still)
 
 
 def test_a_stop_of_something_else_leaves_what_holds() -> None:
-    assert told(chain(said("Davis", 10), said("Boston", 20, change=Change.STOP))) == [
+    assert reported(chain(said("Davis", 10), said("Boston", 20, change=Change.STOP))) == [
         ("Davis", True),
         ("Boston", False),
     ]
@@ -136,7 +136,7 @@ def test_a_stop_without_a_value_ends_what_holds() -> None:
 def test_after_a_stop_the_next_state_begins_anew() -> None:
     stop = said("", 20, attribute="job", change=Change.STOP)
     states = chain(said("nurse", 10, attribute="job"), stop, said("nurse", 30, attribute="job"), attribute="job")
-    assert told(states) == [("nurse", False), ("", False), ("nurse", True)]
+    assert reported(states) == [("nurse", False), ("", False), ("nurse", True)]
     assert states[2].supersedes == []
 
 
@@ -152,7 +152,7 @@ def test_after_a_stop_the_next_state_begins_anew() -> None:
 )
 def test_what_is_planned_heard_of_supposed_or_denied_changes_nothing(stance: dict[str, Any]) -> None:
     states = chain(said("Davis", 10), said("Oslo", 20, **stance), said("Oslo", 25, **stance), said("Davis", 30))
-    assert told(states) == [("Davis", True), ("Oslo", False)]
+    assert reported(states) == [("Davis", True), ("Oslo", False)]
     assert states[1].superseded_by is None
     assert [len(state.mentions) for state in states] == [2, 2]
 
@@ -168,7 +168,7 @@ def pet(value: str, at: int, **stance: Any) -> list[Said]:
 
 def test_pets_live_side_by_side() -> None:
     states = chain(pet("cat named Misty", 1), pet("dog named Bruno", 2), pet("cat named Misty", 3), attribute="pet")
-    assert told(states) == [("cat named Misty", True), ("dog named Bruno", True)]
+    assert reported(states) == [("cat named Misty", True), ("dog named Bruno", True)]
     assert len(states[0].mentions) == 2
 
 
@@ -191,16 +191,20 @@ def test_a_stop_ends_the_one_of_several_that_it_names(stopped: str, left: list[s
 def test_a_switch_replaces_only_what_it_names() -> None:
     hobbies = [said(value, at, attribute="hobby") for at, value in enumerate(("tennis", "chess"))]
     switch = said("squash", 5, attribute="hobby", change=Change.SWITCH, previous_value="tennis")
-    assert told(chain(*hobbies, switch, attribute="hobby")) == [("tennis", False), ("chess", True), ("squash", True)]
+    assert reported(chain(*hobbies, switch, attribute="hobby")) == [
+        ("tennis", False),
+        ("chess", True),
+        ("squash", True),
+    ]
     blind = said("squash", 5, attribute="hobby", change=Change.SWITCH)
-    assert told(chain(*hobbies, blind, attribute="hobby")) == [("tennis", True), ("chess", True), ("squash", True)]
+    assert reported(chain(*hobbies, blind, attribute="hobby")) == [("tennis", True), ("chess", True), ("squash", True)]
 
 
 def test_a_correction_replaces_what_was_said_wrongly() -> None:
     wrong = said("peanuts", 1, attribute="allergy")
     right = said("walnuts", 2, attribute="allergy", change=Change.CORRECT, previous_value="peanuts")
     other = said("pollen", 1, attribute="allergy")
-    assert told(chain(wrong, other, right, attribute="allergy")) == [
+    assert reported(chain(wrong, other, right, attribute="allergy")) == [
         ("peanuts", False),
         ("pollen", True),
         ("walnuts", True),
@@ -219,14 +223,17 @@ def test_a_corrected_date_replaces_the_state_with_the_wrong_one() -> None:
     states = chain(
         said("Davis", 50, time=on(10), change=Change.SWITCH), said("Davis", 60, time=on(20), change=Change.CORRECT)
     )
-    assert told(states) == [("Davis", False), ("Davis", True)]
+    assert reported(states) == [("Davis", False), ("Davis", True)]
     assert states[1].statement.time == on(20)
 
 
 def test_a_divorce_ends_a_marriage_and_is_a_state() -> None:
     married = said("married to Ben", 1, attribute="relationship")
     divorced = said("divorced", 2, attribute="relationship", change=Change.STOP)
-    assert told(chain(married, divorced, attribute="relationship")) == [("married to Ben", False), ("divorced", True)]
+    assert reported(chain(married, divorced, attribute="relationship")) == [
+        ("married to Ben", False),
+        ("divorced", True),
+    ]
 
 
 def test_what_sets_no_attribute_is_an_event_and_never_current() -> None:

@@ -48,12 +48,12 @@ def test_parts_are_one_text(content: list[object], text: str) -> None:
 
 
 def test_calls_of_tools_are_told_shortly() -> None:
-    asked, answered = parsed(
+    requested, answered = parsed(
         {"role": "assistant", "content": None, "tool_calls": [call()]},
         {"role": "tool", "tool_call_id": "c1", "content": "12 degrees"},
     )
 
-    assert (asked.role, asked.content) == (Role.ASSISTANT, '[called weather({"city":"Oslo"})]')
+    assert (requested.role, requested.content) == (Role.ASSISTANT, '[called weather({"city":"Oslo"})]')
     assert (answered.role, answered.content, answered.metadata) == (Role.TOOL, "12 degrees", {"tool_call_id": "c1"})
 
 
@@ -139,9 +139,9 @@ def test_messages_of_langchain_are_turns(message: object) -> None:
 
 
 def test_calls_of_langchain_are_told() -> None:
-    asking = {"name": "weather", "args": {"city": "Oslo"}, "id": "c1", "type": "tool_call"}
+    querying = {"name": "weather", "args": {"city": "Oslo"}, "id": "c1", "type": "tool_call"}
 
-    [found] = parsed(LangChainLike(type="ai", content="", tool_calls=[asking]))
+    [found] = parsed(LangChainLike(type="ai", content="", tool_calls=[querying]))
 
     assert (found.role, found.content) == (Role.ASSISTANT, '[called weather({"city": "Oslo"})]')
 

@@ -44,9 +44,9 @@ def test_groups_come_in_order_of_time() -> None:
 
 
 def test_the_text_never_exceeds_its_budget_headers_included() -> None:
-    pieces = [piece("Ann: " + "x" * 60, n, f"s{n % 3}", n % 3) for n in range(20)]
+    parts = [piece("Ann: " + "x" * 60, n, f"s{n % 3}", n % 3) for n in range(20)]
     for budget in (5, 20, 40, 100, 300):
-        assert estimated_tokens(deliver(pieces, budget)) <= budget
+        assert estimated_tokens(deliver(parts, budget)) <= budget
 
 
 def test_a_piece_that_does_not_fit_leaves_room_for_a_shorter_one() -> None:

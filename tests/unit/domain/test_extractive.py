@@ -30,9 +30,9 @@ def test_the_budget_holds_for_any_number_of_texts(budget: int, count: int) -> No
 def test_lines_are_verbatim_and_in_the_order_of_the_texts() -> None:
     lines = summarize(HISTORY, 200).split("\n")
 
-    places = ["\n".join(HISTORY).index(line.strip()) for line in lines]
+    locations = ["\n".join(HISTORY).index(line.strip()) for line in lines]
     assert len(lines) >= 3
-    assert places == sorted(places)
+    assert locations == sorted(locations)
 
 
 def test_the_first_and_the_latest_state_stay() -> None:
@@ -45,11 +45,11 @@ def test_the_first_and_the_latest_state_stay() -> None:
 def test_the_newest_lines_stay_however_little_they_weigh() -> None:
     """Given lines of one kind, then the last ones stay as far as their share goes, at least the very last, and others
     are picked beside them."""
-    told = [f"Bob paid {n} dollars for lamp {n}." for n in range(10, 40)]
-    text = "\n".join(told)
+    reported = [f"Bob paid {n} dollars for lamp {n}." for n in range(10, 40)]
+    text = "\n".join(reported)
 
-    assert told[-1] not in summarize([text], 200)
-    for share, last in ((1, told[-1:]), (2 * len(told[0]) + 1, told[-2:]), (200, told[-5:])):
+    assert reported[-1] not in summarize([text], 200)
+    for share, last in ((1, reported[-1:]), (2 * len(reported[0]) + 1, reported[-2:]), (200, reported[-5:])):
         lines = summarize([text], 200, newest_chars=share).split("\n")
         assert lines[-len(last) :] == last
         assert len(lines) >= 5

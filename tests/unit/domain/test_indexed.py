@@ -37,7 +37,7 @@ def test_dates_and_speakers_can_be_searched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"),
+    ("said", "requested"),
     [
         ("Anna: Wir sind nach Köln gezogen und es gefällt uns sehr.", "Mai 2023"),
         ("Anne: Nous avons déménagé à Lyon avec les enfants.", "mai 2023"),
@@ -48,12 +48,12 @@ def test_dates_and_speakers_can_be_searched() -> None:
         ("Bob: I moved.", "Monday 8 May 2023"),
     ],
 )
-def test_a_month_is_found_by_its_name_in_the_language_of_the_text(said: str, asked: str) -> None:
-    wanted = [{term_index(term) for term in forms} for forms in variants(asked) if forms.isdisjoint("年月日")]
+def test_a_month_is_found_by_its_name_in_the_language_of_the_text(said: str, requested: str) -> None:
+    wanted = [{term_index(term) for term in forms} for forms in variants(requested) if forms.isdisjoint("年月日")]
     for text in (cell_text(said, MOMENT), fact_terms_text(said.split(": ")[1], said.split(": ")[0], MOMENT)):
         counts = dict(count_terms(text).counts)
         assert wanted
-        assert all(not forms.isdisjoint(counts) for forms in wanted), asked
+        assert all(not forms.isdisjoint(counts) for forms in wanted), requested
 
 
 def test_a_date_above_english_text_counts_once() -> None:
@@ -87,10 +87,10 @@ def test_a_node_drops_its_rarest_terms_first() -> None:
     rare = TermCounts(tuple((index, 1.0) for index in range(MAX_NODE_TERMS)))
     common = TermCounts(tuple((index, 5.0) for index in range(MAX_NODE_TERMS, MAX_NODE_TERMS + 10)))
 
-    kept = dict(add_counts([rare, common]).counts)
+    stored = dict(add_counts([rare, common]).counts)
 
-    assert len(kept) == MAX_NODE_TERMS
-    assert {index for index, _ in common.counts} <= kept.keys()
+    assert len(stored) == MAX_NODE_TERMS
+    assert {index for index, _ in common.counts} <= stored.keys()
 
 
 def test_the_weights_of_a_leaf_are_bm25() -> None:

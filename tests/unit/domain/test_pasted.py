@@ -9,12 +9,12 @@ from memforest_core.domain.pasted import Pasted, body_of, pasted
 MAIL = "From: Henrike Aalders <orders@seed.example>\nTo: Oda\nSubject: Your order\n\nWe have moved to Bergen."
 
 
-def pieces(text: str) -> list[tuple[str, str]]:
+def parts(text: str) -> list[tuple[str, str]]:
     return [(text[piece.start : piece.end], piece.author) for piece in pasted(text)]
 
 
 def test_a_mail_goes_from_its_head_to_the_end_of_the_turn() -> None:
-    assert pieces(f"Look at this.\n\n{MAIL}") == [(MAIL, "Henrike Aalders")]
+    assert parts(f"Look at this.\n\n{MAIL}") == [(MAIL, "Henrike Aalders")]
 
 
 @pytest.mark.parametrize(
@@ -29,23 +29,23 @@ def test_a_mail_goes_from_its_head_to_the_end_of_the_turn() -> None:
     ],
 )
 def test_what_only_looks_like_a_mail_is_the_speakers_own(text: str) -> None:
-    assert pieces(text) == []
+    assert parts(text) == []
 
 
 def test_lines_quoted_below_who_wrote_them_are_theirs_and_the_rest_is_not() -> None:
     quoted = "> I moved to Rome.\n> I sold the car.\n"
     text = f"On Mon, 3 May 2024 at 10:12, Anna Berg <anna@x.example> wrote:\n{quoted}I am happy for her."
-    assert pieces(text)[1] == (quoted, "Anna Berg")
+    assert parts(text)[1] == (quoted, "Anna Berg")
     assert text[pasted(text)[-1].end :] == "I am happy for her."
 
 
 def test_quoted_lines_alone_are_nobodys() -> None:
-    assert pieces("> I live in Rome\nNo, I live in Oslo.") == [("> I live in Rome\n", "")]
+    assert parts("> I live in Rome\nNo, I live in Oslo.") == [("> I live in Rome\n", "")]
 
 
 def test_what_stands_unquoted_below_who_wrote_it_is_theirs() -> None:
     text = "On 3 May 2024 at 10:12, Anna Berg wrote:\nI moved to Rome."
-    assert pieces(text) == [(text, "Anna Berg")]
+    assert parts(text) == [(text, "Anna Berg")]
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_what_stands_unquoted_below_who_wrote_it_is_theirs() -> None:
     ["---------- Forwarded message ---------", "Begin forwarded message:", "-----Original Message-----"],
 )
 def test_a_forwarded_mail_is_of_whom_its_head_names(marker: str) -> None:
-    assert pieces(f"See below.\n{marker}\n{MAIL}") == [(f"{marker}\n{MAIL}", "Henrike Aalders")]
-    assert pieces(f"{marker}\nI moved to Rome.") == [(f"{marker}\nI moved to Rome.", "")]
+    assert parts(f"See below.\n{marker}\n{MAIL}") == [(f"{marker}\n{MAIL}", "Henrike Aalders")]
+    assert parts(f"{marker}\nI moved to Rome.") == [(f"{marker}\nI moved to Rome.", "")]
 
 
 def test_a_bare_address_is_no_name() -> None:
-    assert pieces("From: anna@x.example\nSubject: Hi\nI moved.")[0][1] == ""
+    assert parts("From: anna@x.example\nSubject: Hi\nI moved.")[0][1] == ""
 
 
 def test_a_piece_within_a_part_of_the_turn() -> None:

@@ -22,7 +22,7 @@ def days(found: NamedPeriod | None) -> tuple[str | None, str | None] | None:
     return tuple(moment and f"{moment:%Y-%m-%d}" for moment in (found.first, found.last))  # type: ignore[return-value]
 
 
-def asked(question: str, now: datetime = NOW, **options: datetime) -> tuple[str | None, str | None] | None:
+def requested(question: str, now: datetime = NOW, **options: datetime) -> tuple[str | None, str | None] | None:
     return days(named_period(question, now, **options))
 
 
@@ -89,7 +89,7 @@ def asked(question: str, now: datetime = NOW, **options: datetime) -> tuple[str 
     ],
 )
 def test_a_question_names_its_time(question: str, first: str | None, last: str | None) -> None:
-    assert asked(question) == (first, last)
+    assert requested(question) == (first, last)
 
 
 @pytest.mark.parametrize(
@@ -167,20 +167,20 @@ def test_a_zone_may_be_a_bare_offset() -> None:
 
 
 def test_open_dates_count_from_the_end_of_what_is_known() -> None:
-    asked_later, known = datetime(2026, 2, 1, tzinfo=UTC), datetime(2023, 10, 20, tzinfo=UTC)
-    assert asked("What happened in May?", asked_later) == ("2025-05-01", "2025-05-31")
-    assert asked("What happened in May?", asked_later, known_until=known) == ("2023-05-01", "2023-05-31")
-    assert asked("Who came on 8 December?", asked_later, known_until=known) == ("2022-12-08", "2022-12-08")
+    requested_later, known = datetime(2026, 2, 1, tzinfo=UTC), datetime(2023, 10, 20, tzinfo=UTC)
+    assert requested("What happened in May?", requested_later) == ("2025-05-01", "2025-05-31")
+    assert requested("What happened in May?", requested_later, known_until=known) == ("2023-05-01", "2023-05-31")
+    assert requested("Who came on 8 December?", requested_later, known_until=known) == ("2022-12-08", "2022-12-08")
     # Relative words mean the asker's time, and a later end of what is known changes nothing.
-    assert asked("What happened last year?", asked_later, known_until=known) == ("2025-01-01", "2025-12-31")
-    assert asked("What happened in May?", NOW, known_until=asked_later) == ("2023-05-01", "2023-05-31")
+    assert requested("What happened last year?", requested_later, known_until=known) == ("2025-01-01", "2025-12-31")
+    assert requested("What happened in May?", NOW, known_until=requested_later) == ("2023-05-01", "2023-05-31")
 
 
 def test_a_question_about_what_is_to_come_looks_ahead() -> None:
-    assert asked("What will I do in December?") == ("2023-12-01", "2023-12-31")
-    assert asked("Who is going to come on 8 October?") == ("2023-10-08", "2023-10-08")
-    assert asked("What did she say she planned in December?") == ("2022-12-01", "2022-12-31")
-    assert asked("What will I do in two weeks?") is not None
+    assert requested("What will I do in December?") == ("2023-12-01", "2023-12-31")
+    assert requested("Who is going to come on 8 October?") == ("2023-10-08", "2023-10-08")
+    assert requested("What did she say she planned in December?") == ("2022-12-01", "2022-12-31")
+    assert requested("What will I do in two weeks?") is not None
 
 
 def test_dates_are_blanked_and_all_else_stays_in_place() -> None:

@@ -22,7 +22,7 @@ from memforest_core.domain.relative_dates import (
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan
 
 BERLIN = ZoneInfo("Europe/Berlin")
-ASKED = datetime(2023, 6, 15, 14, 5, tzinfo=BERLIN)
+REQUESTED = datetime(2023, 6, 15, 14, 5, tzinfo=BERLIN)
 
 DAYS = st.dates(date(1900, 1, 1), date(2200, 12, 31))
 ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"]).map(ZoneInfo)
@@ -58,21 +58,21 @@ def minute(moment: datetime) -> TimeSpan:
 @given(DAYS, DAYS)
 def test_a_distance_leads_from_one_day_to_the_other_and_has_no_negative_part(one: date, other: date) -> None:
     first, last = min(one, other), max(one, other)
-    away = distance(first, last)
-    assert min(away.years, away.months, away.days) >= 0
-    assert away.months < 12
-    assert months_later(first, 12 * away.years + away.months) + timedelta(days=away.days) == last
+    unavailable = distance(first, last)
+    assert min(unavailable.years, unavailable.months, unavailable.days) >= 0
+    assert unavailable.months < 12
+    assert months_later(first, 12 * unavailable.years + unavailable.months) + timedelta(days=unavailable.days) == last
 
 
 @given(DAYS, DAYS)
 def test_a_distance_has_as_many_whole_months_as_fit(one: date, other: date) -> None:
     first, last = min(one, other), max(one, other)
-    away = distance(first, last)
-    assert months_later(first, 12 * away.years + away.months + 1) > last
+    unavailable = distance(first, last)
+    assert months_later(first, 12 * unavailable.years + unavailable.months + 1) > last
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "away", "words"),
+    ("first", "last", "unavailable", "words"),
     [
         (date(2023, 1, 31), date(2023, 2, 28), Distance(0, 1, 0), "1 month"),
         (date(2024, 1, 31), date(2024, 2, 28), Distance(0, 0, 28), "28 days"),
@@ -82,9 +82,9 @@ def test_a_distance_has_as_many_whole_months_as_fit(one: date, other: date) -> N
         (date(2023, 5, 8), date(2023, 5, 8), Distance(0, 0, 0), "0 days"),
     ],
 )
-def test_months_and_years_are_those_of_the_calendar(first: date, last: date, away: Distance, words: str) -> None:
-    assert distance(first, last) == away
-    assert away.words() == words
+def test_months_and_years_are_those_of_the_calendar(first: date, last: date, unavailable: Distance, words: str) -> None:
+    assert distance(first, last) == unavailable
+    assert unavailable.words() == words
 
 
 def test_a_distance_is_not_measured_backwards() -> None:
@@ -126,16 +126,16 @@ def test_days_are_said_in_larger_units_too(days: int, words: str) -> None:
         (whole_year(2022), "1 year before the question"),
         (whole_year(2025), "2 years after the question"),
         (whole_year(1990, years=10), "from 33 years to 24 years before the question"),
-        (minute(ASKED - timedelta(hours=3, minutes=20)), "on the day of the question, 3 hours before it"),
-        (minute(ASKED - timedelta(minutes=1)), "on the day of the question, 1 minute before it"),
-        (minute(ASKED + timedelta(hours=1)), "on the day of the question, 1 hour after it"),
-        (minute(ASKED), "on the day of the question"),
-        (minute(ASKED - timedelta(days=2)), "2 days before the question"),
+        (minute(REQUESTED - timedelta(hours=3, minutes=20)), "on the day of the question, 3 hours before it"),
+        (minute(REQUESTED - timedelta(minutes=1)), "on the day of the question, 1 minute before it"),
+        (minute(REQUESTED + timedelta(hours=1)), "on the day of the question, 1 hour after it"),
+        (minute(REQUESTED), "on the day of the question"),
+        (minute(REQUESTED - timedelta(days=2)), "2 days before the question"),
         (UNKNOWN_TIME, ""),
     ],
 )
 def test_a_time_is_said_as_seen_from_the_question_no_finer_than_it_was_given(span: TimeSpan, words: str) -> None:
-    assert before_question(span, ASKED) == words
+    assert before_question(span, REQUESTED) == words
 
 
 def test_the_day_is_that_of_the_askers_zone() -> None:
@@ -153,10 +153,10 @@ def test_a_question_without_a_zone_is_refused() -> None:
 @given(DAYS, st.integers(0, 800), ZONES)
 def test_a_change_of_clocks_adds_no_day_and_takes_none(day: date, days: int, zone: ZoneInfo) -> None:
     said = datetime(day.year, day.month, day.day, 12, tzinfo=zone)
-    asked = datetime.combine(day + timedelta(days=days), said.timetz())
-    found = before_question(minute(said), asked)
+    requested = datetime.combine(day + timedelta(days=days), said.timetz())
+    found = before_question(minute(said), requested)
     # A zone may have left out noon of a day (Apia its 30 December 2011): then the day is the next one.
-    real = (asked.astimezone(UTC).astimezone(zone).date() - said.astimezone(UTC).astimezone(zone).date()).days
+    real = (requested.astimezone(UTC).astimezone(zone).date() - said.astimezone(UTC).astimezone(zone).date()).days
     if real == days > 0:
         assert found.startswith(f"{days} day")
         assert found.endswith("before the question")
@@ -177,8 +177,8 @@ SPANS = st.builds(
 
 
 @given(SPANS, st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1)), ZONES)
-def test_no_distance_is_negative_or_nothing(span: TimeSpan, asked: datetime, zone: ZoneInfo) -> None:
-    words = before_question(span, asked.replace(tzinfo=zone))
+def test_no_distance_is_negative_or_nothing(span: TimeSpan, requested: datetime, zone: ZoneInfo) -> None:
+    words = before_question(span, requested.replace(tzinfo=zone))
     assert words
     assert "-" not in words
     assert " 0 " not in f" {words}"

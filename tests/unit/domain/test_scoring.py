@@ -82,8 +82,8 @@ class TestCoverage:
 
     def test_a_rare_term_counts_more_than_a_common_one(self) -> None:
         texts = [{"dog"}, {"dog"}, {"dog"}, {"violin"}]
-        shares = coverage({"dog", "violin"}, texts)
-        assert shares[3] > shares[0]
+        fractions = coverage({"dog", "violin"}, texts)
+        assert fractions[3] > fractions[0]
 
     def test_a_question_without_terms_covers_nothing(self) -> None:
         assert coverage(set(), [{"dog"}]) == [0.0]

@@ -44,9 +44,9 @@ def statement(
     )
 
 
-def said(told: Statement, *moments: datetime, number: int = 1, item: int = 0) -> list[Said]:
+def said(reported: Statement, *moments: datetime, number: int = 1, item: int = 0) -> list[Said]:
     id_ = FactId(UUID(int=number))
-    fact = StoredState(id_, "ann", told.attribute, told, (micros(moments[0]), 0, item), MAY_1)
+    fact = StoredState(id_, "ann", reported.attribute, reported, (micros(moments[0]), 0, item), MAY_1)
     return placed(fact, [Mention(id_, SessionId(UUID(int=9)), (0,), moment) for moment in moments])
 
 
@@ -79,7 +79,7 @@ def test_a_change_has_no_tense() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "role"),
+    ("reported", "role"),
     [
         (statement("Ann worked at Initech.", "Initech", attribute="job"), Role.MARKED),
         (statement("Ann was 80 kg.", "80 kg", attribute="weight"), Role.SETS),
@@ -89,13 +89,13 @@ def test_a_change_has_no_tense() -> None:
         (statement("Ann moved to Oslo.", "Oslo", time=month(5), change=Change.SWITCH), Role.SETS),
     ],
 )
-def test_what_is_past_or_lies_ahead_changes_nothing(told: Statement, role: Role) -> None:
-    assert role_of(said(told, MAY_1)[0]) is role
+def test_what_is_past_or_lies_ahead_changes_nothing(reported: Statement, role: Role) -> None:
+    assert role_of(said(reported, MAY_1)[0]) is role
 
 
 def test_a_correction_by_hand_may_tell_of_a_later_time_than_the_words_it_stands_for() -> None:
-    told = statement("Ann moved to Oslo.", "Oslo", time=month(6), change=Change.SWITCH)
-    assert role_of(said(told, MAY_1, item=CORRECTED_ITEM)[0]) is Role.SETS
+    reported = statement("Ann moved to Oslo.", "Oslo", time=month(6), change=Change.SWITCH)
+    assert role_of(said(reported, MAY_1, item=CORRECTED_ITEM)[0]) is Role.SETS
 
 
 def test_a_dated_change_ends_an_undated_state_said_before_it() -> None:
@@ -151,8 +151,8 @@ def test_a_denial_ends_the_value_it_names_and_no_other() -> None:
 
 
 def test_when_it_was_stored_decides_nothing() -> None:
-    told = statement("Ann lives in Oslo.", "Oslo")
-    late = StoredState(FactId(UUID(int=1)), "ann", "residence", told, (0, 0, 0), MAY_10 + timedelta(days=900))
+    reported = statement("Ann lives in Oslo.", "Oslo")
+    late = StoredState(FactId(UUID(int=1)), "ann", "residence", reported, (0, 0, 0), MAY_10 + timedelta(days=900))
     oslo = placed(late, [Mention(late.id, SessionId(UUID(int=9)), (0,), MAY_1)])
     bergen = said(statement("Ann lives in Bergen.", "Bergen"), MAY_10, number=2)
     assert current(oslo, bergen) == ["Bergen"]

@@ -68,7 +68,7 @@ def test_most_questions_ask_for_no_series(question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "name", "told"),
+    ("question", "name", "reported"),
     [
         ("What does Yusuf drive now?", "Yusuf", "What does I drive now?"),
         ("What colour is Ann's hair now?", "Ann", "What colour is my hair now?"),
@@ -79,9 +79,9 @@ def test_most_questions_ask_for_no_series(question: str) -> None:
         ("她的车现在在哪里？", "", "我的车现在在哪里？"),
     ],
 )
-def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: str, told: str) -> None:
+def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: str, reported: str) -> None:
     at = question.find(name) if name else -1
-    assert as_subject(question, [(at, at + len(name))] if name else []) == told
+    assert as_subject(question, [(at, at + len(name))] if name else []) == reported
 
 
 @pytest.mark.parametrize(

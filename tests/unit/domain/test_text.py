@@ -124,7 +124,7 @@ class TestTerms:
             terms("saluton mondo", "esperanto_")
 
     @pytest.mark.parametrize(
-        ("said", "asked", "shared"),
+        ("said", "requested", "shared"),
         [
             ("Ich habe mir gestern zwei alte Häuser angesehen.", "Welches Haus hat Anna sich angesehen?", 2),
             ("Unsere Wohnungen sind jetzt viel größer als früher.", "Wie ist die Wohnung?", 1),
@@ -142,8 +142,8 @@ class TestTerms:
             ("Οι σκύλοι μου κοιμούνται στην κουζίνα.", "Πού είναι ο σκύλος;", 1),
         ],
     )
-    def test_inflected_words_are_found_in_their_language(self, said: str, asked: str, shared: int) -> None:
-        wanted = frozenset().union(*variants(asked))
+    def test_inflected_words_are_found_in_their_language(self, said: str, requested: str, shared: int) -> None:
+        wanted = frozenset().union(*variants(requested))
         assert len(wanted & set(terms(said))) >= shared
 
     @pytest.mark.parametrize(
@@ -156,12 +156,12 @@ class TestTerms:
         ],
     )
     def test_accents_do_not_count(self, one: str, other: str) -> None:
-        for asked, said in ((one, other), (other, one)):
-            assert all(forms.intersection(terms(said)) for forms in variants(asked))
+        for requested, said in ((one, other), (other, one)):
+            assert all(forms.intersection(terms(said)) for forms in variants(requested))
 
     @pytest.mark.parametrize("name", ["James", "Müller", "Boston", "Charles", "Zoë"])
     def test_names_and_numbers_match_across_languages(self, name: str) -> None:
-        asked = frozenset().union(*variants(f"When did {name} pay 2,300?"))
+        requested = frozenset().union(*variants(f"When did {name} pay 2,300?"))
         for said in (
             f"Gestern hat uns {name} die 2300 bezahlt, das war gut.",
             f"Hier nous avons vu {name} avec les 2300 dans la poche.",
@@ -169,7 +169,7 @@ class TestTerms:
             f"{name}: Вчера я заплатил 2300 за это.",
             f"{name}: 昨天我付了2300块。",
         ):
-            assert len(asked & set(terms(said))) == 2, said
+            assert len(requested & set(terms(said))) == 2, said
 
     def test_each_line_is_read_in_its_language(self) -> None:
         found = terms("Anna: Wir haben zwei Häuser und einen Hund.\nBob: I was running with the dogs.")
@@ -244,7 +244,7 @@ def test_texts_without_spaces_are_searched_for_pieces() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "parts"),
     [
         ("I moved. I like it!", ["I moved.", "I like it!"]),
         ("I met Dr. Smith and Mrs. Jones.", ["I met Dr. Smith and Mrs. Jones."]),
@@ -264,8 +264,8 @@ def test_texts_without_spaces_are_searched_for_pieces() -> None:
         ("", []),
     ],
 )
-def test_sentences_are_verbatim_pieces(text: str, pieces: list[str]) -> None:
-    assert sentences(text) == pieces
+def test_sentences_are_verbatim_pieces(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
     assert all(piece in text for piece in sentences(text))
 
 
@@ -298,7 +298,7 @@ def test_numbers_compare_by_value(text: str, found: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "limit", "kept"),
+    ("text", "limit", "stored"),
     [
         ("short", 10, "short"),
         ("one two three", 9, "one two"),
@@ -307,8 +307,8 @@ def test_numbers_compare_by_value(text: str, found: set[str]) -> None:
         ("anything", 0, ""),
     ],
 )
-def test_clipped_cuts_at_a_word_where_one_is_near(text: str, limit: int, kept: str) -> None:
-    assert clipped(text, limit) == kept
+def test_clipped_cuts_at_a_word_where_one_is_near(text: str, limit: int, stored: str) -> None:
+    assert clipped(text, limit) == stored
 
 
 def test_threads_stem_the_same_words_alike() -> None:

@@ -141,9 +141,9 @@ ORDERS = [
 ]
 
 
-@pytest.mark.parametrize(("question", "asked"), ORDERS)
-def test_a_place_in_the_order_of_time(question: str, asked: OrderQuery) -> None:
-    assert order_of(question) == asked
+@pytest.mark.parametrize(("question", "requested"), ORDERS)
+def test_a_place_in_the_order_of_time(question: str, requested: OrderQuery) -> None:
+    assert order_of(question) == requested
 
 
 @pytest.mark.parametrize(
@@ -279,15 +279,15 @@ def test_a_question_about_an_earlier_state_names_its_attribute(question: str, at
 def test_a_state_is_told_in_other_words_than_it_is_asked_for(
     question: str, attribute: Attribute, statement: str
 ) -> None:
-    asked = parse_question(question)
-    assert attribute in {one for words in asked.spoken for one in question_attributes(asked.terms, words)}
-    assert not answering_terms(asked.terms, asked.spoken).isdisjoint(terms(statement))
+    requested = parse_question(question)
+    assert attribute in {one for words in requested.spoken for one in question_attributes(requested.terms, words)}
+    assert not answering_terms(requested.terms, requested.spoken).isdisjoint(terms(statement))
 
 
 def test_a_question_in_one_language_is_answered_by_its_words_only() -> None:
-    asked = parse_question("Welches Haustier hatte ich vor dem Hund?")
-    assert "kaninch" in answering_terms(asked.terms, asked.spoken)
-    assert answering_terms(asked.terms, asked.spoken).isdisjoint({"puppi", "conej"})
+    requested = parse_question("Welches Haustier hatte ich vor dem Hund?")
+    assert "kaninch" in answering_terms(requested.terms, requested.spoken)
+    assert answering_terms(requested.terms, requested.spoken).isdisjoint({"puppi", "conej"})
 
 
 def test_several_attributes_may_be_asked_for_without_the_residence() -> None:

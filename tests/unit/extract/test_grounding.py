@@ -35,7 +35,7 @@ def item_of(case: str | dict[str, str]) -> Item:
     return Item.model_validate({"turns": [1], **({"text": case} if isinstance(case, str) else case)})
 
 
-def kept(window: Window, item: Item) -> bool:
+def stored(window: Window, item: Item) -> bool:
     return item in grounded(ExtractionAnswer(items=[item, ANCHOR]), window)[0].items
 
 
@@ -46,12 +46,12 @@ CASES = [(case, kind, item) for case in WINDOWS for kind in ("honest", "foreign"
 def test_an_honest_paraphrase_stays_and_an_item_of_another_window_goes(
     case: dict[str, Any], kind: str, item: str | dict[str, str]
 ) -> None:
-    assert kept(window_of(case), item_of(item)) is (kind == "honest")
+    assert stored(window_of(case), item_of(item)) is (kind == "honest")
 
 
 def test_of_one_windows_honest_items_nearly_none_is_grounded_in_another() -> None:
     pairs = [(window, other) for window in WINDOWS for other in WINDOWS if other is not window]
-    passed = [item for window, other in pairs for item in other["honest"] if kept(window_of(window), item_of(item))]
+    passed = [item for window, other in pairs for item in other["honest"] if stored(window_of(window), item_of(item))]
 
     assert passed == []
 
@@ -75,6 +75,6 @@ def test_a_summary_of_another_window_goes_and_is_counted() -> None:
 def test_a_similar_sentence_with_another_identifier_or_another_name_as_value_is_of_another_window() -> None:
     case = {"turns": [["Bob", "I bought mwa4w5 for 8 dollars in Delhi."]]}
 
-    assert kept(window_of(case), item_of({"text": "Bob bought mwa4w5 for 8 dollars in Delhi.", "value": "mwa4w5"}))
-    assert not kept(window_of(case), item_of("Bob bought mwa4w4 for 8 dollars in Delhi."))
-    assert not kept(window_of(case), item_of({"text": "Bob bought it for 8 dollars in Cairo.", "value": "Cairo"}))
+    assert stored(window_of(case), item_of({"text": "Bob bought mwa4w5 for 8 dollars in Delhi.", "value": "mwa4w5"}))
+    assert not stored(window_of(case), item_of("Bob bought mwa4w4 for 8 dollars in Delhi."))
+    assert not stored(window_of(case), item_of({"text": "Bob bought it for 8 dollars in Cairo.", "value": "Cairo"}))

@@ -63,7 +63,7 @@ def only(text: str) -> Item:
 
 
 @pytest.mark.parametrize(
-    "said, told",
+    "said, reported",
     [
         ("I live in Boston.", "Bob lives in Boston."),
         ("I'm tired of the rain.", "Bob is tired of the rain."),
@@ -97,8 +97,8 @@ def only(text: str) -> Item:
         ("i live in boston", "Bob lives in boston"),
     ],
 )
-def test_first_person_becomes_the_speaker(said: str, told: str) -> None:
-    assert to_third_person(said, "Bob") == told
+def test_first_person_becomes_the_speaker(said: str, reported: str) -> None:
+    assert to_third_person(said, "Bob") == reported
 
 
 @pytest.mark.parametrize(
@@ -240,12 +240,12 @@ def test_what_carries_nothing_is_skipped(text: str) -> None:
 
 def test_a_greeting_or_question_does_not_hide_the_statement_beside_it() -> None:
     greeted = only("Hi Alice, I adopted a dog.")
-    asked = only("I just moved to Seattle, do you know any good cafes?")
+    requested = only("I just moved to Seattle, do you know any good cafes?")
 
     assert greeted.text == "Bob adopted a dog."
     assert greeted.entities == []
-    assert (asked.attribute, asked.value) == ("residence", "Seattle")
-    assert asked.quote == "I just moved to Seattle, do you know any good cafes?"
+    assert (requested.attribute, requested.value) == ("residence", "Seattle")
+    assert requested.quote == "I just moved to Seattle, do you know any good cafes?"
 
 
 def test_a_clause_with_when_is_no_question() -> None:
@@ -447,9 +447,9 @@ I have moved to Bergen. My new job is at the seed bank."""
 def pasted_turn(text: str, start: int = 0, end: int | None = None) -> Window:
     """A window of one turn, or of a part of it."""
     part = text[start:end]
-    pieces = (piece.within(start, start + len(part)) for piece in pasted(text))
+    parts = (piece.within(start, start + len(part)) for piece in pasted(text))
     [turn] = turns_of([bob(part)], 1, 1)
-    turn = replace(turn, pasted=tuple(piece for piece in pieces if piece is not None))
+    turn = replace(turn, pasted=tuple(piece for piece in parts if piece is not None))
     return Window(owner="Bob", time_zone="UTC", context=(), turns=(turn,), cells=1)
 
 

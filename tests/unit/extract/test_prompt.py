@@ -87,9 +87,9 @@ def test_the_end_of_an_earlier_turn_is_shown() -> None:
 
 
 def test_the_same_window_renders_to_the_same_bytes() -> None:
-    again = Window(RICH.owner, RICH.time_zone, tuple(list(RICH.context)), tuple(list(RICH.turns)), RICH.cells)
+    repeated = Window(RICH.owner, RICH.time_zone, tuple(list(RICH.context)), tuple(list(RICH.turns)), RICH.cells)
 
-    assert render_window(again).encode() == render_window(RICH).encode()
+    assert render_window(repeated).encode() == render_window(RICH).encode()
 
 
 def test_what_was_rendered_is_read_back() -> None:

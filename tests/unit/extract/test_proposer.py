@@ -102,11 +102,11 @@ def test_a_bad_answer_is_shown_to_the_model_with_its_error(answer: str, reason: 
     assert len(calls) == len(chat.requests) == 2
     first, second = chat.requests
     assert second.messages[:2] == first.messages
-    shown, told = second.messages[2:]
+    shown, reported = second.messages[2:]
     assert shown == Message("assistant", answer[:20_000] or "(empty)")
-    assert told.role == "user"
-    assert reason in told.content
-    assert len(told.content) < 2_000
+    assert reported.role == "user"
+    assert reason in reported.content
+    assert len(reported.content) < 2_000
 
 
 def test_only_the_last_mistake_is_shown() -> None:

@@ -56,9 +56,9 @@ def test_the_last_of_several_has_all_reduced(clock: Clock) -> None:
 
 def test_nobody_waits_for_an_answer_that_has_not_come(clock: Clock) -> None:
     readings = Readings(clock)
-    first, asked = begun(readings), begun(readings, come=False)
+    first, requested = begun(readings), begun(readings, come=False)
     assert ended(first)
-    assert ended(asked)
+    assert ended(requested)
 
 
 def test_nobody_waits_for_another_forest(clock: Clock) -> None:

@@ -13,7 +13,7 @@ from tests.harness.builders import window, window_turn
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ('{"site": "attic", "temperature_c": 6.4, "status": "ok"}', ["attic: temperature 6.4 C"]),
         ('{"room": "attic", "sensor": "a1", "rh_pct": 88, "battery_v": 3}', ["attic a1: rh 88 %, battery 3 V"]),
@@ -25,9 +25,9 @@ from tests.harness.builders import window, window_turn
     ],
     ids=["JSON", "two values", "records", "a part of JSON", "a line", "a line of a log", "only lines with values"],
 )
-def test_values_with_a_unit_become_sentences(text: str, told: list[str]) -> None:
+def test_values_with_a_unit_become_sentences(text: str, reported: list[str]) -> None:
     found = results(text)
-    assert [result.text for result in found] == told
+    assert [result.text for result in found] == reported
     assert all(result.quote in text for result in found)
 
 

@@ -25,8 +25,8 @@ JSON = st.recursive(
 
 def cut(raw: bytes, cuts: list[int]) -> Iterator[bytes]:
     """The bytes in pieces, which end at the given places."""
-    places = [0, *sorted(place % (len(raw) + 1) for place in cuts), len(raw)]
-    return (raw[start:end] for start, end in pairwise(places))
+    locations = [0, *sorted(place % (len(raw) + 1) for place in cuts), len(raw)]
+    return (raw[start:end] for start, end in pairwise(locations))
 
 
 def contents(raw: bytes, *under: str, size: int = 7) -> list[object]:

@@ -40,10 +40,10 @@ RAISED = [
 def test_a_client_raises_what_the_library_raised(error: MemForestError) -> None:
     """Given an error, when it is answered and read by the client, then class, code and sentence are the same."""
     response = answer(problem_of(error))
-    told = HttpAnswer(response.status_code, bytes(response.body), dict(response.headers))
+    reported = HttpAnswer(response.status_code, bytes(response.body), dict(response.headers))
 
     with pytest.raises(MemForestError) as raised:
-        result_of(told, str)
+        result_of(reported, str)
 
     assert type(raised.value) is type(error)
     assert (raised.value.code, raised.value.message) == (error.code, error.message)
@@ -57,7 +57,7 @@ def test_a_client_hears_why_a_wait_is_long() -> None:
     """Given a wait whose last try failed, when the time is over, then the client's error tells how it failed."""
     last = WorkError("model_rejected", "Unknown model.")
     with pytest.raises(WaitTimeout) as raised:
-        _told(WaitTimeout("Not yet.", last_error=last))
+        _given(WaitTimeout("Not yet.", last_error=last))
     assert raised.value.last_error == last
 
 
@@ -71,12 +71,12 @@ def test_a_client_hears_why_a_wait_is_long() -> None:
 def test_a_class_of_the_server_alone_is_the_next_known_one(error: MemForestError, kind: type[MemForestError]) -> None:
     """Given an error that clients do not have, when they read it, then they raise what it is a kind of."""
     with pytest.raises(MemForestError) as raised:
-        _told(error)
+        _given(error)
     assert type(raised.value) is kind
     assert raised.value.code == error.code
 
 
-def _told(error: MemForestError) -> None:
+def _given(error: MemForestError) -> None:
     response = answer(problem_of(error))
     result_of(HttpAnswer(response.status_code, bytes(response.body), dict(response.headers)), str)
 

@@ -11,7 +11,7 @@ from memforest_core.service.http.app import openapi
 
 FOLDER = Path(__file__).parents[3] / "examples" / "typescript"
 GENERATE = runpy.run_path(str(FOLDER / "generate.py"))
-AGAIN = "Run make typescript: the client is of another OpenAPI document."
+REPEATED = "Run make typescript: the client is of another OpenAPI document."
 
 
 def test_it_has_every_operation() -> None:
@@ -21,11 +21,11 @@ def test_it_has_every_operation() -> None:
     functions = {name.lower().rstrip("_") for name in re.findall(r"^export const (\w+) =", written, re.MULTILINE)}
     named = {each["operationId"] for path in openapi()["paths"].values() for each in path.values()}
 
-    assert functions == {name.replace("_", "").lower() for name in named}, AGAIN
+    assert functions == {name.replace("_", "").lower() for name in named}, REPEATED
 
 
 def test_it_is_of_this_document() -> None:
-    assert GENERATE["FINGERPRINT"].read_text().strip() == GENERATE["fingerprint"](openapi()), AGAIN
+    assert GENERATE["FINGERPRINT"].read_text().strip() == GENERATE["fingerprint"](openapi()), REPEATED
 
 
 def test_another_field_is_another_document() -> None:

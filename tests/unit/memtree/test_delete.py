@@ -19,9 +19,9 @@ def tree(count: int, k: int = 3) -> TreeStore:
     return store
 
 
-def ids(places: Iterable[int]) -> list[NodeId]:
-    known = leaves(1 + max(places := list(places)))
-    return [known[place].id for place in places]
+def ids(locations: Iterable[int]) -> list[NodeId]:
+    known = leaves(1 + max(locations := list(locations)))
+    return [known[place].id for place in locations]
 
 
 def sizes(store: TreeStore, level: int = 1) -> list[int]:
@@ -198,10 +198,10 @@ def test_a_neighbour_whose_children_stay_the_same_is_raised_with_the_child_that_
     store.remove(ids([8]))
     store.refresh()
     first, second, *_ = store.level(2)
-    kept = {node.id for node in store.children(first.id)}
+    stored = {node.id for node in store.children(first.id)}
     before = versions(store)
     store.remove(ids([10, 11, *range(12, 18)]))
-    assert {node.id for node in store.children(first.id)} == kept
+    assert {node.id for node in store.children(first.id)} == stored
     assert second.id not in store.nodes
     assert first.id in raised(store, before)
     for node in store.nodes.values():

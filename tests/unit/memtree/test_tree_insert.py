@@ -143,8 +143,8 @@ def test_two_leaves_cannot_have_one_key() -> None:
 def test_a_payload_has_one_leaf_under_whatever_id() -> None:
     store = TreeStore(k=3, first=leaves(2))
     stored, fresh = leaf(0, 0), leaf(50, 50)
-    again = [replace(item, id=leaf(0, 900 + n).id) for n, item in enumerate((stored, fresh))]
-    store.insert([fresh, *again])
+    repeated = [replace(item, id=leaf(0, 900 + n).id) for n, item in enumerate((stored, fresh))]
+    store.insert([fresh, *repeated])
     assert [node.id for node in store.walk()] == [*(leaf.id for leaf in leaves(2)), fresh.id]
 
 

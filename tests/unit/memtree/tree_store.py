@@ -95,7 +95,9 @@ class TreeStore:
             row = self.level(level)
             for place, node in enumerate(row):
                 if node.id in above:
-                    opened.update((beside.id, beside) for beside in row[max(place - 1, 0) : place + 2])
+                    opened.update(
+                        (neighbouring.id, neighbouring) for neighbouring in row[max(place - 1, 0) : place + 2]
+                    )
         loaded = {node.id: node for node in (*stored, *opened.values())}
         for node_id in opened:
             loaded.update((child.id, child) for child in self.children(node_id))

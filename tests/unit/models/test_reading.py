@@ -265,7 +265,7 @@ def test_a_summary_loses_its_thoughts_and_fences_and_a_loop_is_seen() -> None:
 
 MARKS = [*"{}[]\",:\\'`/#\n ", "null", "None", "true", "1", "-2", "NaN", "1e999", "\\u00", "\ud83d", "ok", "// ", "/*"]
 PARTS = ['"items"', '"text"', '"turns"', "```json", "<think>", "</think>", '{"items": [', "]}", json.dumps(KIM)]
-PIECES = st.sampled_from([*MARKS, *PARTS])
+ITEMS = st.sampled_from([*MARKS, *PARTS])
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     lambda inner: (
@@ -278,7 +278,7 @@ JSON = st.recursive(
 SHAPES = st.sampled_from([ExtractionAnswer, ProfileAnswer, ChoiceAnswer, AnswerReply, PlanAnswer, DigestReply])
 
 
-@given(st.lists(PIECES).map("".join) | st.text() | JSON.map(json.dumps) | JSON.map(repr), SHAPES)
+@given(st.lists(ITEMS).map("".join) | st.text() | JSON.map(json.dumps) | JSON.map(repr), SHAPES)
 def test_any_text_is_read_or_is_a_fault_and_no_item_is_without_a_text(text: str, shape: type[BaseModel]) -> None:
     try:
         answer = read(text, shape).answer

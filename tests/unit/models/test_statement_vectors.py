@@ -28,11 +28,11 @@ class Axes:
     dimension = 64
 
     def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+        self.requested: list[list[str]] = []
         self._axis: dict[str, int] = {}
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        self.asked.append(list(texts))
+        self.requested.append(list(texts))
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for row, text in enumerate(texts):
             vectors[row, self._axis.setdefault(text, len(self._axis))] = 1.0
@@ -67,13 +67,13 @@ def test_no_routing_text_is_embedded_and_a_label_once() -> None:
     embedding = StatementEmbedder(embedder)
     vectors_of(embedding, said("A boat.", "leisure/sailing"), said("A sail.", "leisure/sailing"))
     first = vectors_of(embedding, said("An oar.", "leisure/sailing"), said("A boat.", "leisure", Origin.ASSISTANT))
-    assert embedder.asked == [
+    assert embedder.requested == [
         ["A boat.", "user | leisure/sailing", "A sail."],
         ["An oar.", "A boat.", "assistant | leisure"],
     ]
-    again = vectors_of(StatementEmbedder(embedder), said("An oar.", "leisure/sailing"))
+    repeated = vectors_of(StatementEmbedder(embedder), said("An oar.", "leisure/sailing"))
     oar = said("An oar.", "leisure/sailing").routing_text
-    assert np.array_equal(first[oar], again[oar])
+    assert np.array_equal(first[oar], repeated[oar])
 
 
 def test_a_routing_text_alone_is_made_of_its_parts() -> None:
@@ -90,7 +90,7 @@ def test_a_sentence_that_reads_like_a_known_label_is_embedded() -> None:
     vectors_of(embedding, said("A boat.", "leisure"))
     label = said("user | leisure")
     assert vectors_of(embedding, label)[label.text] @ embedder.embed(["user | leisure"]).vectors[0] == 1.0
-    assert embedder.asked[1] == ["user | leisure"]
+    assert embedder.requested[1] == ["user | leisure"]
 
 
 def test_labels_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_labels_are_remembered_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -
     embedding = StatementEmbedder(embedder)
     for scene in ("a", "b", "c", "c", "a"):
         vectors_of(embedding, said(f"Text of {scene}.", scene))
-    assert [len(asked) for asked in embedder.asked] == [2, 2, 2, 1, 2]
+    assert [len(requested) for requested in embedder.requested] == [2, 2, 2, 1, 2]
 
 
 def test_opposite_parts_have_a_direction_still() -> None:

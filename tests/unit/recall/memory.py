@@ -64,10 +64,10 @@ class NoStates:
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
         return []
 
-    def of_subjects(self, *_asked: object) -> list[StoredState]:
+    def of_subjects(self, *_requested: object) -> list[StoredState]:
         return []
 
-    def turns(self, *_asked: object) -> dict[TurnKey, SourceTurn]:
+    def turns(self, *_requested: object) -> dict[TurnKey, SourceTurn]:
         return {}
 
 
@@ -242,9 +242,9 @@ class Forest:
 
     def paths(self, payloads: Sequence[UUID], chars: int) -> list[PlacedNode]:
         trees = {leaf.tree_id for leaf in self.placed if leaf.payload_id in payloads}
-        told = {node: text[:chars] for node, text in self.summaries_by_node.items()}
+        reported = {node: text[:chars] for node, text in self.summaries_by_node.items()}
         return [
-            node._replace(text=told.get(node.id))
+            node._replace(text=reported.get(node.id))
             for node in self.placed
             if node.tree_id in trees and (node.payload_id is None or node.payload_id in payloads)
         ]
@@ -342,7 +342,7 @@ class ScriptedIndex:
     points: dict[UUID, tuple[PointKind, float, float]] = field(default_factory=dict)
     roots: set[UUID] = field(default_factory=set)
     calls: list[Sequence[IndexQuery]] = field(default_factory=list)
-    away_after: int | None = None
+    unavailable_after: int | None = None
     """How many calls it answers before it is away."""
     forest_id: ForestId = FOREST
     before: Callable[[], None] = lambda: None
@@ -350,7 +350,7 @@ class ScriptedIndex:
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
         self.before()
-        if self.away_after is not None and len(self.calls) >= self.away_after:
+        if self.unavailable_after is not None and len(self.calls) >= self.unavailable_after:
             raise IndexUnavailable("away")
         self.calls.append(queries)
         return [self._hits(query) for query in queries]
@@ -431,12 +431,12 @@ class GroveIndex:
 class OneVector:
     """Embeds everything alike, or is away."""
 
-    away: bool = False
+    unavailable: bool = False
     model: str = "one"
     dimension: int = 2
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        if self.away:
+        if self.unavailable:
             raise ModelUnavailable("away")
         record = CallRecord(Step.EMBED, self.model, 0, 0, 0, 0.0, 0.0, "ok")
         return Embedded(np.array([[1.0, 0.0]] * len(texts), dtype=np.float32), record)

@@ -58,7 +58,7 @@ class World:
         self.index.points = {named(f"talk/{at}"): (CELL, 0.0, 0.9 - at / 10) for at in range(6)}
         self.index.points |= {named("talk#0"): (NODE, 0.0, 0.9), named("talk#1"): (NODE, 0.0, 0.1)}
         self.roots: list[UUID] = [named("talk#root")]
-        self.kept = TreeCache()
+        self.stored = TreeCache()
 
     def search(self) -> IndexSearch:
         dense = np.array([1.0, 0.0], dtype=np.float32)
@@ -75,7 +75,7 @@ class World:
             self.forest.tree_roots(self.roots),
             beam,
             weights(),
-            self.kept,
+            self.stored,
             ranker,
             questions if ranker else None,
         )
@@ -124,7 +124,7 @@ class TestByScores:
         assert len(world.index.calls) == 2
 
     def test_it_stops_when_the_index_is_away(self, world: World) -> None:
-        world.index.away_after = 1
+        world.index.unavailable_after = 1
         browsed = world.browse()
         assert (browsed.levels, browsed.cells, browsed.degraded) == (1, set(), [])
 
@@ -182,7 +182,7 @@ class TestByARanker:
             world.forest.tree_roots(world.roots),
             10,
             weights(),
-            world.kept,
+            world.stored,
             ranker,
             {named("talk#root"): "What was the fourth?"},
         )
@@ -226,7 +226,7 @@ class TestWhatTheRankerCannotDo:
         assert browsed.cells == {named("talk/1"), third}
 
     def test_it_goes_on_alone_while_the_index_is_away(self, world: World) -> None:
-        world.index.away_after = 0
+        world.index.unavailable_after = 0
         browsed = world.browse(ByName(["half", "word10", "word0"], failing=frozenset({named("talk#0")})))
         assert browsed.cells == world.cells(5)
         assert browsed.degraded == [

@@ -12,9 +12,9 @@ from memforest_core.recall.plan import DRIFT, FIRST_GUESS_MS, NEWEST, ModeTimes,
 COSTS = {Mode.FLAT: 20.0, Mode.EMBEDDING: 80.0, Mode.LLM: 2_000.0, Mode.PLANNER: 3_000.0}
 
 
-class TestPicking:
+class TestChoosing:
     @pytest.mark.parametrize(
-        ("chat", "embedder_away", "budget_ms", "mode"),
+        ("chat", "embedder_unavailable", "budget_ms", "mode"),
         [
             (True, False, None, Mode.PLANNER),
             (True, True, None, Mode.PLANNER),
@@ -31,9 +31,9 @@ class TestPicking:
         ],
     )
     def test_the_most_thorough_that_is_there_and_fits(
-        self, chat: bool, embedder_away: bool, budget_ms: float | None, mode: Mode
+        self, chat: bool, embedder_unavailable: bool, budget_ms: float | None, mode: Mode
     ) -> None:
-        assert choose_mode(chat, embedder_away, budget_ms, COSTS)[0] is mode
+        assert choose_mode(chat, embedder_unavailable, budget_ms, COSTS)[0] is mode
 
     @pytest.mark.parametrize(
         ("picked", "why"),

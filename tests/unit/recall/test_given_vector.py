@@ -20,7 +20,7 @@ VECTOR = [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "reported"),
     [
         ([1.0], "a list of 2 numbers, the dimension of the embedding model \\(it has 1\\)"),
         ([[1.0, 2.0], [3.0, 4.0]], "plain numbers"),
@@ -35,8 +35,8 @@ VECTOR = [1.0, 0.0]
         (np.ones((2, 2)), "plain numbers"),
     ],
 )
-def test_what_is_no_vector_is_refused(given: object, told: str) -> None:
-    with pytest.raises(InvalidInput, match=told) as refused:
+def test_what_is_no_vector_is_refused(given: object, reported: str) -> None:
+    with pytest.raises(InvalidInput, match=reported) as refused:
         checked_vector(given, 2)
     assert refused.value.code == "invalid_vector"
 
@@ -88,7 +88,7 @@ def test_what_a_vector_can_not_find_is_told() -> None:
     world.forest.unseen = [named("pets/0")]
     assert world.service.recall(TENANT, "alice", vector=VECTOR).degraded == (CATCHING_UP_FOR_VECTOR,)
     world.forest.unseen = []
-    world.index.away_after = 0
+    world.index.unavailable_after = 0
     found = world.service.recall(TENANT, "alice", vector=VECTOR)
     assert (found.evidence, found.degraded) == ((), (UNAVAILABLE_FOR_VECTOR,))
 

@@ -27,12 +27,12 @@ def search(index: ScriptedIndex, sparse: SparseVector = WORDS) -> IndexSearch:
 
 
 def test_points_are_scored_by_all_signals_in_one_round_trip() -> None:
-    asking = search(scripted())
-    asking.score(KINDS)
-    assert asking.round_trips == 1
-    assert (asking.cells.lexical, asking.cells.dense) == ({CELL: 3.0}, {CELL: 0.3})
-    assert (asking.facts.lexical, asking.facts.dense) == ({FACT: 2.0}, {FACT: 0.2})
-    assert (asking.nodes.lexical, asking.nodes.dense) == ({}, {NODE: 0.1})
+    querying = search(scripted())
+    querying.score(KINDS)
+    assert querying.round_trips == 1
+    assert (querying.cells.lexical, querying.cells.dense) == ({CELL: 3.0}, {CELL: 0.3})
+    assert (querying.facts.lexical, querying.facts.dense) == ({FACT: 2.0}, {FACT: 0.2})
+    assert (querying.nodes.lexical, querying.nodes.dense) == ({}, {NODE: 0.1})
 
 
 def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
@@ -48,9 +48,9 @@ def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
 
 def test_what_was_glanced_at_is_asked_for_its_words_alone() -> None:
     index = scripted()
-    asking = search(index)
-    asking.glance(KINDS)
-    asking.score(KINDS)
+    querying = search(index)
+    querying.glance(KINDS)
+    querying.score(KINDS)
     glanced, scored = index.calls
     assert not any(isinstance(query.vector, SparseVector) for query in glanced)
     assert all(isinstance(query.vector, SparseVector) for query in scored)
@@ -61,62 +61,62 @@ def test_what_was_asked_for_ahead_counts_once_it_is_scored() -> None:
     cosines again, none counts before it is scored, and what has no vector is known to have none."""
     index = scripted()
     strange = UUID(int=4)
-    asking = search(index)
-    asking.look_ahead(KINDS | {strange: PointKind.CELL})
-    assert not asking.cells.ids() | asking.facts.ids() | asking.nodes.ids()
-    asking.glance({CELL: PointKind.CELL, strange: PointKind.CELL})
-    assert (asking.cells.dense, asking.facts.dense, asking.nodes.dense) == ({CELL: 0.3}, {}, {})
-    assert asking.round_trips == 1
-    asking.score(KINDS)
-    assert (asking.cells.dense, asking.facts.dense, asking.nodes.dense) == ({CELL: 0.3}, {FACT: 0.2}, {NODE: 0.1})
-    assert asking.round_trips == 2
+    querying = search(index)
+    querying.look_ahead(KINDS | {strange: PointKind.CELL})
+    assert not querying.cells.ids() | querying.facts.ids() | querying.nodes.ids()
+    querying.glance({CELL: PointKind.CELL, strange: PointKind.CELL})
+    assert (querying.cells.dense, querying.facts.dense, querying.nodes.dense) == ({CELL: 0.3}, {}, {})
+    assert querying.round_trips == 1
+    querying.score(KINDS)
+    assert (querying.cells.dense, querying.facts.dense, querying.nodes.dense) == ({CELL: 0.3}, {FACT: 0.2}, {NODE: 0.1})
+    assert querying.round_trips == 2
     assert all(isinstance(query.vector, SparseVector) for query in index.calls[-1])
 
 
 def test_nothing_is_asked_for_ahead_without_a_vector_or_after_a_failure() -> None:
-    asking = search(index := scripted(away_after=0))
-    asking.look_ahead(KINDS)
-    assert asking.failure is not None
-    asking.look_ahead(KINDS)
-    by_words = IndexSearch(index, asking.scope, None, WORDS)
+    querying = search(index := scripted(unavailable_after=0))
+    querying.look_ahead(KINDS)
+    assert querying.failure is not None
+    querying.look_ahead(KINDS)
+    by_words = IndexSearch(index, querying.scope, None, WORDS)
     by_words.look_ahead(KINDS)
-    assert (asking.round_trips, by_words.round_trips) == (1, 0)
+    assert (querying.round_trips, by_words.round_trips) == (1, 0)
 
 
 def test_the_part_of_related_words_is_that_of_their_own_search() -> None:
     """Given scores by all words, when related ones are searched alone, then each has its part, and no score changes."""
-    asking = search(index := scripted(), SparseVector((7, 8), (1.0, 0.5)))
-    asking.related = SparseVector((8,), (0.5,))
-    asking.score(KINDS)
+    querying = search(index := scripted(), SparseVector((7, 8), (1.0, 0.5)))
+    querying.related = SparseVector((8,), (0.5,))
+    querying.score(KINDS)
     index.points = {CELL: (PointKind.CELL, 1.5, 0.3), FACT: (PointKind.FACT, 0.0, 0.2)}
-    assert asking.related_parts({CELL: PointKind.CELL, FACT: PointKind.FACT}) == {CELL: 0.5}
-    assert asking.cells.lexical == {CELL: 3.0}
-    assert asking.round_trips == 2
-    assert all(query.vector == asking.related for query in index.calls[-1])
+    assert querying.related_parts({CELL: PointKind.CELL, FACT: PointKind.FACT}) == {CELL: 0.5}
+    assert querying.cells.lexical == {CELL: 3.0}
+    assert querying.round_trips == 2
+    assert all(query.vector == querying.related for query in index.calls[-1])
 
 
 def test_without_related_words_there_is_no_search_for_their_part() -> None:
-    asking = search(index := scripted())
-    asking.score(KINDS)
-    assert asking.related_parts(KINDS) == {}
+    querying = search(index := scripted())
+    querying.score(KINDS)
+    assert querying.related_parts(KINDS) == {}
     assert len(index.calls) == 1
 
 
 def test_nothing_is_asked_twice_not_even_what_has_no_score() -> None:
     """Given points that were scored, one of them without any word, when they are wanted again, then nobody is asked."""
-    asking = search(scripted())
-    asking.score(KINDS)
-    asking.glance(KINDS)
-    asking.score(KINDS)
-    assert asking.round_trips == 1
+    querying = search(scripted())
+    querying.score(KINDS)
+    querying.glance(KINDS)
+    querying.score(KINDS)
+    assert querying.round_trips == 1
 
 
 def test_a_range_of_time_limits_the_flat_search_only() -> None:
     """What is scored by id has been chosen already."""
     index = scripted()
-    asking = search(index)
-    asking.flat(Limits(cells=1, facts=0, roots=0))
-    asking.score(KINDS)
+    querying = search(index)
+    querying.flat(Limits(cells=1, facts=0, roots=0))
+    querying.score(KINDS)
     flat, by_ids = index.calls
     assert {query.filter.overlaps for query in flat} == {(0.0, 9.0)}
     assert {query.filter.overlaps for query in by_ids} == {None}
@@ -124,10 +124,10 @@ def test_a_range_of_time_limits_the_flat_search_only() -> None:
 
 def test_flat_hits_are_not_scored_again() -> None:
     index = scripted()
-    asking = search(index)
-    asking.flat(Limits(cells=5, facts=5, roots=0))
-    asking.score({CELL: PointKind.CELL, FACT: PointKind.FACT})
-    assert asking.round_trips == 1
+    querying = search(index)
+    querying.flat(Limits(cells=5, facts=5, roots=0))
+    querying.score({CELL: PointKind.CELL, FACT: PointKind.FACT})
+    assert querying.round_trips == 1
 
 
 def test_without_words_nothing_is_searched_by_words() -> None:
@@ -137,10 +137,10 @@ def test_without_words_nothing_is_searched_by_words() -> None:
 
 
 def test_after_the_first_failure_nobody_is_asked_again() -> None:
-    index = scripted(away_after=0)
-    asking = search(index)
-    asking.score(KINDS)
-    asking.glance(KINDS)
-    assert asking.failure is not None
-    assert asking.round_trips == 1
-    assert not asking.cells.ids()
+    index = scripted(unavailable_after=0)
+    querying = search(index)
+    querying.score(KINDS)
+    querying.glance(KINDS)
+    assert querying.failure is not None
+    assert querying.round_trips == 1
+    assert not querying.cells.ids()

@@ -87,7 +87,7 @@ def test_a_candidate_without_token_vectors_gets_nothing() -> None:
 
 
 def test_shares_reach_from_the_median_to_the_best() -> None:
-    shares = above_median(np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32))
-    assert shares.tolist() == [0.0, 0.0, 0.0, 0.5, 1.0]
+    fractions = above_median(np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32))
+    assert fractions.tolist() == [0.0, 0.0, 0.0, 0.5, 1.0]
     assert not above_median(np.full(4, 0.3, np.float32)).any()
     assert not above_median(np.array([0.3], np.float32)).any()

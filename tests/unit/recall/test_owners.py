@@ -94,7 +94,7 @@ def test_each_forest_costs_what_a_recall_of_its_own_costs() -> None:
 def test_an_index_that_failed_is_not_asked_again_for_the_next_forest() -> None:
     world = World()
     for index in world.indexes.values():
-        index.away_after = 0
+        index.unavailable_after = 0
     found = world.recall("Which book, or what about Davis?")
     assert found.round_trips == 1
     assert {piece.owner for piece in found.evidence} == {"bob", "carol"}

@@ -24,7 +24,7 @@ from tests.unit.recall.chat import ScriptedChat
 from tests.unit.recall.memory import START, named
 
 QUESTION = "How long after moving to Davis did Bob adopt the cat?"
-ASKED = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
+REQUESTED = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
 DIRECT = {"question_type": "single", "plan": "direct", "trees": []}
 
 
@@ -39,10 +39,10 @@ TREES = [tree("bob"), tree("cat"), tree("davis")]
 
 def plan(answer: object, trees: list[PlacedNode] = TREES) -> tuple[Plan, ScriptedChat]:
     chat = ScriptedChat(lambda document: answer)
-    return planned(chat, QUESTION, trees, ASKED), chat
+    return planned(chat, QUESTION, trees, REQUESTED), chat
 
 
-def asked(made: Plan) -> list[str]:
+def requested(made: Plan) -> list[str]:
     return [made.questions[each.id] for each in TREES]
 
 
@@ -64,7 +64,7 @@ class TestAPlan:
 
     def test_gives_trees_questions_of_their_own_and_the_question_to_the_rest(self) -> None:
         made, _ = plan(DIRECT | {"trees": [{"tree": 2, "ask": " When did Bob adopt the cat? "}]})
-        assert asked(made) == [QUESTION, "When did Bob adopt the cat?", QUESTION]
+        assert requested(made) == [QUESTION, "When did Bob adopt the cat?", QUESTION]
 
     def test_of_two_moments_names_both(self) -> None:
         answer = {
@@ -90,7 +90,7 @@ class TestAPlan:
         assert (made.type, made.anchors) == (PlanType(kind), None)
 
     def test_drops_trees_that_were_not_shown_and_questions_that_say_nothing(self) -> None:
-        asks = [
+        queries = [
             {"tree": 0, "ask": "nought?"},
             {"tree": 4, "ask": "four?"},
             {"tree": -1, "ask": "minus?"},
@@ -98,8 +98,8 @@ class TestAPlan:
             {"tree": 2, "ask": "x" * (MAX_QUESTION_CHARS + 1)},
             {"tree": 3, "ask": "Since when does Bob live in Davis?"},
         ]
-        made, _ = plan(DIRECT | {"trees": asks})
-        assert asked(made) == [QUESTION, QUESTION, "Since when does Bob live in Davis?"]
+        made, _ = plan(DIRECT | {"trees": queries})
+        assert requested(made) == [QUESTION, QUESTION, "Since when does Bob live in Davis?"]
         assert made.degraded == ()
 
     def test_shows_at_most_so_many_trees_and_asks_the_others_the_question(self) -> None:
@@ -143,7 +143,7 @@ class TestAPlan:
 )
 def test_a_failure_is_the_direct_plan_and_a_sentence(failure: MemForestError | object) -> None:
     made, _ = plan(failure)
-    assert asked(made) == [QUESTION] * 3
+    assert requested(made) == [QUESTION] * 3
     assert (made.type, made.question_type, made.anchors) == (PlanType.DIRECT, QuestionType.OPEN, None)
-    (told,) = made.degraded
-    assert told.startswith("The planner could not be used (")
+    (reported,) = made.degraded
+    assert reported.startswith("The planner could not be used (")

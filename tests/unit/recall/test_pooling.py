@@ -47,19 +47,19 @@ def test_words_count_by_what_the_best_hit_holds(texts: list[str], share: float) 
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "stored"),
     [
         ("Which camera did Ann buy in Lisbon?", True),
         ("What was the first camera that Ann bought?", False),
         ("Which camera did Ann buy after Lisbon?", False),
     ],
 )
-def test_a_question_about_order_lifts_no_turn_next_but_one(text: str, kept: bool) -> None:
+def test_a_question_about_order_lifts_no_turn_next_but_one(text: str, stored: bool) -> None:
     """Given a question for one of several states in order, then a turn between two tellings of others gets nothing for
     it; other weights stay."""
     given = weights(next_but_one=0.7)
     found = weights_for(scopes(), parse_question(text), given, 0.0)
-    assert found == (given if kept else {**given, "next_but_one": 0.0})
+    assert found == (given if stored else {**given, "next_but_one": 0.0})
 
 
 def test_words_keep_a_part_of_their_weight() -> None:

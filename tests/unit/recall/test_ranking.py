@@ -90,9 +90,9 @@ class TestOneNode:
         ]
 
     def test_shows_days_in_the_zone_of_the_asking_time(self) -> None:
-        asked = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
+        requested = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
         chat = ScriptedChat(lambda document: order(1))
-        LlmRanker(chat, asked).rank([family("n", child("a"), child("b"))], Tally())
+        LlmRanker(chat, requested).rank([family("n", child("a"), child("b"))], Tally())
         (document,) = chat.documents
         assert document["asked_at"] == "2024-05-01T09:00+02:00"
         assert document["children"][0]["days"] == "2024-03-05"
@@ -119,7 +119,7 @@ class TestOneNode:
 
 class TestWhatAnAnswerIsReadAs:
     @pytest.mark.parametrize(
-        ("text", "places"),
+        ("text", "locations"),
         [
             ('{"order": [2, 1], "none_relevant": false}', [1, 0]),
             ('```json\n{"order": [2], "none_relevant": false}\n```', [1]),
@@ -130,8 +130,8 @@ class TestWhatAnAnswerIsReadAs:
             ('{"order": [], "none_relevant": true}', []),
         ],
     )
-    def test_known_numbers_once_each(self, text: str, places: list[int]) -> None:
-        assert chosen(parsed(text, RankingAnswer), 3) == places
+    def test_known_numbers_once_each(self, text: str, locations: list[int]) -> None:
+        assert chosen(parsed(text, RankingAnswer), 3) == locations
 
     @pytest.mark.parametrize(
         "text",
@@ -206,9 +206,9 @@ class TestManyNodes:
         ranked, tally = rank(chat, *families, calls=1)
         assert ranked == {}
         assert tally.calls == len(chat.requests) == GIVE_UP_AFTER
-        told = tally.sentence("ranked by scores")
-        assert told is not None
-        assert f"{2 * GIVE_UP_AFTER}: the model was given up after {GIVE_UP_AFTER} failures" in told
+        reported = tally.sentence("ranked by scores")
+        assert reported is not None
+        assert f"{2 * GIVE_UP_AFTER}: the model was given up after {GIVE_UP_AFTER} failures" in reported
 
     def test_a_model_that_answered_once_is_asked_on(self) -> None:
         answers = iter([order(1)] + ["nonsense"] * 30)

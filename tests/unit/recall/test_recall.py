@@ -70,7 +70,7 @@ def test_an_index_that_goes_away_before_a_recall_explains_itself_costs_the_expla
     question = "Where is the bicycle?"
     service = RecallService(world.forest, world.index, world.embedder, world.settings)
     plain = service.recall(TENANT, "alice", question)
-    world.index.away_after = 2 * len(world.index.calls)
+    world.index.unavailable_after = 2 * len(world.index.calls)
     explained = replace(service, explains=True).recall(TENANT, "alice", question)
     assert explained.evidence == plain.evidence
     assert plain.degraded == ()
@@ -204,8 +204,8 @@ class TestBrowse:
             world = self.long_session(flat_limit=1, fact_limit=1, weights={"neighbour": 0}, beam=3, embedding_beam=beam)
             world.recall(mode="embedding", k=1)
             by_words = [q for call in world.index.calls for q in call if isinstance(q.vector, SparseVector)]
-            asked = {id_ for query in by_words for id_ in query.filter.ids or ()}
-            return len(asked & {named(f"long/{n}") for n in range(20)})
+            requested = {id_ for query in by_words for id_ in query.filter.ids or ()}
+            return len(requested & {named(f"long/{n}") for n in range(20)})
 
         assert browsed(3) > browsed(1)
 
@@ -234,27 +234,27 @@ class TestBrowse:
 
 class TestWithout:
     def test_an_index_that_is_away_is_answered_from_full_text(self, world: World) -> None:
-        world.index.away_after = 0
+        world.index.unavailable_after = 0
         result = world.recall("Who moved to Davis?")
         assert result.evidence[0].turn_ids == ("move-0",)
         assert len(result.degraded) == 1
         assert "full text" in result.degraded[0]
 
     def test_an_index_that_goes_away_half_way_keeps_what_it_had_found(self, world: World) -> None:
-        world.index.away_after = 1
+        world.index.unavailable_after = 1
         result = world.recall()
         assert result.evidence[0].turn_ids == ("move-0",)
         assert result.round_trips == 2  # the second one failed, and none came after it
         assert result.degraded
 
     def test_without_an_embedder_words_alone_answer(self, world: World) -> None:
-        world.embedder.away = True
+        world.embedder.unavailable = True
         result = world.recall()
         assert result.evidence[0].turn_ids == ("move-0",)
         assert "words alone" in result.degraded[0]
 
     def test_both_away_still_answers(self, world: World) -> None:
-        world.embedder.away, world.index.away_after = True, 0
+        world.embedder.unavailable, world.index.unavailable_after = True, 0
         result = world.recall("Who moved to Davis?")
         assert result.evidence[0].turn_ids == ("move-0",)
         assert len(result.degraded) == 2
@@ -368,7 +368,7 @@ class TestTimeOfTheQuestion:
         assert "time" not in world.recall("What did Bob say today?", asked_at=START).evidence[0].signals
 
 
-class TestWhereToLook:
+class TestWhereToSearch:
     def test_sessions(self, world: World) -> None:
         found = world.recall(sessions=["pets"], k=1000).evidence
         assert {piece.session_id for piece in found} == {"pets"}
@@ -419,7 +419,7 @@ class TestHowMuch:
         assert result.mode is Mode.EMBEDDING
         assert "embedding" in result.picked
         assert world.recall(mode="auto", budget_ms=1).mode is Mode.FLAT
-        world.embedder.away = True
+        world.embedder.unavailable = True
         assert world.recall(mode="auto").mode is Mode.FLAT
 
     @pytest.mark.parametrize("mode", ["llm", "planner"])
@@ -451,24 +451,24 @@ class Backwards:
 class TestReranking:
     def test_the_first_pieces_come_in_its_order(self, world: World) -> None:
         reranker = Backwards()
-        plain, anew = world.recall(k=4), world.recall(k=4, reranker=reranker)
-        assert [piece.text for piece in anew.evidence] == [piece.text for piece in plain.evidence][::-1]
+        plain, rebuilt = world.recall(k=4), world.recall(k=4, reranker=reranker)
+        assert [piece.text for piece in rebuilt.evidence] == [piece.text for piece in plain.evidence][::-1]
         assert reranker.read[0].startswith("Monday 4 March 2024\n")
-        assert anew.evidence[0].signals["rerank"] == 3.0
-        assert anew.timings_ms["rerank"] >= 0
+        assert rebuilt.evidence[0].signals["rerank"] == 3.0
+        assert rebuilt.timings_ms["rerank"] >= 0
 
     def test_pieces_behind_the_first_stay_behind(self, world: World) -> None:
         world.settings = RecallSettings.model_validate({"rerank": {"first": 2}})
-        plain, anew = world.recall(k=4), world.recall(k=4, reranker=Backwards())
+        plain, rebuilt = world.recall(k=4), world.recall(k=4, reranker=Backwards())
         texts = [piece.text for piece in plain.evidence]
-        assert [piece.text for piece in anew.evidence] == [texts[1], texts[0], *texts[2:]]
-        scores = [piece.score for piece in anew.evidence]
+        assert [piece.text for piece in rebuilt.evidence] == [texts[1], texts[0], *texts[2:]]
+        scores = [piece.score for piece in rebuilt.evidence]
         assert scores == sorted(scores, reverse=True)
 
     def test_when_it_is_away_the_order_stays_and_the_result_says_so(self, world: World) -> None:
-        plain, anew = world.recall(), world.recall(reranker=Backwards(ModelUnavailable("away")))
-        assert [piece.text for piece in anew.evidence] == [piece.text for piece in plain.evidence]
-        assert "rerank model is unavailable" in anew.degraded[0]
+        plain, rebuilt = world.recall(), world.recall(reranker=Backwards(ModelUnavailable("away")))
+        assert [piece.text for piece in rebuilt.evidence] == [piece.text for piece in plain.evidence]
+        assert "rerank model is unavailable" in rebuilt.degraded[0]
 
     @pytest.mark.parametrize("error", [None, ModelUnavailable("away")])
     def test_its_call_is_recorded_and_none_is_made_for_nothing(

@@ -16,49 +16,53 @@ from memforest_core.settings import RecallSettings
 ROME = ZoneInfo("Europe/Rome")
 
 
-def asked(question: object = "Where?", k: object = None, mode: object = None, **options: object) -> Request:
+def requested(question: object = "Where?", k: object = None, mode: object = None, **options: object) -> Request:
     return parse_request(RecallSettings(), question, k, mode, options)
 
 
 def test_defaults_come_from_the_settings() -> None:
-    made = asked()
+    made = requested()
     assert (made.k, made.mode, made.neighbours) == (10, Mode.EMBEDDING, 0)
     assert made.trees == {TreeKind.SESSION}
     assert not made.filters_after
 
 
 def test_trees_go_by_the_mode_unless_the_caller_names_some() -> None:
-    assert asked(mode="llm").trees == asked(mode="auto").trees == frozenset(TreeKind)
-    assert asked(mode="auto").in_mode(Mode.EMBEDDING, RecallSettings()).trees == {TreeKind.SESSION}
-    named = asked(mode="auto", trees=["entity"])
-    assert named.in_mode(Mode.EMBEDDING, RecallSettings()).trees == asked(trees=["entity"]).trees == {TreeKind.ENTITY}
+    assert requested(mode="llm").trees == requested(mode="auto").trees == frozenset(TreeKind)
+    assert requested(mode="auto").in_mode(Mode.EMBEDDING, RecallSettings()).trees == {TreeKind.SESSION}
+    named = requested(mode="auto", trees=["entity"])
+    assert (
+        named.in_mode(Mode.EMBEDDING, RecallSettings()).trees == requested(trees=["entity"]).trees == {TreeKind.ENTITY}
+    )
 
 
 def test_a_budget_of_tokens_without_k_takes_as_many_pieces_as_could_fit() -> None:
-    assert asked(max_tokens=400).k == 100
-    assert asked(max_tokens=400, k=3).k == 3
-    assert asked(max_tokens=8).k == 10
+    assert requested(max_tokens=400).k == 100
+    assert requested(max_tokens=400, k=3).k == 3
+    assert requested(max_tokens=8).k == 10
 
 
 def test_a_list_may_be_longer_when_the_caller_sets_neither_pieces_nor_tokens() -> None:
-    assert asked().more == RecallSettings().list_more > 0
-    assert asked(k=10).more == asked(max_tokens=400).more == 0
+    assert requested().more == RecallSettings().list_more > 0
+    assert requested(k=10).more == requested(max_tokens=400).more == 0
 
 
 def test_naive_times_are_in_the_forests_zone() -> None:
-    made = asked(since="2024-05-01", until="2024-05-02", as_of="2024-06-01")
+    made = requested(since="2024-05-01", until="2024-05-02", as_of="2024-06-01")
     assert made.between(ROME) == (datetime(2024, 4, 30, 22, tzinfo=UTC), datetime(2024, 5, 1, 22, tzinfo=UTC))
     assert made.said_until(ROME) == datetime(2024, 5, 31, 22, tzinfo=UTC)
 
 
 def test_a_question_about_an_earlier_time_is_asked_at_that_time_unless_said() -> None:
-    assert asked(as_of="2024-06-01T00:00:00Z").timestamp(ROME) == datetime(2024, 6, 1, tzinfo=UTC)
-    assert asked(as_of="2024-06-01", asked_at="2023-01-01T00:00Z").timestamp(ROME) == datetime(2023, 1, 1, tzinfo=UTC)
-    assert abs(asked().timestamp(ROME) - datetime.now(UTC)).total_seconds() < 60
+    assert requested(as_of="2024-06-01T00:00:00Z").timestamp(ROME) == datetime(2024, 6, 1, tzinfo=UTC)
+    assert requested(as_of="2024-06-01", asked_at="2023-01-01T00:00Z").timestamp(ROME) == datetime(
+        2023, 1, 1, tzinfo=UTC
+    )
+    assert abs(requested().timestamp(ROME) - datetime.now(UTC)).total_seconds() < 60
 
 
 def test_between_is_since_and_until() -> None:
-    made = asked(between=("2024-05-01T00:00Z", "2024-05-02T00:00Z"))
+    made = requested(between=("2024-05-01T00:00Z", "2024-05-02T00:00Z"))
     assert made.between(ROME) == (datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 2, tzinfo=UTC))
 
 
@@ -94,7 +98,7 @@ def test_between_is_since_and_until() -> None:
 )
 def test_what_can_not_be_meant_is_refused(options: dict[str, object], code: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        asked(**options)
+        requested(**options)
     assert refused.value.code == code
 
 
@@ -108,11 +112,11 @@ def test_the_owners_of_one_recall_are_each_asked_once() -> None:
 
 
 def test_a_vector_takes_the_place_of_the_question() -> None:
-    made = asked(None, vector=[0.5, 1.0])
+    made = requested(None, vector=[0.5, 1.0])
     assert (made.question.text, made.question.terms, made.vector) == ("", frozenset(), [0.5, 1.0])
 
 
 @pytest.mark.parametrize("name", ["asof", "kk"])
 def test_an_option_that_does_not_exist_is_a_programming_error(name: str) -> None:
     with pytest.raises(TypeError, match=name):
-        asked(**{name: 1})
+        requested(**{name: 1})

@@ -22,7 +22,7 @@ OTHER = "I like sandals."
 SESSION = SessionId(UUID(int=1))
 
 
-class Told(Forest):
+class Given(Forest):
     """A forest that knows who speaks in it."""
 
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
@@ -33,7 +33,7 @@ class World:
     """Rhea's three turns: the old car by the words of the question, the new one near it, and something else."""
 
     def __init__(self, weights: dict[str, float] | None = None) -> None:
-        self.forest, self.index, self.embedder = Told(), ScriptedIndex(), OneVector()
+        self.forest, self.index, self.embedder = Given(), ScriptedIndex(), OneVector()
         self.settings = RecallSettings(weights=weights or {})
         for days, (session, text, words, near) in enumerate(
             (("old", OLD, 9.0, 0.9), ("new", NEW, 1.0, 0.89), ("other", OTHER, 3.0, 0.1))
@@ -79,7 +79,7 @@ def test_other_questions_cost_nothing_more() -> None:
 @pytest.mark.parametrize("answered", [0, 1, 2])
 def test_an_index_that_goes_away_half_way_still_answers(answered: int) -> None:
     world = World()
-    world.index.away_after = answered
+    world.index.unavailable_after = answered
     result = world.recall("What does Rhea drive now?", mode="flat")
     assert result.degraded
     assert result.evidence or not answered
@@ -91,7 +91,7 @@ def piece(number: int, near: bool) -> Evidence:
 
 
 def test_a_list_grows_while_pieces_of_its_kind_come_and_no_further() -> None:
-    pieces = [piece(number, near) for number, near in enumerate([True, False, True, True, False, True])]
-    assert widened(pieces, 2, 10) == tuple(pieces[:4])
-    assert widened(pieces, 2, 1) == tuple(pieces[:3])
-    assert widened(pieces, 2, 0) == tuple(pieces[:2])
+    parts = [piece(number, near) for number, near in enumerate([True, False, True, True, False, True])]
+    assert widened(parts, 2, 10) == tuple(parts[:4])
+    assert widened(parts, 2, 1) == tuple(parts[:3])
+    assert widened(parts, 2, 0) == tuple(parts[:2])

@@ -45,7 +45,7 @@ class Held(ScriptedIndex):
         return all(self.inside.acquire(timeout=within_s) for _ in range(n))
 
 
-class NeverAsked:
+class NeverRequested:
     """A cross-encoder: that there is one is enough."""
 
     model = "cross-encoder"
@@ -55,7 +55,7 @@ class NeverAsked:
 
 
 @dataclass
-class Asking:
+class Querying:
     """Callers of one service."""
 
     index: Held
@@ -67,25 +67,25 @@ class Asking:
 
 
 @contextmanager
-def asking(slots: Slots, reranker: Reranker | None = None) -> Iterator[Asking]:
+def querying(slots: Slots, reranker: Reranker | None = None) -> Iterator[Querying]:
     forest, index = Forest(), Held()
     forest.session("move", ("Bob", "I moved to Davis in May."), ("Ann", "How nice!"))
     index.points = {named("move/0"): (PointKind.CELL, 4.0, 0.6)}
     service = RecallService(forest, index, OneVector(), RecallSettings(), reranker=reranker, slots=slots)  # type: ignore[arg-type]
     with ThreadPoolExecutor(8) as threads:
         try:
-            yield Asking(index, service, threads)
+            yield Querying(index, service, threads)
         finally:
             index.go.set()
 
 
 def test_no_more_recalls_compute_at_once_than_set() -> None:
-    with asking(Slots(2, SOON_S)) as callers:
-        asked = callers.recalls(6)
+    with querying(Slots(2, SOON_S)) as callers:
+        requested = callers.recalls(6)
         assert callers.index.entered(2)
         assert not callers.index.entered(1, within_s=0.2)
         callers.index.go.set()
-        found = [each.result(SOON_S) for each in asked]
+        found = [each.result(SOON_S) for each in requested]
     assert callers.index.most == 2
     assert all(result.evidence and not result.degraded for result in found)
     assert max(result.timings_ms["slot"] for result in found) > 0
@@ -93,19 +93,19 @@ def test_no_more_recalls_compute_at_once_than_set() -> None:
 
 def test_what_hangs_delays_others_by_their_patience() -> None:
     """A store that does not answer must not stop what it is not asked for."""
-    with asking(Slots(1, patience_s=0.1)) as callers:
+    with querying(Slots(1, patience_s=0.1)) as callers:
         callers.recalls(3)
         assert callers.index.entered(3)
 
 
 def test_what_waits_for_a_model_needs_no_slot() -> None:
-    with asking(Slots(1, 2 * SOON_S), NeverAsked()) as callers:
+    with querying(Slots(1, 2 * SOON_S), NeverRequested()) as callers:
         callers.recalls(3)
         assert callers.index.entered(3)
 
 
 def test_a_service_that_was_changed_shares_them() -> None:
-    with asking(Slots(1, SOON_S)) as callers:
+    with querying(Slots(1, SOON_S)) as callers:
         other = replace(callers, service=replace(callers.service, explains=True))
         callers.recalls(1)
         assert callers.index.entered(1)

@@ -34,11 +34,11 @@ class Collection:
     """A collection that answers as it is told."""
 
     answer: Callable[[], list[SourceHit]]
-    asked: list[tuple[str, list[str], int]] = field(default_factory=list)
+    requested: list[tuple[str, list[str], int]] = field(default_factory=list)
     closed: bool = False
 
     def search(self, vector: DenseVector, tenant: str, owners: Sequence[str], limit: int) -> list[SourceHit]:
-        self.asked.append((tenant, list(owners), limit))
+        self.requested.append((tenant, list(owners), limit))
         return self.answer()
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ def test_a_point_is_evidence_that_names_its_source() -> None:
     assert piece.score == pytest.approx(sum(piece.signals.values()))
     assert {piece.owner for piece in found.evidence if not piece.source} == {"alice"}
     assert found.degraded == ()
-    assert world.collection.asked == [(TENANT, ["alice"], 3)]
+    assert world.collection.requested == [(TENANT, ["alice"], 3)]
     assert "[notes, Wednesday 1 May 2024]" in found.text()
 
 
@@ -113,7 +113,7 @@ def test_a_source_is_on_the_scale_of_the_forest() -> None:
 def test_nothing_changes_for_the_forest_when_a_source_has_nothing() -> None:
     world = World()
     assert world.recall().evidence == world.recall(sources=None).evidence
-    assert len(world.collection.asked) == 1
+    assert len(world.collection.requested) == 1
 
 
 def test_texts_are_cleaned_and_cut_and_what_can_not_be_used_is_told() -> None:
@@ -131,11 +131,11 @@ def test_texts_are_cleaned_and_cut_and_what_can_not_be_used_is_told() -> None:
 
     found = world.recall()
 
-    pieces = {piece.point_id: piece for piece in found.evidence if piece.source}
-    assert pieces.keys() == {"long", "when", "deep"}
-    assert len(pieces["long"].text) <= 30
-    assert pieces["when"].time_label == "date unknown"
-    assert pieces["deep"].metadata == {}
+    parts = {piece.point_id: piece for piece in found.evidence if piece.source}
+    assert parts.keys() == {"long", "when", "deep"}
+    assert len(parts["long"].text) <= 30
+    assert parts["when"].time_label == "date unknown"
+    assert parts["deep"].metadata == {}
     assert found.degraded == (
         "Source notes: 2 of 5 points without a text in 'body.text' were left out.",
         "Source notes: 1 of 5 points have no time in 'at' that can be read.",
@@ -150,9 +150,9 @@ def test_bounds_of_time_and_metadata_hold_and_more_points_are_read_for_them() ->
     assert set(external(world.recall(since="2024-05-03", until="2024-05-05"))) == {"3", "4"}
     assert set(external(world.recall(as_of="2024-05-03"))) == {"1", "2"}
     assert set(external(world.recall(metadata={"topic": 1}))) == {"1", "3", "5"}
-    assert {limit for *_, limit in world.collection.asked} == {WIDER * 3}
+    assert {limit for *_, limit in world.collection.requested} == {WIDER * 3}
     assert len(external(world.recall())) == 3
-    assert world.collection.asked[-1][2] == 3
+    assert world.collection.requested[-1][2] == 3
     assert WIDER * 200 > MOST
 
 
@@ -163,17 +163,17 @@ def test_the_same_words_come_once_and_k_holds_over_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fails", "told"),
+    ("fails", "reported"),
     [
         (IndexUnavailable("secret reason"), "Source notes was left out: it is unavailable."),
         (InvalidSettings("check the api key"), "Source notes was left out: it refuses the query."),
         (SourceMismatch("its vectors have 3 numbers"), "Source notes was left out: its vectors have 3 numbers."),
     ],
 )
-def test_a_source_that_fails_is_named_and_the_forest_answers(fails: Exception, told: str) -> None:
+def test_a_source_that_fails_is_named_and_the_forest_answers(fails: Exception, reported: str) -> None:
     found = World(fails=fails).recall()
     assert [piece.session_id for piece in found.evidence][:1] == ["move"]
-    assert found.degraded == (told,)
+    assert found.degraded == (reported,)
 
 
 def test_a_source_is_waited_for_a_bounded_time() -> None:
@@ -198,10 +198,10 @@ def test_a_source_is_waited_for_a_bounded_time() -> None:
 
 def test_without_an_embedder_no_source_is_asked() -> None:
     world = World(hit("1"))
-    world.embedder.away = True
+    world.embedder.unavailable = True
     found = world.recall()
     assert external(found) == []
-    assert world.collection.asked == []
+    assert world.collection.requested == []
     assert any("No source was searched" in sentence for sentence in found.degraded)
 
 

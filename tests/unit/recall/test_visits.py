@@ -29,22 +29,22 @@ class Shelf:
     """A store that can be away."""
 
     def __init__(self) -> None:
-        self.away: set[TenantId] = set()
+        self.unavailable: set[TenantId] = set()
         self.written: list[tuple[TenantId, list[Visited]]] = []
         self.tries = 0
 
     def add(self, tenant: TenantId, visited: Sequence[Visited]) -> None:
         self.tries += 1
-        if tenant in self.away:
+        if tenant in self.unavailable:
             raise StoreUnavailable("away")
         self.written.append((tenant, list(visited)))
 
     def visits(self, tenant: TenantId = ACME) -> Counter[UUID]:
-        told: Counter[UUID] = Counter()
+        reported: Counter[UUID] = Counter()
         for whose, visited in self.written:
             if whose == tenant:
-                told.update({each.item: each.visits for each in visited})
-        return told
+                reported.update({each.item: each.visits for each in visited})
+        return reported
 
 
 def item(number: int) -> UUID:
@@ -100,14 +100,14 @@ def test_tenants_are_written_apart() -> None:
 def test_while_the_store_is_away_counts_are_kept_and_tried_again_after_a_while() -> None:
     shelf, clock = Shelf(), Clock()
     visits = counter(shelf, clock, items=2)
-    shelf.away = {ACME}
+    shelf.unavailable = {ACME}
     for number in range(20):
         visits.note(ACME, FOREST, [item(number % 4)])
     assert shelf.tries == 1, "not with every recall"
     clock.now = 61.0
     visits.note(ACME, FOREST, [item(0)])
     assert shelf.tries == 2
-    shelf.away = set()
+    shelf.unavailable = set()
     clock.now = 122.0
     visits.note(ACME, FOREST, [])
     assert shelf.visits() == Counter({item(0): 6, item(1): 5, item(2): 5, item(3): 5})
@@ -115,13 +115,13 @@ def test_while_the_store_is_away_counts_are_kept_and_tried_again_after_a_while()
 
 def test_one_tenant_that_cannot_be_written_does_not_hold_back_another() -> None:
     shelf = Shelf()
-    shelf.away = {ACME}
+    shelf.unavailable = {ACME}
     visits = counter(shelf)
     visits.note(ACME, FOREST, [item(1)])
     visits.note(OTHER, FOREST, [item(2)])
     assert not visits.flush()
     assert shelf.visits(OTHER) == Counter({item(2): 1})
-    shelf.away = set()
+    shelf.unavailable = set()
     assert visits.flush()
     assert shelf.visits() == Counter({item(1): 1})
     assert shelf.visits(OTHER) == Counter({item(2): 1})
@@ -129,11 +129,11 @@ def test_one_tenant_that_cannot_be_written_does_not_hold_back_another() -> None:
 
 def test_memory_is_bounded() -> None:
     shelf, clock = Shelf(), Clock()
-    shelf.away = {ACME}
+    shelf.unavailable = {ACME}
     visits = counter(shelf, clock, items=5, retained=10)
     for number in range(50):
         visits.note(ACME, FOREST, [item(number), item(0)])
-    shelf.away = set()
+    shelf.unavailable = set()
     visits.close()
     assert len(shelf.visits()) == 10
     assert shelf.visits()[item(0)] == 51

@@ -105,9 +105,9 @@ def test_an_exact_duplicate_goes_before_a_near_one() -> None:
 def test_each_candidate_is_attached_to_exactly_one_fact_and_again_to_the_same() -> None:
     batch = [incoming(said, cosine) for said, cosine in ((LIVES, 1.0), (RESIDES, 0.5), (DWELLS, 0.94), (LIVES, 1.0))]
 
-    first, again = attached(*batch), attached(*batch)
+    first, repeated = attached(*batch), attached(*batch)
 
-    assert first == again
+    assert first == repeated
     assert len(first[0]) == len(batch)
     assert {fact.id for fact in first[1]} == set(first[0])
 

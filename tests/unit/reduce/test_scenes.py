@@ -206,7 +206,7 @@ def turned(number: int, cosine: float, size: int = 5, domain: str = "home") -> S
 
 
 def pairs(scenes: SceneMap) -> list[tuple[int, int]]:
-    return [(kept.id.int, absorbed.id.int) for kept, absorbed in scenes.mergers()]
+    return [(stored.id.int, absorbed.id.int) for stored, absorbed in scenes.mergers()]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_without_a_model_terms_make_the_title_and_the_same_one_is_not_written_ag
 
 
 @pytest.mark.parametrize(
-    ("held", "size", "asked"),
+    ("held", "size", "requested"),
     [
         (None, 2, False),
         (None, 3, True),
@@ -77,11 +77,11 @@ def test_without_a_model_terms_make_the_title_and_the_same_one_is_not_written_ag
         (Title("lamp", 4, TitleSource.DEGRADED), 5, False),
     ],
 )
-def test_the_model_is_asked_once_at_each_size(held: Title | None, size: int, asked: bool) -> None:
+def test_the_model_is_asked_once_at_each_size(held: Title | None, size: int, requested: bool) -> None:
     chat = AnsweringChat(named("Brass lamps"))
     title = made(chat, root(max(size, 3), held) if size >= 3 else _small(held))
-    assert len(chat.requests) == asked
-    if asked:
+    assert len(chat.requests) == requested
+    if requested:
         assert title == Title("Brass lamps", size, TitleSource.MODEL)
 
 

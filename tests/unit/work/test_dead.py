@@ -26,7 +26,7 @@ class Memory:
 
     refs: Sequence[DeadRef] = (FIRST, TWIN, OTHER)
     acted: Acted = field(default_factory=Acted)
-    told: list[tuple[str, tuple[DeadRef, ...]]] = field(default_factory=list)
+    reported: list[tuple[str, tuple[DeadRef, ...]]] = field(default_factory=list)
     filters: list[DeadFilter] = field(default_factory=list)
 
     @contextmanager
@@ -52,11 +52,11 @@ class Memory:
         return None
 
     def retry(self, refs: Sequence[DeadRef]) -> Acted:
-        self.told.append(("retry", tuple(refs)))
+        self.reported.append(("retry", tuple(refs)))
         return self.acted
 
     def discard(self, refs: Sequence[DeadRef]) -> Acted:
-        self.told.append(("discard", tuple(refs)))
+        self.reported.append(("discard", tuple(refs)))
         return self.acted
 
 
@@ -81,13 +81,13 @@ def letters(memory: Memory, sent: Sent | None = None) -> DeadLetters:
 def test_a_beginning_of_eight_hex_digits_names_the_one_that_has_it(name: str) -> None:
     memory = Memory()
     letters(memory).retry(name)
-    assert memory.told == [("retry", (OTHER,))]
+    assert memory.reported == [("retry", (OTHER,))]
 
 
 def test_what_is_named_twice_is_meant_once() -> None:
     memory = Memory()
     letters(memory).discard(str(OTHER.id), "22222222", str(FIRST.id))
-    assert memory.told == [("discard", (OTHER, FIRST))]
+    assert memory.reported == [("discard", (OTHER, FIRST))]
 
 
 @pytest.mark.parametrize("name", ["2222222", "", "bob", "22222222%", "2222_222", "2" * 33])
@@ -96,7 +96,7 @@ def test_what_is_no_beginning_of_an_id_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="first 8 characters") as refused:
         letters(memory).retry(str(FIRST.id), name)
     assert refused.value.code == "invalid_id"
-    assert memory.told == []
+    assert memory.reported == []
 
 
 def test_a_beginning_that_several_have_lists_them() -> None:
@@ -104,14 +104,14 @@ def test_a_beginning_that_several_have_lists_them() -> None:
     with pytest.raises(InvalidInput, match=f"2 ids begin with '11111111'.*{FIRST.id}, {TWIN.id}") as refused:
         letters(memory).discard("11111111")
     assert refused.value.code == "ambiguous_id"
-    assert memory.told == []
+    assert memory.reported == []
 
 
 def test_one_unknown_id_leaves_the_others_alone() -> None:
     memory = Memory()
     with pytest.raises(NotFound, match=r"Nothing dead has the id '33333333': see memforest dead list\."):
         letters(memory).retry(str(FIRST.id), "33333333")
-    assert memory.told == []
+    assert memory.reported == []
 
 
 def test_what_was_revived_before_it_is_shown_is_not_found() -> None:
@@ -124,7 +124,7 @@ def test_all_means_all_that_the_filter_leaves() -> None:
     letters(memory).retry_all("bob", code="model_rejected", kinds=[DeadKind.NODE])
     letters(memory).retry_all()
     assert memory.filters == [DeadFilter("bob", "model_rejected", (DeadKind.NODE,)), DeadFilter()]
-    assert memory.told == [("retry", tuple(memory.refs))] * 2
+    assert memory.reported == [("retry", tuple(memory.refs))] * 2
 
 
 def test_an_owner_that_does_not_exist_is_named() -> None:

@@ -29,7 +29,7 @@ class OneTask:
     attempts: int = 0
     delay_s: float = 0.0
     code: str | None = None
-    kept: list[Numbers] = field(default_factory=list)
+    stored: list[Numbers] = field(default_factory=list)
     token: LeaseToken | None = None
 
     @contextmanager
@@ -50,7 +50,7 @@ class OneTask:
         if token != self.token:
             return False
         self.progress = progress
-        self.kept.append(progress)
+        self.stored.append(progress)
         return True
 
     def finish(self, token: LeaseToken) -> bool:
@@ -128,7 +128,7 @@ def test_each_step_is_kept_and_the_last_one_ends_the_task() -> None:
 
     assert service(store).run_one(ACME, WORKER)
 
-    assert store.kept == [{"at": 1}, {"at": 2}, {"at": 3}]
+    assert store.stored == [{"at": 1}, {"at": 2}, {"at": 3}]
     assert store.state == "done"
     assert not service(store).run_one(ACME, WORKER)
 
@@ -136,7 +136,7 @@ def test_each_step_is_kept_and_the_last_one_ends_the_task() -> None:
 def test_a_task_goes_on_where_it_stood() -> None:
     store = OneTask(progress={"at": 2})
     service(store).run_one(ACME, WORKER)
-    assert store.kept == [{"at": 3}]
+    assert store.stored == [{"at": 3}]
 
 
 def test_past_its_budget_a_task_is_given_back_between_two_steps_without_an_attempt() -> None:
@@ -150,7 +150,7 @@ def test_past_its_budget_a_task_is_given_back_between_two_steps_without_an_attem
         runs += 1
 
     assert (runs, store.state, store.attempts) == (4, "done", 1)
-    assert store.kept == [{"at": 1}, {"at": 2}, {"at": 3}]
+    assert store.stored == [{"at": 1}, {"at": 2}, {"at": 3}]
 
 
 def test_who_lost_the_lease_changes_nothing_more() -> None:
@@ -164,7 +164,7 @@ def test_who_lost_the_lease_changes_nothing_more() -> None:
 
     service(store, step).run_one(ACME, WORKER)
 
-    assert (store.kept, store.state, store.token) == ([], "running", taken)
+    assert (store.stored, store.state, store.token) == ([], "running", taken)
 
 
 @pytest.mark.parametrize("times", [1, 20])

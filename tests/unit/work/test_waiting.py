@@ -7,14 +7,14 @@ from memforest_core.work.waiting import SOON_POLLS, SOON_S, polled
 
 def pauses(soon_from: int, found_at: int) -> list[float]:
     """The pauses of a wait whose end is near from one look on, and which ends at another."""
-    now, looks, paused = 0.0, 0, list[float]()
+    now, polls, paused = 0.0, 0, list[float]()
 
-    def look() -> str | None:
-        nonlocal looks
-        looks += 1
-        return "found" if looks > found_at else None
+    def poll() -> str | None:
+        nonlocal polls
+        polls += 1
+        return "found" if polls > found_at else None
 
-    steps = polled(look, 1_000.0, 0.02, longest_s=0.1, soon=lambda: looks > soon_from, clock=lambda: now)
+    steps = polled(poll, 1_000.0, 0.02, longest_s=0.1, soon=lambda: polls > soon_from, clock=lambda: now)
     for pause in steps:
         paused.append(pause)
         now += pause

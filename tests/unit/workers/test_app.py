@@ -50,9 +50,9 @@ def test_logs_that_nobody_configured_tell_where_it_crashed_and_nothing_that_was_
     app = create_app(lambda: cast(Runtime, Failing(ValueError(SECRET))), broker_url="memory://")
     with pytest.raises(TaskFailed):
         app.tasks[TASK_NAMES[Queue.EXTRACT]]("tenant", "ref")
-    told = "".join(capsys.readouterr())
-    assert "task_crashed" in told and "ValueError" in told and "test_app.py" in told
-    assert SECRET not in told
+    reported = "".join(capsys.readouterr())
+    assert "task_crashed" in reported and "ValueError" in reported and "test_app.py" in reported
+    assert SECRET not in reported
 
 
 def test_a_process_that_is_told_to_end_ends() -> None:

@@ -11,9 +11,9 @@ from memforest_core.models.limits.limited_models import FailedCalls
 def test_each_kind_is_told_at_once_and_its_repetitions_once_a_minute() -> None:
     now = 100.0
     calls = FailedCalls(lambda: now)
-    refused, away = ModelAuthFailed("The key is refused."), ModelUnavailable("It is away.")
+    refused, unavailable = ModelAuthFailed("The key is refused."), ModelUnavailable("It is away.")
     with capture_logs() as logged:
-        for error in (refused, refused, away, refused):
+        for error in (refused, refused, unavailable, refused):
             calls.tell("extract", "openai/m", error)
         now = 161.0
         calls.tell("extract", "openai/m", refused)

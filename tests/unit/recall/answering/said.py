@@ -19,7 +19,7 @@ from memforest_core.store.owners import ForestRef
 TENANT = TenantId("acme")
 FOREST = ForestId(UUID(int=7))
 BERLIN = ZoneInfo("Europe/Berlin")
-ASKED = datetime(2023, 6, 15, 14, 5, tzinfo=BERLIN)
+REQUESTED = datetime(2023, 6, 15, 14, 5, tzinfo=BERLIN)
 BOUNDARY = "b0b0b0b0b0b0b0b0"
 
 
@@ -60,12 +60,12 @@ def piece(
     )
 
 
-def recalled(*pieces: Evidence, degraded: tuple[str, ...] = (), completed_question: str = "") -> RecallResult:
+def recalled(*parts: Evidence, degraded: tuple[str, ...] = (), completed_question: str = "") -> RecallResult:
     """What was recalled, best first."""
     return RecallResult(
         question="Where does Bob live?",
         mode=Mode.EMBEDDING,
-        evidence=pieces,
+        evidence=parts,
         timings_ms={},
         degraded=degraded,
         completed_question=completed_question,
@@ -106,13 +106,13 @@ class Ledger:
     """The owner bob's forest, and the calls that were recorded for it."""
 
     recorded: list[CallRecord] = field(default_factory=list)
-    away: bool = False
+    unavailable: bool = False
 
     def forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
         return ForestRef(FOREST, owner, BERLIN.key) if (tenant, owner) == (TENANT, "bob") else None
 
     def record(self, tenant: TenantId, forest: ForestId, calls: Sequence[CallRecord]) -> None:
-        if self.away:
+        if self.unavailable:
             raise StoreUnavailable("Postgres can't be reached.")
         assert (tenant, forest) == (TENANT, FOREST)
         self.recorded.extend(calls)

@@ -16,9 +16,9 @@ KNOWN = {1, 2, 3}
 
 
 def test_the_schema_asks_for_answer_citations_and_support_and_nothing_else() -> None:
-    asked = schema()
-    assert asked["required"] == ["answer", "citations", "supported"]
-    assert asked["additionalProperties"] is False
+    requested = schema()
+    assert requested["required"] == ["answer", "citations", "supported"]
+    assert requested["additionalProperties"] is False
 
 
 def test_a_reply_that_fits_is_taken() -> None:

@@ -59,8 +59,8 @@ def test_a_supported_answer_comes_with_the_pieces_it_cites() -> None:
 
 def test_the_question_is_asked_in_the_forests_zone() -> None:
     _, chat = answered(says(), asked_at=datetime(2024, 2, 29, 23, 30, tzinfo=UTC))
-    asked = json.loads(chat.requests[0].messages[1].content.splitlines()[-1])
-    assert asked == {"question": QUESTION, "asked": "Friday 1 March 2024, 00:30"}
+    requested = json.loads(chat.requests[0].messages[1].content.splitlines()[-1])
+    assert requested == {"question": QUESTION, "asked": "Friday 1 March 2024, 00:30"}
 
 
 def test_a_follow_up_is_shown_as_it_was_completed() -> None:
@@ -92,11 +92,11 @@ def test_citations_that_do_not_exist_are_dropped() -> None:
 def test_an_answer_without_a_citation_is_asked_for_once_more_with_the_error() -> None:
     given, chat = answered(says("Miami", [99]), says("Miami", [1]))
     assert (given.text, given.calls, given.degraded) == ("Miami", 2, ())
-    first, again = chat.requests
-    assert again.messages[:2] == first.messages
-    assert [message.role for message in again.messages] == ["system", "user", "assistant", "user"]
-    assert again.messages[2].content == says("Miami", [99])
-    assert '"citations" has no number' in again.messages[3].content
+    first, repeated = chat.requests
+    assert repeated.messages[:2] == first.messages
+    assert [message.role for message in repeated.messages] == ["system", "user", "assistant", "user"]
+    assert repeated.messages[2].content == says("Miami", [99])
+    assert '"citations" has no number' in repeated.messages[3].content
 
 
 def test_an_answer_that_twice_cites_nothing_is_not_supported() -> None:
@@ -155,7 +155,7 @@ def test_what_somebody_has_to_mend_is_raised_and_what_it_cost_is_kept(error: Mem
 
 
 def test_an_answer_is_given_even_when_its_cost_cannot_be_recorded() -> None:
-    given, _ = answered(says("Miami", [1]), ledger=Ledger(away=True))
+    given, _ = answered(says("Miami", [1]), ledger=Ledger(unavailable=True))
     assert given.text == "Miami"
     assert "could not be recorded" in given.degraded[0]
 
