@@ -153,7 +153,6 @@ class Retriever:
     store: RecallStore
     index: VectorIndex
     settings: RecallSettings
-    weights: Weights
     pointers: bool
     embedder: Embedder
     trees: TreeCache = field(default_factory=TreeCache)
@@ -200,7 +199,7 @@ class Retriever:
         with clock.stage("browse"):
             beam = self.settings.embedding_beam if request.mode is Mode.EMBEDDING else self.settings.beam
             ranker = planner.ranker() if request.mode.ranks else None
-            scope.browsed = browse(reading, search, begun, beam, self.weights, self.trees, ranker, questions)
+            scope.browsed = browse(reading, search, begun, beam, self.settings.weights, self.trees, ranker, questions)
         with clock.stage("load"), reading() as rows:
             scope.candidates = self._candidates(rows, scope, request, hits)
         with clock.stage("search"):
@@ -225,7 +224,7 @@ class Retriever:
         if bounds.sessions is not None:
             cells = replace(cells, session_ids=tuple(SessionId(id_) for id_ in bounds.sessions))
         trees = tuple(sorted(kind.value for kind in request.trees))
-        words, related = expanded(request.question, self.weights["wording"], self.weights["related"])
+        words, related = expanded(request.question, self.settings.weights["wording"], self.settings.weights["related"])
         return IndexSearch(self.index, everything, dense, words, cells, trees, related)
 
     def _limits(self, request: Request, bounds: Bounds) -> Limits:
@@ -305,8 +304,8 @@ class Retriever:
         if request.mode is Mode.FLAT or not request.trees:
             return []
         most = self.settings.embedding_tree_limit if request.mode is Mode.EMBEDDING else self.settings.tree_limit
-        best = best_roots(scope.search, hits.roots, ROOTS, self.weights)
-        best = list(dict.fromkeys([*best, *trees_of_hits(scope.above, scope.search, hits, self.weights)]))
+        best = best_roots(scope.search, hits.roots, ROOTS, self.settings.weights)
+        best = list(dict.fromkeys([*best, *trees_of_hits(scope.above, scope.search, hits, self.settings.weights)]))
         keys = named_keys(request.question, people) if TreeKind.ENTITY in request.trees else []
         # Of trees that were never browsed: what is read first, or all of a small one.
         new = self.trees.unknown(scope.tenant, best[:most])
@@ -318,7 +317,7 @@ class Retriever:
 
     def _near(self, scope: Scope, question: Question, people: People) -> Mapping[FactId, float]:
         """How near facts are to a question about a series, where that counts."""
-        if self.weights["series"] <= 0:
+        if self.settings.weights["series"] <= 0:
             return {}
 
         def said(facts: Sequence[FactId]) -> Sequence[FactText]:
@@ -344,7 +343,7 @@ class Retriever:
             if len({*cells, *(link.cell_id for link in said)}) > most:
                 always = {*scope.outside_cells, *scope.outside_facts, *sure}
                 scores = (scope.search.cells, scope.search.facts)
-                cells, said = shortlist(most, cells, said, scores, self.weights, always), []
+                cells, said = shortlist(most, cells, said, scores, self.settings.weights, always), []
         trees = request.trees if request.mode is not Mode.FLAT else frozenset()
         return read_candidates(
             rows,

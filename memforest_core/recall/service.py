@@ -101,7 +101,7 @@ class RecallService:
 
     @cached_property
     def _retriever(self) -> Retriever:
-        return Retriever(self.store, self.index, self.settings, self.settings.weights, self.pointers, self.embedder)
+        return Retriever(self.store, self.index, self.settings, self.pointers, self.embedder)
 
     def recall(
         self,
