@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
@@ -19,7 +19,7 @@ from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.quotas import when_there_is_room
 from memforest_core.ingest.accept.records import Accepted, Backlog, Quota, SessionProgress, Stage, TenantLimits
-from memforest_core.ingest.accept.service import RunningSessions
+from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings, load_settings
 from memforest_core.store.deadlines import within
@@ -27,11 +27,10 @@ from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.messages import MAX_WAKEUPS
-from memforest_core.work.rows.dead import DeadStore
+from memforest_core.work.rows.dead import DeadRows
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
 
 P = ParamSpec("P")
-S = TypeVar("S")
 T = TypeVar("T")
 
 SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
@@ -72,12 +71,12 @@ def without_tenant(called: Callable[..., Any], method: Callable[..., Any], retur
 
 
 def _accepting(
-    service: Callable[[Producer], S], method: Callable[Concatenate[S, TenantId, P], T]
+    method: Callable[Concatenate[Acceptance, TenantId, P], T],
 ) -> Callable[Concatenate[MemForestClient, P], T]:
     """A method of ``MemForestClient`` that is a service's own, for its tenant: documented where it is done."""
 
     def called(client: MemForestClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(service(client._producer), client._tenant, *args, **kwargs)
+        return method(client._producer.acceptance, client._tenant, *args, **kwargs)
 
     without_tenant(called, method)
     return called
@@ -120,8 +119,8 @@ class MemForestClient:
     @cached_property
     def dead(self) -> DeadLetters:
         """The tenant's dead letters: list them, look at one, retry or discard it."""
-        store, most = DeadStore(self._producer.engine), MAX_WAKEUPS
-        return DeadLetters(store, self._producer.wakeups, self._tenant, most)
+        rows, most = partial(DeadRows.opened, self._producer.engine), MAX_WAKEUPS
+        return DeadLetters(rows, self._producer.wakeups, self._tenant, most)
 
     @cached_property
     def webhooks(self) -> Webhooks:
@@ -320,10 +319,10 @@ class MemForestClient:
 
     ingest_many = enqueue_many
 
-    session_start = _accepting(lambda producer: producer.running, RunningSessions.start)
-    session_switch = _accepting(lambda producer: producer.running, RunningSessions.switch)
-    session_close = _accepting(lambda producer: producer.running, RunningSessions.close)
-    session_current = _accepting(lambda producer: producer.running, RunningSessions.current)
+    session_start = _accepting(Acceptance.session_start)
+    session_switch = _accepting(Acceptance.session_switch)
+    session_close = _accepting(Acceptance.session_close)
+    session_current = _accepting(Acceptance.session_current)
 
     def quota(self, tenant: str | None = None) -> Quota:
         """The limits of a ``tenant`` (this one by default), and how much of them is used now."""

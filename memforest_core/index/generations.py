@@ -21,7 +21,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.rows.operations import OpenTasks
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +99,7 @@ class Generations:
 
     collections: CollectionStore
     rows: IndexStore
-    tasks: OperationStore
+    tasks: OpenTasks
     index: VectorIndex
     mark_s: float
     """Seconds after which a new generation begins."""
@@ -170,7 +170,7 @@ class Generations:
             with self.rows.indexing(tenant) as rows:
                 needed = points or rows.any_indexed()
             if needed:
-                with self.tasks.transaction(tenant) as tasks:
+                with self.tasks(tenant) as tasks:
                     arguments = {FOUND: found.value} | ({WHOLE: 1} if not requested else {})
                     requested.append((tenant, tasks.enqueue(OperationKind.PARITY, str(generation), arguments)))
         if requested:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from memforest_core.domain.operations import OperationKind
@@ -19,7 +20,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.messages import WakeUps
-from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.rows.operations import OperationRows
 from memforest_core.work.runner import Handler, OperationRunner
 from memforest_core.work.telemetry import SILENT, Telemetry
 
@@ -46,7 +47,7 @@ def open_maintenance(
 
     ``handlers`` adds operations of other folders, and ``undo`` the steps of those that were cancelled.
     """
-    rows, collections, tasks = IndexStore(engine), CollectionStore(engine), OperationStore(engine)
+    rows, collections, tasks = IndexStore(engine), CollectionStore(engine), partial(OperationRows.opened, engine)
     own: dict[str, Handler] = {
         OperationKind.REBUILD: Rebuild(rows, collections, index).step,
         OperationKind.PARITY: Parity(rows, collections, index).step,

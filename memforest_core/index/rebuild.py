@@ -19,7 +19,7 @@ from memforest_core.index.vector_index import PointKey, PointKind, ScannedPoint,
 from memforest_core.store.owners import known
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import Numbers, OperationTask, TaskId
-from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.rows.operations import OpenTasks
 
 PAGE = 500
 """Points or rows compared in one step."""
@@ -214,7 +214,7 @@ class IndexUpkeep:
 
     store: IndexStore
     collections: CollectionStore
-    tasks: OperationStore
+    tasks: OpenTasks
     index: VectorIndex
     wakeups: WakeUps
 
@@ -230,7 +230,7 @@ class IndexUpkeep:
 
     def _request(self, tenant: TenantId, forest: ForestId | None) -> TaskId:
         subject = str(forest or "")
-        with self.tasks.transaction(tenant) as tasks:
+        with self.tasks(tenant) as tasks:
             requested = {FOREST: subject} if forest else {}
             task = tasks.enqueue(OperationKind.REBUILD, subject, requested, lane=1, forest=forest)
         self.wakeups.send(Queue.MAINTAIN, tenant, str(task))
@@ -241,7 +241,7 @@ class IndexUpkeep:
         found: list[OperationTask] = []
         behind = 0
         for tenant, task in requested.items():
-            with self.tasks.transaction(tenant) as tasks:
+            with self.tasks(tenant) as tasks:
                 seen = tasks.get(task)
             if seen is not None:
                 found.append(seen)
@@ -267,7 +267,7 @@ class IndexUpkeep:
                 agrees = seen is not None and stored.generation in (seen.generation, seen.previous)
         except IndexUnavailable:
             points = None
-        with self.tasks.transaction(tenant) as rows:
+        with self.tasks(tenant) as rows:
             tasks = rows.list((OperationKind.REBUILD, OperationKind.PARITY), 4)
         return IndexState(
             collection=stored.name,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
@@ -13,7 +14,7 @@ from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
-from memforest_core.work.rows.dead import DeadRows, DeadStore
+from memforest_core.work.rows.dead import DeadRows
 
 LIST_LIMIT = 1_000
 SHORTEST_PREFIX = 8
@@ -27,8 +28,14 @@ _ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},32}}")
 class DeadLetters:
     """The dead letters of one tenant. Each call is one transaction."""
 
-    def __init__(self, store: DeadStore, wakeups: WakeUps, tenant: TenantId, max_wakeups: int) -> None:
-        self._store = store
+    def __init__(
+        self,
+        open_rows: Callable[[TenantId], AbstractContextManager[DeadRows]],
+        wakeups: WakeUps,
+        tenant: TenantId,
+        max_wakeups: int,
+    ) -> None:
+        self._open_rows = open_rows
         self._wakeups = wakeups
         self._tenant = tenant
         self._max_wakeups = max_wakeups
@@ -44,7 +51,7 @@ class DeadLetters:
     ) -> Sequence[DeadLetter]:
         """What was given up, by kind, owner and session, at most ``limit``. Raises InvalidInput, NotFound."""
         which = _filter(owner, code, kinds)
-        with self._store.looking_after(self._tenant) as rows:
+        with self._open_rows(self._tenant) as rows:
             _check_owner(rows, which)
             return rows.letters(which, checked_limit(limit, MOST_LISTED))
 
@@ -54,7 +61,7 @@ class DeadLetters:
 
         Raises InvalidInput, NotFound.
         """
-        with self._store.looking_after(self._tenant) as rows:
+        with self._open_rows(self._tenant) as rows:
             (ref,) = _resolved(rows, [id_])
             found = rows.detail(ref, text=text)
         if found is None:
@@ -64,7 +71,7 @@ class DeadLetters:
     @repeated
     def retry(self, *ids: str) -> Acted:
         """Try these again, as if they had never been tried. Raises InvalidInput, NotFound; then none is tried."""
-        with self._store.looking_after(self._tenant) as rows:
+        with self._open_rows(self._tenant) as rows:
             acted = rows.retry(_resolved(rows, ids))
         self._wake(acted)
         return acted
@@ -73,7 +80,7 @@ class DeadLetters:
     def retry_all(self, owner: str | None = None, *, code: str | None = None, kinds: Sequence[DeadKind] = ()) -> Acted:
         """Try everything again that was given up: of one owner, with one error, of these kinds. Raises NotFound."""
         which = _filter(owner, code, kinds)
-        with self._store.looking_after(self._tenant) as rows:
+        with self._open_rows(self._tenant) as rows:
             _check_owner(rows, which)
             acted = rows.retry(rows.find(which))
         self._wake(acted)
@@ -82,7 +89,7 @@ class DeadLetters:
     @repeated
     def discard(self, *ids: str) -> Acted:
         """Go on without these: turns stay recallable, summaries stay as they are. Raises as ``retry``."""
-        with self._store.looking_after(self._tenant) as rows:
+        with self._open_rows(self._tenant) as rows:
             acted = rows.discard(_resolved(rows, ids))
         self._wake(acted)
         return acted

@@ -18,7 +18,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError, WorkState
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import CANCELLED, DRY_RUN, PHASE, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
-from memforest_core.work.rows.operations import OperationRows, OperationStore
+from memforest_core.work.rows.operations import OpenTasks, OperationRows
 from memforest_core.work.runner import Handler
 from memforest_core.work.waiting import OperationFailed, Steps, WaitTimeout, polled, timely
 
@@ -117,15 +117,15 @@ class RequestOptions(TypedDict, total=False):
 class Operations:
     """Requests operations of a tenant and follows them. Thread-safe."""
 
-    def __init__(self, store: OperationStore, wakeups: WakeUps) -> None:
-        self._store = store
+    def __init__(self, open_tasks: OpenTasks, wakeups: WakeUps) -> None:
+        self._open_tasks = open_tasks
         self._wakeups = wakeups
 
     @repeated
     def find_forest(self, tenant: TenantId, owner: str) -> ForestId:
         """The owner's forest. Raises InvalidInput, NotFound, StoreUnavailable."""
         owner = checked_name(owner, "owner")
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             return known(rows.find_forest(owner), owner)
 
     @repeated
@@ -143,7 +143,7 @@ class Operations:
 
         Raises InvalidInput for an actor without a name, ForestFrozen, ForestChanged, StoreUnavailable.
         """
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             task = request(rows, kind, forest, arguments, actor=actor, **options)
         self.wake(tenant, task)
         return task
@@ -155,7 +155,7 @@ class Operations:
     @repeated
     def get(self, tenant: TenantId, task: TaskId) -> OperationTask:
         """An operation as it is. Raises NotFound, StoreUnavailable."""
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             found = rows.get(task)
         if found is None:
             raise NotFound(f"There is no operation {task}.")
@@ -168,7 +168,7 @@ class Operations:
         StoreUnavailable.
         """
         actor = checked_actor(actor)
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             found = rows.locked(task)
             if found is None or found.kind not in OPERATIONS:
                 raise NotFound(f"There is no operation {task}.")
@@ -182,7 +182,7 @@ class Operations:
     @repeated
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[OperationTask]:
         """The tenant's operations, the newest first. Raises StoreUnavailable."""
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             return rows.list(OPERATIONS, checked_limit(limit, MOST_LISTED))
 
     def wait_steps(
@@ -250,7 +250,7 @@ class Operations:
         An owner is found by name also after its deletion, of which only a hash is stored.
         """
         owner = None if owner is None else checked_name(owner, "owner")
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             return rows.audited(owner, action, task, since, checked_limit(limit, MOST_LISTED))
 
 

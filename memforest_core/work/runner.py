@@ -13,7 +13,7 @@ from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import CRASHED, Verdict, WorkState, backoff, decide
 from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, Numbers, OperationTask
-from memforest_core.work.rows.operations import OperationRows, OperationStore
+from memforest_core.work.rows.operations import OpenTasks, OperationRows
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "maintain"
@@ -47,7 +47,7 @@ class OperationRunner:
 
     def __init__(
         self,
-        store: OperationStore,
+        open_tasks: OpenTasks,
         handlers: Mapping[str, Handler],
         budget_s: float,
         rng: random.Random,
@@ -59,7 +59,7 @@ class OperationRunner:
 
         ``undo`` takes the steps of tasks that were cancelled.
         """
-        self._store = store
+        self._open_tasks = open_tasks
         self._undo = dict(undo or {})
         self._handlers = dict(handlers)
         self._budget_s = budget_s
@@ -70,7 +70,7 @@ class OperationRunner:
     def run_one(self, tenant: TenantId, worker: WorkerId) -> bool:
         """Work on the tenant's next task, to its end or for the budget; whether there was one. Raises StoreUnavailable
         only."""
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             claim = rows.claim(tuple(self._handlers), worker, LEASE_S)
         if claim is None:
             return False
@@ -111,7 +111,7 @@ class OperationRunner:
         self, tenant: TenantId, claim: ClaimedTask, progress: Numbers | None, late: bool
     ) -> _End | OperationTask:
         """Store what a step came to; how the work on the task ended, or the task as it is now, to go on."""
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             if progress is None:
                 return self._finish(rows, claim)
             if not rows.store_progress(claim.token, progress, LEASE_S):
@@ -155,18 +155,18 @@ class OperationRunner:
 
     @repeated
     def _retry(self, tenant: TenantId, token: LeaseToken, delay_s: float, counts: bool, code: str, text: str) -> None:
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             rows.retry(token, max(SHORTEST_WAIT_S, delay_s), counts, code, text)
         self._telemetry.retried(STEP, tenant, code)
 
     @repeated
     def _bury(self, tenant: TenantId, claim: ClaimedTask, code: str, text: str) -> None:
         """Give the task up, and say so in the audit, unless somebody else has it by now."""
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             if not rows.bury(claim.token, code, text):
                 return
             if claim.task.actor:
                 rows.note(outcome_of(claim.task, WorkState.DEAD))
-        with self._store.transaction(tenant) as rows:
+        with self._open_tasks(tenant) as rows:
             rows.release_sources()
         self._telemetry.buried(STEP, tenant, code)

@@ -482,12 +482,12 @@ def test_a_merge_that_was_given_up_releases_its_sources(forests: Stack, monkeypa
 def test_two_claims_at_once_never_take_two_that_exclude_each_other(forests: Stack) -> None:
     do(forests).forget("ann", session="secret", actor=BY)
     do(forests).forget("ann", session="late", actor=BY)
-    store, kinds = forests.services.maintenance.tasks._store, (OperationKind.ERASE,)
+    open_tasks, kinds = forests.services.maintenance.tasks._open_tasks, (OperationKind.ERASE,)
     barrier, claimed = threading.Barrier(4), list[object]()
 
     def claim() -> None:
         barrier.wait()
-        with store.transaction(forests.tenant) as rows:
+        with open_tasks(forests.tenant) as rows:
             claimed.append(rows.claim(kinds, WorkerId(uuid4()), LEASE_S))
 
     threads = [threading.Thread(target=claim) for _ in range(4)]

@@ -15,7 +15,7 @@ from memforest_core.domain.operations import OperationKind
 from memforest_core.errors import StoreContended, StoreUnavailable
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.rows.operations import OperationRows
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 
@@ -156,8 +156,8 @@ def waiting_once_more(reported: Stack, waiting: WaitingForest) -> WaitingForest:
 def test_a_task_is_given_up_only_by_who_has_it(reported: Stack) -> None:
     """Given a worker whose lease went to another, when it gives the task up, then neither task nor audit say so."""
     reported.memory.lifecycle.forget("bob", session="s1", actor="test")
-    store, service = OperationStore(reported.services.engine), reported.services.maintenance.tasks
-    with store.transaction(reported.tenant) as rows:
+    service = reported.services.maintenance.tasks
+    with OperationRows.opened(reported.services.engine, reported.tenant) as rows:
         claim = rows.claim((OperationKind.ERASE,), reported.runtime.worker, 60.0)
     assert claim is not None
     reported.execute("UPDATE memforest.maintenance SET lease_token = gen_random_uuid()")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
@@ -25,7 +26,7 @@ from memforest_core.work import cli as command
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.messages import Queue
 from memforest_core.work.records import DeadKind, DeadRef
-from memforest_core.work.rows.dead import DeadRows, DeadStore
+from memforest_core.work.rows.dead import DeadRows
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 
@@ -112,8 +113,8 @@ def bury_task(pipeline: Stack, kind: str = "index_rebuild", subject: str = "", *
 
 
 def letters(pipeline: Stack, sent: Sent | None = None, tenant: str | None = None) -> DeadLetters:
-    store = DeadStore(pipeline.services.engine)
-    return DeadLetters(store, sent or Sent(), TenantId(tenant or pipeline.tenant), 8)
+    rows = partial(DeadRows.opened, pipeline.services.engine)
+    return DeadLetters(rows, sent or Sent(), TenantId(tenant or pipeline.tenant), 8)
 
 
 @contextmanager

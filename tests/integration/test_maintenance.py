@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -15,7 +16,7 @@ from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.records import ClaimedTask, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.jobs import _LOST
-from memforest_core.work.rows.operations import OperationRows, OperationStore, free_tasks
+from memforest_core.work.rows.operations import OperationRows, free_tasks
 from memforest_core.work.runner import OperationRunner
 from tests.harness.stack import Stack
 
@@ -205,7 +206,7 @@ def test_a_task_killed_in_any_step_is_resumed_and_each_step_is_done(known: Stack
             return None
 
     task = ask(known)
-    runner = Abrupt(OperationStore(known.services.engine), {KIND: step}, 60.0, random.Random(1))
+    runner = Abrupt(partial(OperationRows.opened, known.services.engine), {KIND: step}, 60.0, random.Random(1))
     for _ in range(100):
         try:
             if not runner.run_one(known.tenant, known.runtime.worker):

@@ -21,7 +21,7 @@ from memforest_core.domain.pages import Page, checked_limit, from_cursor, to_cur
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.records import SessionProgress
-from memforest_core.ingest.accept.service import Acceptance, RunningSessions
+from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.store.owners import NO_OWNER, ForestRef, known
 from memforest_core.store.repeating import repeated
 
@@ -131,7 +131,6 @@ class Summarizing:
     """Summarizes at once what would be summarized later. Thread-safe."""
 
     calendar: CalendarService
-    running: RunningSessions
     acceptance: Acceptance
 
     def summarize(
@@ -148,5 +147,5 @@ class Summarizing:
             return self.calendar.summarize(tenant, owner, day)
         if session is None or day is not None:
             raise InvalidInput("Give the day or the session to summarize.", code="one_target")
-        self.running.summarize(tenant, owner, session)
+        self.acceptance.summarize_session(tenant, owner, session)
         return self.acceptance.status(tenant, owner, session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from urllib.parse import urlsplit
 
 from memforest_core.client.services.producer_services import Producer
@@ -15,7 +15,7 @@ from memforest_core.models.opening import step_settings
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, place_of
 from memforest_core.work.operations import Operations
-from memforest_core.work.rows.operations import OperationStore
+from memforest_core.work.rows.operations import OperationRows
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 
@@ -43,7 +43,7 @@ class Process:
     @cached_property
     def operations(self) -> Operations:
         """Requests for operations on stored memory, and their progress."""
-        return Operations(OperationStore(self.engine), self.producer.wakeups)
+        return Operations(partial(OperationRows.opened, self.engine), self.producer.wakeups)
 
 
 def in_use(settings: Settings) -> dict[str, str]:

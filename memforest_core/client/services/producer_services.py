@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from memforest_core.ingest.accept.flushing import Flushing
-from memforest_core.ingest.accept.service import Acceptance, RunningSessions
+from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, open_engine
@@ -24,7 +24,6 @@ class Producer:
     wakeups: CeleryWakeUps
     acceptance: Acceptance
     flushing: Flushing
-    running: RunningSessions
     tracer: Tracer = SILENT
     _close_tracing: Callable[[], None] = lambda: None
 
@@ -45,9 +44,8 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     wakeups = CeleryWakeUps(settings.broker)
     most = MAX_WAKEUPS
     acceptance = Acceptance(engine, wakeups, settings.accept, most, _now)
-    running = RunningSessions(engine, wakeups, settings.accept, _now)
     close = tracing.close if tracing is not None else lambda: None
-    return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), running, tracer or tracing or SILENT, close)
+    return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), tracer or tracing or SILENT, close)
 
 
 def _now() -> datetime:

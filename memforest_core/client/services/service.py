@@ -266,7 +266,7 @@ class Services(Process):
     @cached_property
     def summarizing(self) -> Summarizing:
         """Summaries that are wanted now."""
-        return Summarizing(self.calendar, self.producer.running, self.producer.acceptance)
+        return Summarizing(self.calendar, self.producer.acceptance)
 
     @cached_property
     def describer(self) -> Describer:

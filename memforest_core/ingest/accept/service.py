@@ -71,98 +71,6 @@ def session_for(rows: AcceptRows, forest: ForestId, said_at: datetime, gap: time
     return name
 
 
-class RunningSessions:
-    """Starts, switches and closes the session that runs."""
-
-    def __init__(self, engine: Engine, wakeups: WakeUps, settings: AcceptSettings, now: Callable[[], datetime]) -> None:
-        self._engine = engine
-        self._wakeups = wakeups
-        self._settings = settings
-        self._now = now
-
-    @repeated
-    def start(self, tenant: TenantId, owner: str, session_id: str | None = None) -> RunningSession:
-        """Begin a session, for apps that have no session ids of their own: ``append`` without one goes to it.
-
-        The session that ran before is left: it can be gone back to. Without a ``session_id`` one is made, from the time
-        and a random part. Raises InvalidInput, ForestFrozen, StoreUnavailable.
-        """
-        owner = checked_name(owner, "owner")
-        name = generated_session(self._now()) if session_id is None else checked_name(session_id, "session_id")
-        with AcceptRows.opened(self._engine, tenant) as rows:
-            forest = open_forest(rows, owner) or rows.ensure_forest(owner, ForestId(uuid4()), self._settings.time_zone)
-            rows.begin(forest.id, name)
-            return _session(rows, forest, name)
-
-    @repeated
-    def switch(self, tenant: TenantId, owner: str, session_id: str) -> RunningSession:
-        """Go on with a session of before: ``append`` without a session id goes to it now.
-
-        Raises NotFound for a session that the owner does not have, else as ``session_start``.
-        """
-        owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
-        with AcceptRows.opened(self._engine, tenant) as rows:
-            forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            if rows.running(forest.id) != name and not rows.turns_so_far(forest.id, name)[0]:
-                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            rows.begin(forest.id, name)
-            return _session(rows, forest, name)
-
-    @repeated
-    def close(
-        self, tenant: TenantId, owner: str, session_id: str | None = None, *, summarize: bool = True
-    ) -> RunningSession | None:
-        """Close the session that runs, or the named one; None when none runs.
-
-        The next turn without a session id begins a new one. With ``summarize`` the session's last cell is extracted at
-        once instead of after the quiet period, and the refresh of its summaries is due; ``wait(owner, session_id,
-        "summaries")`` waits for them. Raises NotFound for an owner or a session that does not exist, else as
-        ``session_start``.
-        """
-        owner = checked_name(owner, "owner")
-        named = None if session_id is None else checked_name(session_id, "session_id")
-        with AcceptRows.opened(self._engine, tenant) as rows:
-            forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            name = named or rows.running(forest.id)
-            if name is None:
-                return None
-            ran, closed = rows.end(forest.id, name), _session(rows, forest, name)
-            if not ran and not closed.turns:
-                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            id_ = derived_id(forest.id, name)
-            ready = rows.release(id_) if summarize else 0
-        if summarize:
-            self._hurry(tenant, forest.id, id_, ready)
-        return closed
-
-    @repeated
-    def summarize(self, tenant: TenantId, owner: str, session: str) -> None:
-        """Extract a session's last cell and refresh its summaries at once; see ``MemForest.summarize``."""
-        owner, name = checked_name(owner, "owner"), checked_name(session, "session_id")
-        with AcceptRows.opened(self._engine, tenant) as rows:
-            forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            if not rows.turns_so_far(forest.id, name)[0]:
-                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
-            id_ = derived_id(forest.id, name)
-            ready = rows.release(id_)
-        self._hurry(tenant, forest.id, id_, ready)
-
-    def _hurry(self, tenant: TenantId, forest: ForestId, session: SessionId, ready: int) -> None:
-        """Make what a session touches due, and wake those who do it; so many cells became ``ready``."""
-        with ProgressRows.opened(self._engine, tenant) as rows:
-            rows.make_due(forest, session)
-        self._wakeups.send(Queue.EXTRACT if ready else Queue.REFRESH, tenant, session)
-
-    @repeated
-    def current(self, tenant: TenantId, owner: str) -> RunningSession | None:
-        """The session that runs; None when none does. Raises InvalidInput, StoreUnavailable."""
-        owner = checked_name(owner, "owner")
-        with AcceptRows.opened(self._engine, tenant) as rows:
-            forest = rows.find_forest(owner)
-            name = None if forest is None else rows.running(forest.id)
-            return None if forest is None or name is None else _session(rows, forest, name)
-
-
 def _session(rows: AcceptRows, forest: ForestRef, name: str) -> RunningSession:
     turns, last_at = rows.turns_so_far(forest.id, name)
     return RunningSession(forest.owner, name, turns, last_at)
@@ -212,7 +120,7 @@ def _not_known(rows: AcceptRows, session: SessionId, parsed: Sequence[Turn]) -> 
 
 
 class Acceptance:
-    """Accepts sessions and single turns for one tenant."""
+    """Accepts sessions and single turns; starts, switches and closes the session that runs."""
 
     def __init__(
         self,
@@ -355,6 +263,88 @@ class Acceptance:
         with accepting(self._engine, tenant) as rows:
             rows.set_limits(limits)
         self._quotas.forget(tenant)
+
+    @repeated
+    def session_start(self, tenant: TenantId, owner: str, session_id: str | None = None) -> RunningSession:
+        """Begin a session, for apps that have no session ids of their own: ``append`` without one goes to it.
+
+        The session that ran before is left: it can be gone back to. Without a ``session_id`` one is made, from the time
+        and a random part. Raises InvalidInput, ForestFrozen, StoreUnavailable.
+        """
+        owner = checked_name(owner, "owner")
+        name = generated_session(self._now()) if session_id is None else checked_name(session_id, "session_id")
+        with AcceptRows.opened(self._engine, tenant) as rows:
+            forest = open_forest(rows, owner) or rows.ensure_forest(owner, ForestId(uuid4()), self._settings.time_zone)
+            rows.begin(forest.id, name)
+            return _session(rows, forest, name)
+
+    @repeated
+    def session_switch(self, tenant: TenantId, owner: str, session_id: str) -> RunningSession:
+        """Go on with a session of before: ``append`` without a session id goes to it now.
+
+        Raises NotFound for a session that the owner does not have, else as ``session_start``.
+        """
+        owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
+        with AcceptRows.opened(self._engine, tenant) as rows:
+            forest = known(open_forest(rows, owner), owner, NO_OWNER)
+            if rows.running(forest.id) != name and not rows.turns_so_far(forest.id, name)[0]:
+                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
+            rows.begin(forest.id, name)
+            return _session(rows, forest, name)
+
+    @repeated
+    def session_close(
+        self, tenant: TenantId, owner: str, session_id: str | None = None, *, summarize: bool = True
+    ) -> RunningSession | None:
+        """Close the session that runs, or the named one; None when none runs.
+
+        The next turn without a session id begins a new one. With ``summarize`` the session's last cell is extracted at
+        once instead of after the quiet period, and the refresh of its summaries is due; ``wait(owner, session_id,
+        "summaries")`` waits for them. Raises NotFound for an owner or a session that does not exist, else as
+        ``session_start``.
+        """
+        owner = checked_name(owner, "owner")
+        named = None if session_id is None else checked_name(session_id, "session_id")
+        with AcceptRows.opened(self._engine, tenant) as rows:
+            forest = known(open_forest(rows, owner), owner, NO_OWNER)
+            name = named or rows.running(forest.id)
+            if name is None:
+                return None
+            ran, closed = rows.end(forest.id, name), _session(rows, forest, name)
+            if not ran and not closed.turns:
+                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
+            id_ = derived_id(forest.id, name)
+            ready = rows.release(id_) if summarize else 0
+        if summarize:
+            self._hurry(tenant, forest.id, id_, ready)
+        return closed
+
+    @repeated
+    def summarize_session(self, tenant: TenantId, owner: str, session: str) -> None:
+        """Extract a session's last cell and refresh its summaries at once; see ``MemForest.summarize``."""
+        owner, name = checked_name(owner, "owner"), checked_name(session, "session_id")
+        with AcceptRows.opened(self._engine, tenant) as rows:
+            forest = known(open_forest(rows, owner), owner, NO_OWNER)
+            if not rows.turns_so_far(forest.id, name)[0]:
+                raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
+            id_ = derived_id(forest.id, name)
+            ready = rows.release(id_)
+        self._hurry(tenant, forest.id, id_, ready)
+
+    def _hurry(self, tenant: TenantId, forest: ForestId, session: SessionId, ready: int) -> None:
+        """Make what a session touches due, and wake those who do it; so many cells became ``ready``."""
+        with ProgressRows.opened(self._engine, tenant) as rows:
+            rows.make_due(forest, session)
+        self._wakeups.send(Queue.EXTRACT if ready else Queue.REFRESH, tenant, session)
+
+    @repeated
+    def session_current(self, tenant: TenantId, owner: str) -> RunningSession | None:
+        """The session that runs; None when none does. Raises InvalidInput, StoreUnavailable."""
+        owner = checked_name(owner, "owner")
+        with AcceptRows.opened(self._engine, tenant) as rows:
+            forest = rows.find_forest(owner)
+            name = None if forest is None else rows.running(forest.id)
+            return None if forest is None or name is None else _session(rows, forest, name)
 
     def _forest(self, rows: AcceptRows, forest: ForestRef | None, frame: SessionFrame, called: str | None) -> ForestRef:
         """The owner's forest, made in the session's zone when missing, under the name the owner is called by now."""

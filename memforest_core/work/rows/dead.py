@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -412,11 +411,3 @@ def _about(row: sa.Row[Any]) -> dict[str, str | int]:
         else:
             about[name] = value if isinstance(value, int) else str(value)
     return about
-
-
-class DeadStore:
-    """Opens transactions on dead letters."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self.looking_after = partial(DeadRows.opened, engine)
-        """One transaction of a tenant."""

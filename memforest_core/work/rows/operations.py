@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -404,9 +404,5 @@ def _task(row: sa.Row[Any]) -> OperationTask:
     return OperationTask(**columns | {"id": row.task_id, "state": WorkState(row.state)})
 
 
-class OperationStore:
-    """Opens transactions on tasks."""
-
-    def __init__(self, engine: sa.Engine) -> None:
-        self.transaction = partial(OperationRows.opened, engine)
-        """One transaction of a tenant."""
+OpenTasks = Callable[[TenantId], AbstractContextManager[OperationRows]]
+"""Opens one transaction of a tenant on its tasks."""

@@ -72,7 +72,7 @@ class Sent:
 
 
 def letters(memory: Memory, sent: Sent | None = None) -> DeadLetters:
-    return DeadLetters(memory, sent or Sent(), ACME, max_wakeups=4)
+    return DeadLetters(memory.looking_after, sent or Sent(), ACME, max_wakeups=4)
 
 
 @pytest.mark.parametrize(

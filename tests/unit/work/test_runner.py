@@ -113,7 +113,7 @@ def service(
     """A service whose clock goes on by ``step_s`` with each look at it."""
     ticks = iter(range(10_000))
     handlers: Mapping[str, Handler] = {"count": handler}
-    return OperationRunner(store, handlers, budget_s, random.Random(1), clock=lambda: next(ticks) * step_s)
+    return OperationRunner(store.transaction, handlers, budget_s, random.Random(1), clock=lambda: next(ticks) * step_s)
 
 
 def failing(error: BaseException) -> Handler:
