@@ -97,6 +97,7 @@ def database(servers: SessionServers, template: str = TEMPLATE) -> Iterator[Data
 
 def copy_index(index: Path, to: Path) -> None:
     """Copy an index that nobody has open. Its files are 200 MB of holes, which ``shutil`` would write out."""
+    to.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-R", str(index), str(to)], check=True)
 
 

@@ -160,25 +160,19 @@ class Loading:
             _cursor(self._connection).execute(statement.format(_table(name)))
 
 
-def noted_backup(engine: sa.Engine) -> str | None:
-    """The backup whose restore has loaded the rows and has not ended; None otherwise."""
+def found_state(engine: sa.Engine) -> tuple[str | None, str | None]:
+    """The schema's revision, None in a database without tables; the backup whose restore has loaded the rows and has
+    not ended; None otherwise."""
     with transaction(engine) as connection:
-        if current_revision(connection) is None:
-            return None
-        found = connection.scalar(NOTE)
-    return None if found is None else str(found)
+        revision = current_revision(connection)
+        note = None if revision is None else connection.scalar(NOTE)
+    return revision, None if note is None else str(note)
 
 
 def clear_note(engine: sa.Engine) -> None:
     """The restore is done."""
     with transaction(engine) as connection:
         connection.execute(sa.text("COMMENT ON SCHEMA memforest IS NULL"))
-
-
-def found_revision(engine: sa.Engine) -> str | None:
-    """The schema's revision; None in a database without tables."""
-    with transaction(engine) as connection:
-        return current_revision(connection)
 
 
 def _cursor(connection: sa.Connection) -> psycopg.Cursor[tuple[object, ...]]:

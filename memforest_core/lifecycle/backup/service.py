@@ -28,8 +28,7 @@ from memforest_core.lifecycle.backup.rows import (
     Loading,
     Snapshot,
     clear_note,
-    found_revision,
-    noted_backup,
+    found_state,
     saved_tables,
 )
 from memforest_core.lifecycle.erase.service import Erasure, RequestedErasure
@@ -109,13 +108,12 @@ def load(database: DatabaseSettings, directory: Path, report: Report, *, repeats
     check_files(directory, manifest)
     with opened_owner(database) as engine:
         note = f"{RESTORE_NOTE}{manifest.id}"
-        noted = noted_backup(engine)
+        found, noted = found_state(engine)
         if noted in (note, note + _REPEATS):
             if noted != note and not repeats:
                 raise InvalidSettings("This restore was begun with deletions to repeat: give --erasures again.")
             report("the rows are loaded already: going on")
         else:
-            found = found_revision(engine)
             if found not in (None, manifest.revision):
                 raise InvalidSettings(
                     f"The database is at schema {found} and the backup at {manifest.revision}: restore into a new,"

@@ -159,7 +159,7 @@ class Bundles:
         """What was done when this import was finished before. Raises InvalidInput for an owner with other memory."""
         with ImportRows.opened(self._parts.engine, tenant) as rows:
             # The run of an import that was interrupted removes what it wrote before it raises that.
-            return None if rows.has_begun_import(subject) else _finished(rows, owner, subject)
+            return None if rows.last_import(subject, "held") else _finished(rows, owner, subject)
 
     def _planned(self, tenant: TenantId, seen: Seen) -> Numbers:
         head = seen.reader.head
@@ -215,8 +215,8 @@ def _finished(rows: ImportRows, owner: str, subject: str) -> Numbers | None:
     forest = rows.find_forest(owner)
     if forest is None:
         return None
-    finished = rows.finished_import(subject)
-    if finished is not None and finished.forest_id == forest.id:
+    finished = rows.last_import(subject, "done", forest.id)
+    if finished is not None:
         return {"task": str(finished.id), **finished.progress, "already": 1}
     raise has_memory(owner)
 

@@ -52,7 +52,6 @@ class Removal:
     def session(self, session: SessionId, tree: TreeId) -> Counter[str]:
         """Remove a session without turns, and its scope if that is empty still. Returns all that was counted so far."""
         self._counts["scopes"] += self._rows.words.drop_scopes([tree])
-        self._rows.words.drop_running(session)
         self._counts["sessions"] += self._rows.words.drop_session(session)
         self._counts["cached"] += self._rows.words.drop_caches(self._forest, [session], [tree])
         return self._counts

@@ -20,7 +20,7 @@ from memforest_core.lifecycle.verify.rows.checks import DIRTY
 from memforest_core.memtree import Diff, Node, TreeHead, leaf
 from memforest_core.store import tables as m
 from memforest_core.store.copying import delete_rows, stored_table
-from memforest_core.store.owners import lock_forests, visible
+from memforest_core.store.owners import lock_forests
 from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of
 from memforest_core.work.records import CANCELLED, PHASE, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operations import OperationRows
@@ -235,30 +235,13 @@ class ImportRows(HiddenForestRows):
         touches = {forest: Role(kind.value)} if forest is not None else {}
         return self.tasks.enqueue(kind, subject, arguments, forest=forest, actor=actor, touches=touches, held=True)
 
-    def finished_import(self, subject: str) -> OperationTask | None:
-        """The import of this subject that was finished, if its forest is still its owner's."""
-        found = self._db.scalar(
-            sa.select(m.OperationRow.task_id)
-            .join(
-                m.Forest,
-                sa.and_(m.Forest.tenant_id == self._tenant, m.Forest.forest_id == m.OperationRow.forest_id, visible()),
-            )
-            .where(
-                m.OperationRow.tenant_id == self._tenant,
-                m.OperationRow.kind == "import",
-                m.OperationRow.subject == subject,
-                m.OperationRow.state == "done",
-            )
-            .order_by(m.OperationRow.finished_at.desc())
-            .limit(1)
-        )
-        return self.tasks.get(TaskId(found)) if found is not None else None
-
-    def has_begun_import(self, subject: str) -> bool:
-        """Whether an import of this subject is unfinished."""
+    def last_import(self, subject: str, state: str, forest: ForestId | None = None) -> OperationTask | None:
+        """The newest import of this subject in a state: held while it is unfinished, done; into a forest, or any."""
         o = m.OperationRow
-        begun = (o.tenant_id == self._tenant, o.kind == "import", o.subject == subject, o.state == "held")
-        return self._db.scalar(sa.select(sa.exists().where(*begun))) is True
+        own = [o.tenant_id == self._tenant, o.kind == "import", o.subject == subject, o.state == state]
+        own += [o.forest_id == forest] if forest is not None else []
+        found = self._db.scalar(sa.select(o.task_id).where(*own).order_by(o.finished_at.desc()).limit(1))
+        return self.tasks.get(TaskId(found)) if found is not None else None
 
     def take(self, task: TaskId) -> OperationTask | None:
         """Begin a new run; None when it has ended."""

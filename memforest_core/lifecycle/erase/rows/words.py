@@ -348,7 +348,8 @@ class WordRows(BatchRows):
             self._run(_RENAME_TREES, f=forest, speakers=speakers, names=names, keys=keys)
 
     def drop_session(self, session: SessionId) -> int:
-        """Drop a session that has no turn left, and deliveries that name it; whether it had none."""
+        """Drop a session that has no turn left, and what says that it runs or was delivered; whether it had none."""
+        self._run(_DROP_RUNNING, session=session)
         self._run(_DROP_DELIVERIES, session=session)
         return self._run(_DROP_SESSION, session=session).rowcount
 
@@ -423,10 +424,6 @@ class WordRows(BatchRows):
         """Drop the digests of days, weeks, months and years in which one of these times is; how many. A digest that is
         being made meanwhile is not stored: that needs the forest."""
         return self._run(_DROP_DAYS, f=forest, times=list(times)).rowcount
-
-    def drop_running(self, session: SessionId) -> None:
-        """A session that goes does not run any more."""
-        self._run(_DROP_RUNNING, session=session)
 
     def next_version(self) -> int:
         """A version that is newer than that of every point erased so far, and older than of any erased from now on."""
