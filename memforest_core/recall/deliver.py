@@ -353,15 +353,14 @@ class Resolver:
         """Before and after each item: in its entity's tree, else in the dialogue."""
         leaves = {at: self._entity_leaf(self.table.rows[at]) for at, _ in found}
         around = self.rows.around([leaf for leaf in leaves.values() if leaf], SPARE * n)
-        facts = self._fact_items([id_ for near in around.values() for id_ in near.before + near.after])
+        facts = self._fact_items([id_ for near in around.values() for side in near for id_ in side])
         dialogue = self._dialogue([self.table.rows[at].key for at, _ in found if leaves[at] is None], n)
         items = []
         for at, item in found:
             leaf = leaves[at]
             if leaf is not None and leaf in around:
-                near = around[leaf]
-                before = [facts[fact] for fact in near.before if fact in facts][:n][::-1]
-                after = [facts[fact] for fact in near.after if fact in facts][:n]
+                before, after = ([facts[fact] for fact in side if fact in facts][:n] for side in around[leaf])
+                before.reverse()
             else:
                 session, ordinal = self.table.rows[at].key
                 turns = [(session, ordinal + step) for step in range(-n, n + 1)]

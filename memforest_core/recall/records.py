@@ -14,6 +14,8 @@ from memforest_core.models.token_vectors import TurnTokens
 
 TurnKey = tuple[SessionId, int]
 """A turn by its session and its ordinal in it."""
+Around = tuple[list[PayloadId], list[PayloadId]]
+"""The payloads of the leaves before and after a leaf in its tree, nearest first on both sides."""
 TextsById = Mapping[UUID, str]
 """Cells or facts with their texts, found without the vector index."""
 
@@ -189,14 +191,6 @@ class Metadata:
     def merged(self) -> Mapping[str, object]:
         """Both; a turn's own values count."""
         return {**self.session, **self.turn}
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """The leaves next to a leaf in its tree: nearest first on both sides."""
-
-    before: tuple[PayloadId, ...] = ()
-    after: tuple[PayloadId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

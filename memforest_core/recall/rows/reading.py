@@ -199,14 +199,12 @@ class RecallRows:
 
     def around(self, leaves: Sequence[UUID], n: int) -> Mapping[NodeId, Around]:
         """The ``n`` leaves before and after each of these leaves in its tree."""
-        before: dict[NodeId, list[PayloadId]] = defaultdict(list)
-        after: dict[NodeId, list[PayloadId]] = defaultdict(list)
+        found: dict[NodeId, Around] = defaultdict(lambda: ([], []))
         for leaf, payload, side in self._by_ids(sql.AROUND, leaves, n=n):
-            (before if side < 0 else after)[NodeId(leaf)].append(PayloadId(payload))
-        return {
-            leaf: Around(tuple(reversed(before[leaf])), tuple(after[leaf]))
-            for leaf in [*before.keys(), *(key for key in after if key not in before)]
-        }
+            found[NodeId(leaf)][side > 0].append(PayloadId(payload))
+        for before, _ in found.values():
+            before.reverse()
+        return found
 
     def full_text(
         self, forest: ForestId, words: Sequence[str], limit: int, until: datetime | None = None

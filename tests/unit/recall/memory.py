@@ -288,7 +288,7 @@ class Forest:
             held = [node.payload_id for node in self.placed if node.tree_id == leaf.tree_id and node.payload_id]
             at = held.index(PayloadId(leaf.payload_id or UUID(int=0)))
             before, after = held[max(0, at - n) : at], held[at + 1 : at + 1 + n]
-            found[leaf.id] = Around(tuple(reversed(before)), tuple(after))
+            found[leaf.id] = before[::-1], after
         return found
 
     def full_text(
