@@ -77,6 +77,17 @@ def up(directory: Path) -> Iterator[Node]:
         node.stdout.close()
 
 
+def check_a_stopped_server_is_named_once(node: Node) -> None:
+    server = node.server("valkey", "valkey-server")
+    named = f"Valkey (process {server.pid})"
+    for times in (1, 2):
+        server.send_signal(signal.SIGSTOP)
+        node.await_line(f"{named} is stopped and answers nothing", times)
+        server.send_signal(signal.SIGCONT)
+        node.await_line(f"{named} answers again", times)
+    assert node.log.read_text().count(f"{named} is stopped") == 2
+
+
 def test_servers_that_are_killed_run_again_and_the_node_works_on(tmp_path: Path) -> None:
     with up(tmp_path) as node:
         addresses = json.loads((node.directory / "node.json").read_text())
@@ -88,6 +99,7 @@ def test_servers_that_are_killed_run_again_and_the_node_works_on(tmp_path: Path)
             node.await_line("Valkey is running again")
             memory.enqueue("ann", "after", said("I moved to Rome."), wait="facts", timeout_s=READY_S)
             assert memory.status("ann", "before").turns == 1
+        check_a_stopped_server_is_named_once(node)
         node.process.terminate()
         assert node.process.wait(60) == 0
 
@@ -102,15 +114,3 @@ def test_a_server_that_does_not_start_again_ends_the_node_with_an_error(tmp_path
         assert "Postgres ended 5 times within 10 minutes: look at" in reported
         assert "Traceback" not in reported
     assert process.find_in(node.directory / "valkey", {"valkey-server"}) == []
-
-
-def test_a_server_that_is_stopped_is_named_once(tmp_path: Path) -> None:
-    with up(tmp_path) as node:
-        server = node.server("valkey", "valkey-server")
-        named = f"Valkey (process {server.pid})"
-        for times in (1, 2):
-            server.send_signal(signal.SIGSTOP)
-            node.await_line(f"{named} is stopped and answers nothing", times)
-            server.send_signal(signal.SIGCONT)
-            node.await_line(f"{named} answers again", times)
-        assert node.log.read_text().count(f"{named} is stopped") == 2

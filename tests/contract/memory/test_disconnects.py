@@ -17,8 +17,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from memforest_core.cli.program import app
 from tests.harness.processes import environment
+from tests.harness.timing import until
 
 SESSION = {"owner": "a", "session_id": "open", "turns": [{"role": "user", "content": "I live in Rome."}]}
 LINE = json.dumps({**SESSION, "session_id": "streamed"})
@@ -68,12 +71,9 @@ def served(tmp_path: Path) -> Iterator[Served]:
             try:
                 assert process.stdout is not None
                 address = json.loads(process.stdout.readline())["address"]
-                made = subprocess.run(
-                    [*program, "keys", "create", "leaving", "--scope", "admin", *data],
-                    env=variables,
-                    capture_output=True,
-                    check=True,
-                )
+                until((tmp_path / "data" / "node.json").exists)
+                made = CliRunner().invoke(app, ["keys", "create", "leaving", "--scope", "admin", *data])
+                assert made.exit_code == 0, (made.stderr, made.exception)
                 secret = json.loads(made.stdout)["secret"]
                 yield Served(process, address, f"http://127.0.0.1:{port}/metrics", secret, log)
             finally:
@@ -81,11 +81,20 @@ def served(tmp_path: Path) -> Iterator[Served]:
                 process.wait(60)
 
 
+def check_metrics(served: Served) -> None:
+    """They are on a port of their own."""
+    httpx.get(f"{served.address}/health", timeout=60).raise_for_status()
+    metrics = httpx.get(served.metrics).text
+    assert 'memforest_http_request_duration_seconds_count{operation="health",status="200"}' in metrics
+    assert 'memforest_queue_waiting_seconds{queue="extract"}' in metrics
+
+
 def test_clients_that_leave_are_no_errors(served: Served) -> None:
     """Given requests of each kind, when their clients close or reset the connection before the body is whole or the answer
     has ended, then each request ends and the log of the server has no error and no traceback."""
     head = {"Authorization": f"Bearer {served.secret}"}
     httpx.post(f"{served.address}/v1/sessions", headers=head, json=SESSION, timeout=60).raise_for_status()
+    check_metrics(served)
     parts = urlsplit(served.address)
 
     for name, (verb, path, kind, body) in REQUESTS.items():

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import sys
-from contextlib import closing
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,7 +11,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from memforest_core.errors import InvalidSettings
 from memforest_core.service.http.serving import HttpServer, address_of, listen
 from tests.contract.memory.conftest import Node
-from tests.harness.processes import environment
 
 
 def test_small_answers_are_not_held_back() -> None:
@@ -54,22 +48,3 @@ def test_requests_are_counted_by_operation_and_status(node: Node) -> None:
     assert counted("recall", 404) == 1
     assert counted("other", 401) == counted("other", 404) == 1
     assert b"secret" not in generate_latest(registry)
-
-
-def test_the_command_serves_metrics_on_a_port_of_their_own(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as held:
-        port = held.getsockname()[1]
-    command = [sys.executable, "-m", "memforest_core.cli", "serve", "--port", "0", "--data", str(tmp_path), "--json"]
-    variables = environment(MEMFOREST_SERVER__METRICS_PORT=str(port))
-    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            address = json.loads(process.stdout.readline())["address"]
-            # It listens already: the request waits until it is answered.
-            httpx.get(f"{address}/health", timeout=60).raise_for_status()
-            reported = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-        finally:
-            process.terminate()
-            process.wait(30)
-    assert 'memforest_http_request_duration_seconds_count{operation="health",status="200"}' in reported
-    assert 'memforest_queue_waiting_seconds{queue="extract"}' in reported
