@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docs.references import http_reference, python_reference, settings_reference
-from memforest_core.service.http.app import openapi
+from memforest_core.service.http.http_app import openapi
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")

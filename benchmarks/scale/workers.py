@@ -17,8 +17,8 @@ from benchmarks.harness import Row, say
 from benchmarks.write_path import looking, reading
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
-from memforest_core.work.broker import ENOUGH, CeleryWakeUps
 from memforest_core.work.messages import Queue
+from memforest_core.work.publishing import ENOUGH, CeleryWakeUps
 from tests.harness.processes import CLI, Deployment
 
 PROCESSES = (1, 2, 4)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.soak.known import DAY_S, FIRST_DAY, TURN_S, Fate, Known, Said, Session, gone
-from memforest_core.assistant.profile.people import TURN as NOTE
+from memforest_core.assistant.profile.persons import TURN as NOTE
 
 Reply = dict[str, Any]
 SHOWN = ("window", "day", "week", "month", "profile", "context")

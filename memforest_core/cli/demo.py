@@ -17,7 +17,7 @@ import typer
 
 from memforest_core.cli.demo_view import Answer, DemoReport, as_document, print_header, print_report, state_line
 from memforest_core.cli.page import ServedPage, served_page
-from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.options import JsonOption
 from memforest_core.cli.toolkit.output import Exit, print_json
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import quiet_logs
+from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.options import JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidSettings

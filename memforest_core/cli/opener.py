@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memforest_core.cli.toolkit.opening import DATA, EMBEDDED_CONCURRENCY, Store
+from memforest_core.cli.toolkit.memory_opening import DATA, EMBEDDED_CONCURRENCY, Store
 from memforest_core.errors import InvalidInput, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ProgramOpener:
 
     def reembedding(self) -> AbstractContextManager[Reembedding]:
         """The change of the embedding model of the database that the settings name."""
-        from memforest_core.client.services.lifecycle import open_reembedding
+        from memforest_core.client.services.lifecycle_parts import open_reembedding
         from memforest_core.settings import load_settings
 
         return open_reembedding(load_settings())

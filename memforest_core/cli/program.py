@@ -19,12 +19,11 @@ from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
 from memforest_core.cli.doctor import doctor
-from memforest_core.cli.flower import flower
 from memforest_core.cli.opener import ProgramOpener
-from memforest_core.cli.toolkit.opening import DATA, use_opener
+from memforest_core.cli.toolkit.memory_opening import DATA, use_opener
 from memforest_core.cli.up import up
-from memforest_core.cli.worker import worker, worker_health
-from memforest_core.domain.operations import FOLDERS
+from memforest_core.cli.worker_commands import flower, worker, worker_health
+from memforest_core.domain.operation_rules import FOLDERS
 from memforest_core.index import cli as index
 from memforest_core.ingest.accept import cli as ingest
 from memforest_core.ingest.reduce.cli import calibrate

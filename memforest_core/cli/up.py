@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memforest_core.cli.page import ServedPage, served_page
-from memforest_core.cli.toolkit.opening import DATA, opened_memory
+from memforest_core.cli.toolkit.memory_opening import DATA, opened_memory
 from memforest_core.cli.toolkit.options import JsonOption
 from memforest_core.cli.toolkit.output import console, print_json, report_progress
 
 if TYPE_CHECKING:
     from memforest_core.client.api import MemForest
-    from memforest_core.client.embedded.flower import EmbeddedFlower
+    from memforest_core.client.embedded.flower_server import EmbeddedFlower
     from memforest_core.settings import Settings
 
 FLOWER_PORT = 5555
@@ -77,7 +77,7 @@ def _flower(directory: Path, broker_url: str, port: int | None) -> Iterator[Embe
     if port is None:
         yield None
         return
-    from memforest_core.client.embedded.flower import EmbeddedFlower
+    from memforest_core.client.embedded.flower_server import EmbeddedFlower
 
     page = EmbeddedFlower(directory / "flower", directory / "logs" / "flower.log")
     page.start(broker_url, port)
@@ -104,7 +104,7 @@ def _wait(stop: threading.Event, memory: MemForest, page: EmbeddedFlower | None)
 
 def _tell_start(settings: Settings) -> None:
     """One line on stderr: with which models and services the node works."""
-    from memforest_core.client.services.process import in_use
+    from memforest_core.client.services.process_parts import in_use
 
     used = in_use(settings)
     report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memforest_core.assistant.topics.records import MatchedTopic
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.ingest.accept.records import Accepted, SessionProgress
 from memforest_core.work.records import Numbers, OperationTask, TaskId
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.client.handles import Operation
 from memforest_core.client.producer import without_tenant
-from memforest_core.client.services.lifecycle import LifecycleParts
+from memforest_core.client.services.lifecycle_parts import LifecycleParts
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.turns import parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.service import Bundles

@@ -9,7 +9,7 @@ from functools import cached_property, partial, update_wrapper
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
-from memforest_core.assistant.profile.people import note_id, note_turn
+from memforest_core.assistant.profile.persons import note_id, note_turn
 from memforest_core.assistant.topics.records import Match
 from memforest_core.client.handles import SessionHandle
 from memforest_core.client.services.producer_services import Producer, open_producer
@@ -27,7 +27,7 @@ from memforest_core.store.engine import Connection
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.jobs import Lane
 from memforest_core.work.messages import MAX_WAKEUPS
-from memforest_core.work.rows.dead import DeadRows
+from memforest_core.work.rows.dead_rows import DeadRows
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
 
 P = ParamSpec("P")

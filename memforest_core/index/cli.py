@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, pairs_table, plain, print_json, printable
 from memforest_core.work.jobs import WorkState
@@ -75,7 +75,7 @@ def rebuild(
 
 @contextmanager
 def _opened(data: Path | None) -> Iterator[tuple[IndexUpkeep, TenantId]]:
-    from memforest_core.index.opening import open_maintenance
+    from memforest_core.index.index_opening import open_maintenance
 
     with opened_memory(data) as memory:
         services = memory.services

@@ -13,7 +13,7 @@ import structlog
 
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore, Confirm
 from memforest_core.index.records import StoredGeneration
@@ -21,7 +21,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows.operations import OpenTasks
+from memforest_core.work.rows.operation_rows import OpenTasks
 
 log = structlog.get_logger(__name__)
 

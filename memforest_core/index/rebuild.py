@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import IndexUnavailable
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import WHOLE, parse_generation
@@ -19,7 +19,7 @@ from memforest_core.index.vector_index import PointKey, PointKind, ScannedPoint,
 from memforest_core.store.owners import known
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import Numbers, OperationTask, TaskId
-from memforest_core.work.rows.operations import OpenTasks
+from memforest_core.work.rows.operation_rows import OpenTasks
 
 PAGE = 500
 """Points or rows compared in one step."""

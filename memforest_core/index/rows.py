@@ -10,14 +10,14 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, LeaseToken, SessionId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.index.collection_rows import STORE
 from memforest_core.index.content_rows import Content, read_contents
 from memforest_core.index.records import LEASE_S, PointLease, PointRow, StalePoint
 from memforest_core.index.vector_index import PointKind
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.rows import among

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from memforest_core.domain.text import clean
 from memforest_core.errors import ContentFault, InvalidSettings, MemForestError, ModelRejected, ModelUnavailable
+from memforest_core.models.answer_reading import Shape, read
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step, failed_call
-from memforest_core.models.reading import Shape, read
 from memforest_core.settings import PromptName
 
 MAX_CHARS = 20_000

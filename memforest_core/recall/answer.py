@@ -33,7 +33,7 @@ from memforest_core.errors import (
 )
 from memforest_core.models.answers import instructions_with, parsed, repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.settings import OFFLINE, LlmSettings
 from memforest_core.store.engine import Engine
 from memforest_core.work.telemetry import SILENT, Telemetry

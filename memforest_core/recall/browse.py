@@ -17,7 +17,7 @@ from memforest_core.index.vector_index import PointKind
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.ranking import CHILD_CHARS, NO_TEXT, Child, LlmRanker, Siblings, Tally
 from memforest_core.recall.records import Below, TreeChild, TreeRoot
-from memforest_core.recall.rows.reading import RecallRows
+from memforest_core.recall.rows.recall_rows import RecallRows
 
 MAX_LEVELS = 64
 """No tree is higher: at three children a node that would be 3^64 leaves."""

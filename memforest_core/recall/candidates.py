@@ -19,7 +19,7 @@ from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.question import Question
 from memforest_core.recall.records import Above, CellRef, FactHead, Link, States, TextsById, TurnHead, TurnKey
 from memforest_core.recall.request import ALWAYS, Bounds, Request, touches
-from memforest_core.recall.rows.reading import RecallRows
+from memforest_core.recall.rows.recall_rows import RecallRows
 from memforest_core.recall.signal_table import Candidate
 from memforest_core.store.owners import ForestRef
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.options import DataOption, ExcludeSessionOption, JsonOption, MinScoreOption, OwnerOption
 from memforest_core.cli.toolkit.output import (
     Exit,

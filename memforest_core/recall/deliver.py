@@ -27,7 +27,7 @@ from memforest_core.recall.candidates import Scope
 from memforest_core.recall.records import CURRENT, FactText, Link, PlacedNode, TurnHead, TurnKey
 from memforest_core.recall.request import Request
 from memforest_core.recall.retrieve import Clock
-from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from memforest_core.recall.score import Pool
 from memforest_core.recall.signal_table import Candidate, Table
 from memforest_core.recall.temporal import SERIES

@@ -30,7 +30,7 @@ from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, Planner
 from memforest_core.recall.question import Question, related_terms
 from memforest_core.recall.records import Above, FactText, SaidTurn, TextsById, TreeRoot
 from memforest_core.recall.request import ALWAYS, Bounds, Range, Request
-from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from memforest_core.recall.temporal import near_facts
 from memforest_core.settings import RecallSettings
 from memforest_core.store.owners import ForestRef

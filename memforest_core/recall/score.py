@@ -21,7 +21,7 @@ from memforest_core.recall.question import Question
 from memforest_core.recall.records import CellTokens, TurnKey
 from memforest_core.recall.request import Bounds
 from memforest_core.recall.retrieve import Clock, covering
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.signal_table import SIGNALS, Candidate, Column, Table, Votes
 from memforest_core.recall.sources import SourceItem
 from memforest_core.recall.temporal import Texts, lift_in_time, lift_states

@@ -33,11 +33,11 @@ from memforest_core.recall.request import (
     parse_request,
 )
 from memforest_core.recall.retrieve import Clock, Retriever, find_scopes
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.score import ENOUGH_WORDS, Pool, Scorer
 from memforest_core.recall.sources import Searching, Sources
 from memforest_core.recall.temporal import find_states
-from memforest_core.recall.visits import VisitCounter, returned
+from memforest_core.recall.visit_counter import VisitCounter, returned
 from memforest_core.settings import RecallSettings
 
 PATIENCE_S = 5.0

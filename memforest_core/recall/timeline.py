@@ -20,7 +20,7 @@ from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import InvalidInput
 from memforest_core.recall.records import TurnKey
 from memforest_core.recall.rows.chains import TimelineRows
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.states import KnownChain, SourceTurn, Timeline, TimelineState
 from memforest_core.store.engine import Engine
 from memforest_core.store.owners import ForestRef

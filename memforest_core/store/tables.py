@@ -772,7 +772,7 @@ class OperationRow(OfTenant, Work, Base):
 
 
 class OperationForestRow(OfTenant, Base):
-    """Which forests a task touches until it is done, and what it does to each; see domain/operations.py."""
+    """Which forests a task touches until it is done, and what it does to each; see domain/operation_rules.py."""
 
     __tablename__ = "maintenance_forest"
     __table_args__ = (

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,

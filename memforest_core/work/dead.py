@@ -14,7 +14,7 @@ from memforest_core.store.owners import NO_OWNER, known
 from memforest_core.store.repeating import repeated
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
-from memforest_core.work.rows.dead import DeadRows
+from memforest_core.work.rows.dead_rows import DeadRows
 
 LIST_LIMIT = 1_000
 SHORTEST_PREFIX = 8

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TypedDict, Unpack
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.operations import OPERATIONS, Answer, OperationKind, Role
+from memforest_core.domain.operation_rules import OPERATIONS, Answer, OperationKind, Role
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
@@ -18,7 +18,7 @@ from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import Lane, WorkError, WorkState
 from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import CANCELLED, DRY_RUN, PHASE, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
-from memforest_core.work.rows.operations import OpenTasks, OperationRows
+from memforest_core.work.rows.operation_rows import OpenTasks, OperationRows
 from memforest_core.work.runner import Handler
 from memforest_core.work.waiting import OperationFailed, Steps, WaitTimeout, polled, timely
 

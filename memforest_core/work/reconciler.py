@@ -9,7 +9,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.messages import Queue, WakeUps
-from memforest_core.work.rows.jobs import JobRows, JobStore
+from memforest_core.work.rows.job_rows import JobRows, JobStore
 
 REDO_LIMIT = 100
 REOPEN_LIMIT = 1_000

@@ -10,7 +10,7 @@ from typing import NewType
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, LeaseToken
-from memforest_core.domain.operations import Answer, Role
+from memforest_core.domain.operation_rules import Answer, Role
 from memforest_core.work.jobs import WorkState
 
 TaskId = NewType("TaskId", UUID)

@@ -13,7 +13,7 @@ from memforest_core.errors import CallerError, MemForestError, StoreUnavailable
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import CRASHED, Verdict, WorkState, backoff, decide
 from memforest_core.work.records import CANCELLED, AuditEntry, ClaimedTask, Numbers, OperationTask
-from memforest_core.work.rows.operations import OpenTasks, OperationRows
+from memforest_core.work.rows.operation_rows import OpenTasks, OperationRows
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "maintain"

@@ -16,7 +16,7 @@ import pytest
 
 from memforest_core.cli.demo_data import load_conversation
 from memforest_core.client.api import MemForest
-from memforest_core.service.explorer.visits import href
+from memforest_core.service.explorer.page_requests import href
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import Keys
 from tests.harness.chromium import Chromium, Tab

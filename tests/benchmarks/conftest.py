@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.models.calls import Embedder
-from memforest_core.models.opening import open_embedder
+from memforest_core.models.model_opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
 
 

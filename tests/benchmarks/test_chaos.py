@@ -25,7 +25,7 @@ from memforest_core.domain.turns import Role
 from memforest_core.ingest.accept.records import SessionProgress, Stage
 from memforest_core.ingest.extract.offline.proposing import propose
 from memforest_core.settings import BrokerSettings
-from memforest_core.work.broker import CeleryWakeUps
+from memforest_core.work.publishing import CeleryWakeUps
 from tests.harness.servers import SessionServers
 
 

@@ -17,7 +17,7 @@ from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.index_search import IndexSearch, Points
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from memforest_core.store.engine import open_engine

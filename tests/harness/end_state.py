@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from memforest_core.domain.ids import TenantId, TreeKind
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.tables import Base

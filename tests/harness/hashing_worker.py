@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memforest_core.models import opening
+from memforest_core.models import model_opening
 from tests.harness.hashed_words import HashedWords
 
 MODEL = "hashed-words"
@@ -15,7 +15,7 @@ LAUNCHER = ("tests.harness.hashing_worker",)
 def main() -> None:
     """The arguments are the command's."""
     made = {MODEL: lambda: HashedWords(MODEL, DIMENSION)}
-    opening.BUILT_IN_EMBEDDINGS = {**opening.BUILT_IN_EMBEDDINGS, **made}
+    model_opening.BUILT_IN_EMBEDDINGS = {**model_opening.BUILT_IN_EMBEDDINGS, **made}
     from memforest_core.cli import main as command
 
     command()

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 from memforest_core.client.services.service import open_services
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.operations import OperationKind
-from memforest_core.index.opening import open_maintenance
+from memforest_core.domain.operation_rules import OperationKind
+from memforest_core.index.index_opening import open_maintenance
 from memforest_core.index.vector_index import Point, PointKey, VectorIndex
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.settings import DatabaseSettings, Settings

@@ -22,9 +22,9 @@ from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.client.api import MemForest
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import CallerError, NotFound, QuotaExceeded, RetryableError
-from memforest_core.index.opening import open_maintenance
+from memforest_core.index.index_opening import open_maintenance
 from memforest_core.index.vector_index import PointKind
 from memforest_core.ingest.extract.service import Extracted
 from memforest_core.ingest.reduce.service import Reduced
@@ -32,7 +32,7 @@ from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.settings import DatabaseSettings, Settings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows import operations as operation_rows
+from memforest_core.work.rows import operation_rows
 from memforest_workers.runtime import ALL_KINDS, Runtime
 from tests.harness.end_state import State, end_state
 from tests.harness.grown_forests import BOB, NEW_SESSION, ZOO

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from memforest_core.assistant.profile.people import note_turn
+from memforest_core.assistant.profile.persons import note_turn
 from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.client.api import MemForest
 from memforest_core.client.services.service import Services
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import FactId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import NotFound, QuotaExceeded, RetryableError
 from memforest_core.lifecycle.rebuild.records import Options
 from memforest_core.store.engine import tenant_transaction

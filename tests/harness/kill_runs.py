@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import psutil
 
-from memforest_core.domain.operations import Answer, Role, answer
+from memforest_core.domain.operation_rules import Answer, Role, answer
 from tests.harness.end_state import State, differences
 from tests.harness.forking import SEVERAL, Forked, Zygote
 from tests.harness.grown_forests import grow

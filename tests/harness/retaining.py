@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from memforest_core.domain.ids import ForestId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.temperature import Decay
 from memforest_core.work.jobs import WorkState
 from memforest_core.work.records import OperationTask, TaskId

@@ -23,7 +23,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import PointKey
 from memforest_core.models.calls import Embedder
-from memforest_core.models.opening import open_embedder
+from memforest_core.models.model_opening import open_embedder
 from memforest_core.settings import DatabaseSettings, EmbeddingSettings, Settings, load_settings
 from memforest_core.store.engine import open_engine
 from memforest_core.store.schema import upgrade

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memforest_core.cli.opener import ProgramOpener
-from memforest_core.cli.toolkit.opening import use_opener
+from memforest_core.cli.toolkit.memory_opening import use_opener
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, built_in, cloned, grown_by, stack

@@ -19,7 +19,7 @@ from memforest_core.domain.turns import MAX_METADATA_DEPTH
 from memforest_core.errors import InvalidInput, InvalidSettings, MemForestError, SessionConflict, StoreUnavailable
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.work import broker as wakeups
+from memforest_core.work import publishing as wakeups
 from tests.harness.proxy import door
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers

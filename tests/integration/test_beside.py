@@ -16,7 +16,7 @@ import pytest
 from memforest_core.client.handles import Operation
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.domain.ids import WorkerId
-from memforest_core.domain.operations import RULES, Answer, OperationKind, Role, answer
+from memforest_core.domain.operation_rules import RULES, Answer, OperationKind, Role, answer
 from memforest_core.errors import ForestFrozen, InvalidInput, MemForestError, NotFound
 from memforest_core.lifecycle.bundle import service
 from memforest_core.lifecycle.bundle.importing import Import

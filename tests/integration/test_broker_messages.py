@@ -18,8 +18,8 @@ from memforest_core.client.embedded.valkey import EmbeddedValkey
 from memforest_core.domain.ids import TenantId
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import BrokerSettings
-from memforest_core.work.broker import ENOUGH, CeleryWakeUps
 from memforest_core.work.messages import Queue
+from memforest_core.work.publishing import ENOUGH, CeleryWakeUps
 from memforest_workers.worker import BackgroundWorker
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack

@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import StoreContended, StoreUnavailable
 from memforest_core.ingest.reduce.records import WaitingForest
 from memforest_core.ingest.reduce.rows import ReduceRows
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 from tests.harness.stack import Stack
 from tests.integration.test_pipeline import said
 

@@ -18,7 +18,7 @@ from memforest_core.ingest.reduce.service import Reduced, ReductionService
 from memforest_core.lifecycle.correct.service import Correction, CorrectionStuck, NotPlacedYet
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedded, Embedder
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.states import TimelineState
 from memforest_core.work.records import Numbers, OperationTask, TaskId

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.opener import ProgramOpener
-from memforest_core.cli.toolkit.opening import use_opener
+from memforest_core.cli.toolkit.memory_opening import use_opener
 from memforest_core.domain.ids import CellId, TenantId
 from memforest_core.errors import NotFound
 from memforest_core.ingest.accept.records import Stage
@@ -26,7 +26,7 @@ from memforest_core.work import cli as command
 from memforest_core.work.dead import DeadLetters
 from memforest_core.work.messages import Queue
 from memforest_core.work.records import DeadKind, DeadRef
-from memforest_core.work.rows.dead import DeadRows
+from memforest_core.work.rows.dead_rows import DeadRows
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 

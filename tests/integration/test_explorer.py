@@ -15,9 +15,9 @@ import pytest
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.ingest.extract.rows import ExtractRows
-from memforest_core.service.explorer.app import PAGES
+from memforest_core.service.explorer.explorer_app import PAGES
 from memforest_core.service.explorer.login import HEADERS
-from memforest_core.service.explorer.visits import href
+from memforest_core.service.explorer.page_requests import href
 from memforest_core.service.http.serving import HttpServer, listen
 from memforest_core.service.keys.service import HELD_S, Keys
 from memforest_core.work.records import DeadKind

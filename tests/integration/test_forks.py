@@ -14,9 +14,9 @@ from memforest_core.models.calls import Embedder
 from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
 from memforest_core.models.limits.limited_models import LimitedEmbedder
 from memforest_core.models.limits.model_limits import ModelLimits
-from memforest_core.recall.visits import VisitCounter
+from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.store.engine import transaction
-from memforest_core.work.broker import CeleryWakeUps
+from memforest_core.work.publishing import CeleryWakeUps
 from tests.harness.forked import in_children
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers

@@ -13,7 +13,7 @@ import pytest
 from memforest_core.domain.evidence import Evidence
 from memforest_core.domain.times import TimeSpan
 from memforest_core.models.calls import Embedder
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.recall.states import TimelineState
 from memforest_core.recall.timeline import open_timeline

@@ -26,7 +26,7 @@ from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings
 from memforest_core.index import cli as command
 from memforest_core.index.generations import GenerationState, parse_generation
-from memforest_core.index.opening import Maintenance, open_index, open_maintenance
+from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.records import PointLease
 from memforest_core.index.rows import IndexStore

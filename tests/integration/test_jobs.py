@@ -22,7 +22,7 @@ from memforest_core.ingest.extract.service import window_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import TRANSITIONS, LeaseLimits, WorkKind, WorkState
-from memforest_core.work.rows.jobs import JobStore
+from memforest_core.work.rows.job_rows import JobStore
 from tests.harness.builders import candidate, statement
 from tests.harness.sayings import said
 from tests.harness.stack import Stack

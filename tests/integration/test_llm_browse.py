@@ -23,7 +23,7 @@ from memforest_core.recall.plan import LAST_TURNS, SUMMARY_CHARS, PlanType, Ques
 from memforest_core.recall.question import parse_question
 from memforest_core.recall.ranking import LlmRanker
 from memforest_core.recall.records import TreeChild, TreeRoot
-from memforest_core.recall.rows.reading import RecallRows, RecallStore
+from memforest_core.recall.rows.recall_rows import RecallRows, RecallStore
 from tests.harness.model_answers import last_user_text
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer

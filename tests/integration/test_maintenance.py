@@ -15,8 +15,8 @@ from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.work.jobs import LeaseLimits, WorkKind
 from memforest_core.work.records import ClaimedTask, Numbers, OperationTask, TaskId
-from memforest_core.work.rows.jobs import _LOST
-from memforest_core.work.rows.operations import OperationRows, free_tasks
+from memforest_core.work.rows.job_rows import _LOST
+from memforest_core.work.rows.operation_rows import OperationRows, free_tasks
 from memforest_core.work.runner import OperationRunner
 from tests.harness.stack import Stack
 

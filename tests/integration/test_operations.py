@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import find_forest, lock_forests, set_forest_state

@@ -20,7 +20,7 @@ from memforest_core.lifecycle.retain.service import COUNTS, Applying
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
-from memforest_core.recall.rows.visits import VisitStore
+from memforest_core.recall.rows.visit_rows import VisitStore
 from memforest_core.work.records import Numbers, TaskId
 from tests.harness.grown_forests import DAY_S, DINNER, HOME, KYOTO, LAMPS, MONDAY, OTHER_DINNER
 from tests.harness.retaining import claimed_run

@@ -16,7 +16,7 @@ from memforest_core.errors import IndexUnavailable, InvalidInput, ModelUnavailab
 from memforest_core.index.vector_index import Hit, IndexQuery
 from memforest_core.models.calls import Embedded
 from memforest_core.recall.rows import sql as statements
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.reads import Reader, Rows

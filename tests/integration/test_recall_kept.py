@@ -17,7 +17,7 @@ from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.recall.browse import TreeCache
 from memforest_core.recall.records import Below
-from memforest_core.recall.rows.reading import RecallStore
+from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from tests.harness.close import Close
 from tests.harness.sayings import said

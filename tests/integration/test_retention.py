@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvalidInput, NotFound, StoreUnavailable
-from memforest_core.index.opening import open_maintenance
+from memforest_core.index.index_opening import open_maintenance
 from memforest_core.lifecycle.erase.steps import ForestEraser
 from memforest_core.lifecycle.retain.records import Phase, When
 from memforest_core.lifecycle.retain.rows import RetentionRows
@@ -24,8 +24,8 @@ from memforest_core.lifecycle.retain.service import COUNTS, Retention
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
 from memforest_core.recall.records import Visited
-from memforest_core.recall.rows.visits import VisitStore
-from memforest_core.recall.visits import VisitCounter
+from memforest_core.recall.rows.visit_rows import VisitStore
+from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.store.engine import open_engine
 from memforest_core.work.records import Numbers
 from tests.harness.retaining import claimed_run, retention

@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from memforest_core.cli.opener import ProgramOpener
-from memforest_core.cli.toolkit.opening import use_opener
+from memforest_core.cli.toolkit.memory_opening import use_opener
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import InvalidInput
 from memforest_core.models.calls import Embedder

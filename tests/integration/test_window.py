@@ -24,7 +24,7 @@ from memforest_core.assistant.conversation_window.rows import WindowRows
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
-from memforest_core.models.opening import open_chat
+from memforest_core.models.model_opening import open_chat
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import open_engine
 from tests.harness.model_answers import last_user_text, messages_of
@@ -380,7 +380,7 @@ def test_deleting_a_turn_drops_the_summary_that_covers_it(pipeline: Stack) -> No
 KILLED = """
 import os, sys, json
 from memforest_core.settings import Settings
-from memforest_core.models.opening import open_chat
+from memforest_core.models.model_opening import open_chat
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import open_engine
 from memforest_core.assistant import checked_calls

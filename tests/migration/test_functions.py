@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from memforest_core.domain.operations import RULES, Answer, Role
+from memforest_core.domain.operation_rules import RULES, Answer, Role
 from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import functions
@@ -91,7 +91,7 @@ def test_an_upgrade_brings_the_rules_of_operations_of_this_version(
         try:
             check_ready(engine)
             changed = {**RULES, Role.EXPORT: {Role.RETAIN: Answer.WAITS}}
-            monkeypatch.setattr("memforest_core.domain.operations.RULES", changed)
+            monkeypatch.setattr("memforest_core.domain.operation_rules.RULES", changed)
             monkeypatch.setattr(functions, "RULES", changed)
             with pytest.raises(InvalidSettings, match="memforest db upgrade"):
                 check_ready(engine)

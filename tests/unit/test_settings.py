@@ -9,7 +9,7 @@ import pytest
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.accounting import UNPRICED, Price
 from memforest_core.models.calls import Step
-from memforest_core.models.opening import step_settings
+from memforest_core.models.model_opening import step_settings
 from memforest_core.settings import WEIGHTS, RefreshSettings, load_settings, nearest_variable, unknown_variables
 
 

@@ -16,13 +16,6 @@ import memforest_core
 CORE = "memforest_core"
 TESTS = Path(__file__).parents[1]
 SHARED_NAMES = {"rows", "service", "records", "cli", "http", "__init__"}
-# fmt: off
-KNOWN_DUPLICATES = {
-    "app", "broker", "calls", "dead", "flower", "jobs", "lifecycle", "opening", "operations", "people", "process", "reading", "trees", "turns", "visits",
-    "worker",
-}
-# fmt: on
-"""Names of several modules that are still to be renamed: this set only shrinks."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +43,7 @@ def test_a_name_belongs_to_one_module() -> None:
     packages = (CORE, "memforest_workers")
     modules = Counter(path.stem for package in packages for path in (TESTS.parent / package).rglob("*.py"))
 
-    assert {name for name, count in modules.items() if count > 1} - SHARED_NAMES <= KNOWN_DUPLICATES
+    assert {name for name, count in modules.items() if count > 1} <= SHARED_NAMES
 
 
 def test_only_the_command_line_imports_commands(graph: grimp.ImportGraph) -> None:

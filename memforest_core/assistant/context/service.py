@@ -39,7 +39,7 @@ from memforest_core.assistant.context.records import (
 from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence
 from memforest_core.assistant.conversation_window.records import SessionWindow
 from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.assistant.profile.people import person_named
+from memforest_core.assistant.profile.persons import person_named
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.ids import TenantId

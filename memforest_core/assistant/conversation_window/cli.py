@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.toolkit.output import answered, console, plain_table, print_degraded, print_json, printable
 from memforest_core.domain.turns import LATEST_SESSION

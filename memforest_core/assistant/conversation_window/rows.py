@@ -27,7 +27,7 @@ from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows
 from memforest_core.store.rows import among
-from memforest_core.store.turns import turn_of
+from memforest_core.store.turn_rows import turn_of
 
 _HIGHEST = 2**63 - 1
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_store
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,

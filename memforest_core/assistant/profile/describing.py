@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel
 
 from memforest_core.assistant.checked_calls import CheckedCalls, check_length, numbered
-from memforest_core.assistant.profile.people import person_named
+from memforest_core.assistant.profile.persons import person_named
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows
 from memforest_core.domain.chain import ChainState

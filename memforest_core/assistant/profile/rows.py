@@ -15,8 +15,8 @@ from memforest_core.models.calls import Vectors
 from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows
-from memforest_core.store.people import speakers_of
 from memforest_core.store.rows import among
+from memforest_core.store.speakers import speakers_of
 from memforest_core.store.statements import from_document
 from memforest_core.store.vectors import VectorRows
 

@@ -20,12 +20,12 @@ from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.models.calls import CallRecord
 from memforest_core.settings import TopicSettings
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import VISIBLE, ForestRef, find_forest
 from memforest_core.store.rows import among
 from memforest_core.store.temperatures import set_temperature, warm_strays
 from memforest_core.store.topics import TOPIC, TURNS, described
-from memforest_core.store.turns import columns_with, turn_of
+from memforest_core.store.turn_rows import columns_with, turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
 

@@ -18,7 +18,7 @@ from memforest_core.client.remote.route_table import PREFIX
 from memforest_core.client.remote.transport import AsyncTransport, Transport
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.ingest.accept.records import Accepted, SessionProgress
 from memforest_core.work.records import OperationTask
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S

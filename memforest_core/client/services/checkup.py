@@ -15,15 +15,15 @@ from pathlib import Path
 
 import redis
 
-from memforest_core.client.services.process import in_use
+from memforest_core.client.services.process_parts import in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
-from memforest_core.index.opening import open_index
+from memforest_core.index.index_opening import open_index
 from memforest_core.index.qdrant.engine_reads import ASIDE, read_all
 from memforest_core.models.answers import open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.call_limits import client_address, open_redis
-from memforest_core.models.opening import open_chat, open_embedder, step_settings
+from memforest_core.models.model_opening import open_chat, open_embedder, step_settings
 from memforest_core.observe.inspection import open_inspection
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.connections import check_connections, connection_plan, connections_in_use

@@ -11,8 +11,8 @@ from memforest_core.ingest.accept.service import Acceptance
 from memforest_core.observe.tracing import open_tracing
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, open_engine
-from memforest_core.work.broker import CeleryWakeUps
 from memforest_core.work.messages import MAX_WAKEUPS
+from memforest_core.work.publishing import CeleryWakeUps
 from memforest_core.work.telemetry import SILENT, Tracer
 
 

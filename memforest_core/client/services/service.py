@@ -20,11 +20,11 @@ from memforest_core.assistant.profile.forgetting import Finder, Forgetter
 from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.assistant.topics.service import TopicMatcher, TopicService
-from memforest_core.client.services.lifecycle import LifecycleParts
-from memforest_core.client.services.process import Process
+from memforest_core.client.services.lifecycle_parts import LifecycleParts
+from memforest_core.client.services.process_parts import Process
 from memforest_core.client.services.producer_services import open_producer
 from memforest_core.index.collection_rows import claim_collection
-from memforest_core.index.opening import Maintenance, open_index, open_maintenance
+from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.ingest.extract.extraction_prompt import fixed_part
@@ -42,21 +42,21 @@ from memforest_core.models.limits.limited_models import (
     limit_reranker,
     open_limits,
 )
-from memforest_core.models.opening import open_chat, open_embedder, open_reranker, step_settings
+from memforest_core.models.model_opening import open_chat, open_embedder, open_reranker, step_settings
 from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.observe.webhooks.posting import Poster, PostingWorker
 from memforest_core.recall.answer import AnswerService, open_answering
-from memforest_core.recall.rows.reading import RecallStore
-from memforest_core.recall.rows.visits import VisitStore
+from memforest_core.recall.rows.recall_rows import RecallStore
+from memforest_core.recall.rows.visit_rows import VisitStore
 from memforest_core.recall.service import RecallService, Slots
 from memforest_core.recall.timeline import TimelineService, open_timeline
-from memforest_core.recall.visits import VisitCounter
+from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.work.jobs import MAX_LOST_LEASES, LeaseLimits
 from memforest_core.work.reconciler import Reconciler
-from memforest_core.work.rows.jobs import JobStore
+from memforest_core.work.rows.job_rows import JobStore
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import Exit, console, print_json, printable
 from memforest_core.errors import InvalidInput, SessionConflict

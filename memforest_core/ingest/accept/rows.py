@@ -26,7 +26,7 @@ from memforest_core.store.copying import adding, given_to, in_columns
 from memforest_core.store.engine import is_same_database, set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
 from memforest_core.store.rows import TenantRows, among, seconds_from_now
-from memforest_core.store.turns import row_of, turn_of
+from memforest_core.store.turn_rows import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkState
 

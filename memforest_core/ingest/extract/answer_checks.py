@@ -33,7 +33,7 @@ from memforest_core.ingest.extract.offline.clause_states import subject_at
 from memforest_core.ingest.extract.offline.english_text import is_english
 from memforest_core.ingest.extract.offline.person import spelled_out
 from memforest_core.ingest.extract.offline.stance import is_asserted
-from memforest_core.models.reading import Faults
+from memforest_core.models.answer_reading import Faults
 
 _UNSURE = re.compile(
     r"\b(?:appl(?:y|ied|ies|ying)|interview\w*|hop(?:e|es|ed|ing)|wants?|wanted|wish(?:es)?|might|may|maybe|perhaps"

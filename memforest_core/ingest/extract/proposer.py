@@ -20,9 +20,9 @@ from memforest_core.ingest.extract.extraction_prompt import (
 )
 from memforest_core.ingest.extract.offline.proposing import propose
 from memforest_core.ingest.extract.records import CONTEXT_TURNS
+from memforest_core.models.answer_reading import Reading, described, read
 from memforest_core.models.answers import repaired
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.models.reading import Reading, described, read
 
 OFFLINE_MODEL = "offline-1"
 """Name and version of the offline extractor, part of every cache key."""

@@ -18,12 +18,12 @@ from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, Cl
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.settings import ExtractSettings
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import adding, given_rows, given_to, in_columns
-from memforest_core.store.people import people_of
 from memforest_core.store.rows import among, seconds_from_now
+from memforest_core.store.speakers import people_of
 from memforest_core.store.statements import to_document
-from memforest_core.store.turns import turn_of
+from memforest_core.store.turn_rows import turn_of
 from memforest_core.store.vectors import VectorRows, text_hash
 from memforest_core.work.jobs import Lane, WorkState
 

@@ -44,7 +44,7 @@ def calibrate(
     They belong to an embedding model: run it when MEMFOREST_EMBEDDING__MODEL changes. Needs no service but the model.
     """
     from memforest_core.ingest.reduce.calibrating import calibrate as derived_from
-    from memforest_core.models.opening import open_embedder
+    from memforest_core.models.model_opening import open_embedder
     from memforest_core.settings import OFFLINE, load_settings
 
     if write is not None and write.exists() and not force:

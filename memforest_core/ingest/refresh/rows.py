@@ -26,7 +26,7 @@ from memforest_core.index.rows import want_indexed_in
 from memforest_core.ingest.refresh.records import ChildText, NodeArtifact, ReadyNode, SummarySource, Title, TitleSource
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import among, seconds_from_now

@@ -22,6 +22,7 @@ from memforest_core.domain.rendering import block
 from memforest_core.domain.text import NUMBER_WORDS, clean, clipped, is_loop, sentences, signs, terms
 from memforest_core.errors import ContentFault, ContentRefused, ContextTooLong
 from memforest_core.ingest.refresh.records import ReadyNode, Title, TitleSource
+from memforest_core.models.answer_reading import unwrapped
 from memforest_core.models.answers import (
     DATA_ONLY,
     MODEL_FAILURES,
@@ -33,7 +34,6 @@ from memforest_core.models.answers import (
     request,
 )
 from memforest_core.models.calls import CallRecord, ChatModel, ChatRequest, Message, Step
-from memforest_core.models.reading import unwrapped
 
 TITLE_CHARS = 80
 """Length of a title at most."""

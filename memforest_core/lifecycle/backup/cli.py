@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_database, opened_memory, quiet_logs
+from memforest_core.cli.toolkit.memory_opening import opened_database, opened_memory, quiet_logs
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import print_json, report_progress
 from memforest_core.errors import InvalidInput
@@ -105,7 +105,7 @@ def restore(
 
 def _reindex(memory: MemForest, requested: Sequence[RequestedErasure]) -> int:
     """Build the index and repeat deletions; how many of them concern what is here."""
-    from memforest_core.index.opening import open_maintenance
+    from memforest_core.index.index_opening import open_maintenance
     from memforest_core.lifecycle.backup.service import Reindexing
 
     services = memory.services

@@ -36,7 +36,7 @@ from memforest_core.settings import DatabaseSettings
 from memforest_core.store.schema import BASELINE, RESTORE_NOTE, head_revision, opened_owner, upgrade
 from memforest_core.work.reconciler import Reconciler
 from memforest_core.work.records import TaskId
-from memforest_core.work.rows.jobs import JobStore
+from memforest_core.work.rows.job_rows import JobStore
 from memforest_core.work.runner import OperationRunner
 
 POLL_S = 0.2

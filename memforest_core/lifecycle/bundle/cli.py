@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import ActorOption, DryRunOption, actor_named, print_numbers
 from memforest_core.cli.toolkit.options import DataOption, JsonOption, OwnerOption
 from memforest_core.cli.toolkit.output import console, plain, print_json

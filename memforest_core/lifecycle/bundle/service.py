@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import CallerError, InvalidInput, MemForestError
 from memforest_core.lifecycle.bundle.bundle_file import BundleReader, BundleWriter, reading, writing

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory
+from memforest_core.cli.toolkit.memory_opening import opened_memory
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,

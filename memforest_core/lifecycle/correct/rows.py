@@ -13,12 +13,12 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, Tenan
 from memforest_core.lifecycle.correct.records import Occurrence, PinnedTurn, Pins, StoredFact
 from memforest_core.models.calls import CallRecord
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import ForestRows
 from memforest_core.store.removal import RemovalRows
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.vectors import VectorRows, text_hash
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 
 # The cells are locked by the writer of the forest; a reader needs no lock, and waits for none.
 _SOURCES = """

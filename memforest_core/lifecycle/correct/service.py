@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound, PermanentError, RetryableError

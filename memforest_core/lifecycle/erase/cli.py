@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, quiet_logs
+from memforest_core.cli.toolkit.memory_opening import opened_memory, quiet_logs
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict
 
 from memforest_core.domain.ids import FactId, ForestId, TenantId, session_id
-from memforest_core.domain.operations import OperationKind, Role
+from memforest_core.domain.operation_rules import OperationKind, Role
 from memforest_core.domain.turns import checked_name, parse_timestamp
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.ingest.reduce.canonical import identify

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.operations import OperationKind, Role
+from memforest_core.domain.operation_rules import OperationKind, Role
 from memforest_core.domain.turns import checked_actor, checked_name
 from memforest_core.errors import FROZEN_S, ForestChanged, ForestFrozen, InvalidInput, NotFound, RetryableError
 from memforest_core.index.vector_index import VectorIndex

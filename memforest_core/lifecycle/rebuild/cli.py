@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_memory, opened_reembedding
+from memforest_core.cli.toolkit.memory_opening import opened_memory, opened_reembedding
 from memforest_core.cli.toolkit.operating import (
     TIMEOUT_S,
     ActorOption,

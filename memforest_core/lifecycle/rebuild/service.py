@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput, NotFound, PermanentError, RetryableError
 from memforest_core.ingest.reduce.placing import retire

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import ForestId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.lifecycle.retain import chosen_rows as chosen
 from memforest_core.lifecycle.retain.records import (
     AGES,
@@ -27,7 +27,7 @@ from memforest_core.lifecycle.retain.records import (
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
 from memforest_core.work.jobs import Lane
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 
 _DAY_S = 86_400
 _DEFAULT = UUID(int=0)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
-from memforest_core.domain.operations import OperationKind, Role
+from memforest_core.domain.operation_rules import OperationKind, Role
 from memforest_core.domain.times import from_micros, micros
 from memforest_core.domain.turns import checked_actor
 from memforest_core.errors import NotFound

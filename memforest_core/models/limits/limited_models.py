@@ -40,7 +40,7 @@ from memforest_core.models.calls import (
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.limits.call_limits import CallLimits, client_address, open_redis
 from memforest_core.models.limits.model_limits import BATCH, CHECK, ModelLimits, estimated_tokens, input_name, limit_key
-from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, step_settings
+from memforest_core.models.model_opening import BUILT_IN_EMBEDDINGS, step_settings
 from memforest_core.settings import OFFLINE, EmbeddingSettings, LlmSettings, RerankSettings, Settings
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption
 from memforest_core.cli.toolkit.output import console, plain, plain_table, print_json, print_page, printable
 from memforest_core.errors import InvalidInput

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memforest_core.cli.toolkit.opening import opened_store
+from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import DataOption, JsonOption
 from memforest_core.cli.toolkit.output import console, named, plain_table, print_json, shortened
 

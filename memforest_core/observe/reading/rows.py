@@ -23,10 +23,10 @@ from memforest_core.observe.reading.records import (
 )
 from memforest_core.store import tables as m
 from memforest_core.store.owners import ForestRows, visible
-from memforest_core.store.people import speakers_of
 from memforest_core.store.rows import among
+from memforest_core.store.speakers import speakers_of
 from memforest_core.store.statements import from_document
-from memforest_core.store.turns import turn_of
+from memforest_core.store.turn_rows import turn_of
 
 Row = sa.Row[*tuple[Any, ...]]
 

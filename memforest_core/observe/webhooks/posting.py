@@ -22,7 +22,7 @@ from memforest_core.settings import WebhookSettings
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 from memforest_core.work.jobs import WorkState
-from memforest_core.work.rows.jobs import VERSION
+from memforest_core.work.rows.job_rows import VERSION
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 MOST_READ = 16_384

@@ -17,8 +17,8 @@ from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
 from memforest_core.recall.states import TimelineState
 from memforest_core.service.explorer.drawing import Axis, Bar, Slice, proportions, stacked
+from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
-from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, known, listed
 
 SESSIONS = 50
 STATES = 500

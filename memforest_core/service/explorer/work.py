@@ -6,15 +6,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.pages import Page, checked_id
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.lifecycle.retain.records import Limits, Order
 from memforest_core.observe.reading.records import StoredOwner
 from memforest_core.observe.records import CallFilter, CostBy, Spent, SpentOn
 from memforest_core.service.explorer.drawing import proportions
+from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href
 from memforest_core.service.explorer.rows import ExplorerRows
-from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href
 from memforest_core.work.records import OperationTask, TaskId
 
 OWNERS = 50

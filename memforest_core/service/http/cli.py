@@ -54,7 +54,7 @@ def serve(
 
     configure_logs(logging.INFO)
     with needed("memforest[server]"):
-        from memforest_core.service.http.app import openapi as document
+        from memforest_core.service.http.http_app import openapi as document
         from memforest_core.service.http.serving import address_of, listen
     if openapi:
         print_json(document())
@@ -75,7 +75,7 @@ def serve(
 
 def _serve(listening: socket.socket, data: Path | None, proxy: str | None, place: int = 0) -> None:
     """Answer in this process until a signal stops it; its metrics are ``place`` ports after the setting's."""
-    from memforest_core.cli.toolkit.opening import opened_memory
+    from memforest_core.cli.toolkit.memory_opening import opened_memory
     from memforest_core.observe.prometheus import BacklogCollector, PrometheusTelemetry, serve_metrics
     from memforest_core.observe.rows import ObserveStore
     from memforest_core.service.http.serving import HttpServer

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from memforest_core.client.api import MemForest
 from memforest_core.errors import InvalidSettings
-from memforest_core.service.http.app import make_app
+from memforest_core.service.http.http_app import make_app
 
 MAX_HEAD_BYTES = 65_536
 """Bytes that may arrive without a complete head, a byte of a body, or the end of a request."""

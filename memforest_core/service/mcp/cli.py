@@ -34,7 +34,7 @@ def mcp(
     """
     import asyncio
 
-    from memforest_core.cli.toolkit.opening import quiet_logs
+    from memforest_core.cli.toolkit.memory_opening import quiet_logs
 
     quiet_logs()
     if server is not None and data is not None:
@@ -55,7 +55,7 @@ async def _over_http(address: str, owner: str) -> None:
 
 
 async def _here(data: Path | None, owner: str) -> None:
-    from memforest_core.cli.toolkit.opening import opened_memory
+    from memforest_core.cli.toolkit.memory_opening import opened_memory
     from memforest_core.client.async_memory import AsyncMemForest
 
     with opened_memory(data, create=True) as memory:

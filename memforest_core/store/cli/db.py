@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from memforest_core.cli.toolkit.opening import quiet_logs
+from memforest_core.cli.toolkit.memory_opening import quiet_logs
 from memforest_core.cli.toolkit.options import JsonOption
 from memforest_core.cli.toolkit.output import print_json
 

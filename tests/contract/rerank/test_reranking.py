@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from memforest_core.errors import InvalidSettings
 from memforest_core.models.litellm_requests import LitellmReranker
+from memforest_core.models.model_opening import open_reranker
 from memforest_core.models.onnx_cross_encoder import OnnxCrossEncoder
-from memforest_core.models.opening import open_reranker
 from memforest_core.settings import RerankSettings
 from tests.contract.rerank.shared_words import RerankServer, cross_encoder
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from memforest_core.cli.commands import Commands
 from memforest_core.ingest.reduce import cli as calibrate
-from memforest_core.models import opening
+from memforest_core.models import model_opening
 from memforest_core.models.calls import Embedded
 from memforest_core.models.embedders.minilm import MiniLmEmbedder
 from memforest_core.settings import load_settings
@@ -41,7 +41,7 @@ def embedder() -> OnceRead:
 
 @pytest.fixture(autouse=True)
 def fast_model(monkeypatch: pytest.MonkeyPatch, embedder: OnceRead) -> None:
-    monkeypatch.setattr(opening, "open_embedder", lambda _settings: embedder)
+    monkeypatch.setattr(model_opening, "open_embedder", lambda _settings: embedder)
 
 
 def run(*arguments: str | Path) -> Result:

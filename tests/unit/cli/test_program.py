@@ -15,7 +15,7 @@ from memforest_core import __version__
 from memforest_core.cli.commands import Commands, interrupt_behind
 from memforest_core.cli.opener import ProgramOpener
 from memforest_core.cli.program import PANELS, app
-from memforest_core.cli.toolkit.opening import DATA
+from memforest_core.cli.toolkit.memory_opening import DATA
 from memforest_core.cli.toolkit.output import Terminated
 from memforest_core.client.api import MemForest
 from memforest_core.errors import MemForestError, NotFound, QuotaExceeded, StoreUnavailable

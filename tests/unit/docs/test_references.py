@@ -6,7 +6,7 @@ import memforest_core
 from docs.references import http_reference, python_reference, settings_reference
 from memforest_core.cli.config import walk
 from memforest_core.client.api import MemForest
-from memforest_core.service.http.app import openapi
+from memforest_core.service.http.http_app import openapi
 from memforest_core.settings import Settings
 
 

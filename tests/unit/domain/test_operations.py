@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.domain.operations import RULES, Answer, Role, answer
+from memforest_core.domain.operation_rules import RULES, Answer, Role, answer
 
 LIFECYCLE = Path(__file__).parents[3] / "docs" / "lifecycle.md"
 

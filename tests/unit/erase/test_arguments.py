@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from memforest_core.domain.ids import FactId, ForestId, SessionId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvariantViolated
 from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of, ordinals_in, scope_of, spans_text
 from memforest_core.work.records import Numbers, OperationTask, TaskId

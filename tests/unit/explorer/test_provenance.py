@@ -6,7 +6,7 @@ from uuid import UUID
 
 from memforest_core.domain.ids import FactId, NodeId
 from memforest_core.service.explorer.rows import Leaf, SaidTurn
-from memforest_core.service.explorer.trees import sentences
+from memforest_core.service.explorer.tree_pages import sentences
 from tests.harness.builders import NOON
 
 

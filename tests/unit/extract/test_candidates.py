@@ -15,7 +15,7 @@ from memforest_core.domain.times import UNKNOWN_TIME, Precision
 from memforest_core.domain.turns import Role
 from memforest_core.ingest.extract.answer_checks import MAX_VERBATIM_CHARS, sourced, to_candidates, verbatim
 from memforest_core.ingest.extract.extraction_prompt import ExtractionAnswer
-from memforest_core.models.reading import described
+from memforest_core.models.answer_reading import described
 from tests.harness.builders import NOON, cells_of, window, window_turn
 
 TWO_CELLS = window(

@@ -6,8 +6,8 @@ import jsonschema_rs
 
 from memforest_core.client.remote.route_table import ROUTES
 from memforest_core.service.http import wire
-from memforest_core.service.http.app import openapi
 from memforest_core.service.http.endpoints import method_of
+from memforest_core.service.http.http_app import openapi
 from memforest_core.service.http.wire import parameters
 
 

@@ -7,7 +7,7 @@ import re
 import runpy
 from pathlib import Path
 
-from memforest_core.service.http.app import openapi
+from memforest_core.service.http.http_app import openapi
 
 FOLDER = Path(__file__).parents[3] / "examples" / "typescript"
 GENERATE = runpy.run_path(str(FOLDER / "generate.py"))

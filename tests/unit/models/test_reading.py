@@ -20,8 +20,8 @@ from memforest_core.domain.text import clipped, is_loop
 from memforest_core.errors import ContentFault
 from memforest_core.ingest.extract.extraction_prompt import MAX_ITEMS, ExtractionAnswer
 from memforest_core.ingest.refresh.summarizer import TitleAnswer
+from memforest_core.models.answer_reading import described, read, unwrapped
 from memforest_core.models.answers import parsed
-from memforest_core.models.reading import described, read, unwrapped
 from memforest_core.recall.answer import _Reply as AnswerReply
 from memforest_core.recall.plan import PlanAnswer, RewritingAnswer
 from memforest_core.recall.ranking import RankingAnswer

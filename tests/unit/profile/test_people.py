@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from memforest_core.assistant.profile.forgetting import read_words
-from memforest_core.assistant.profile.people import person_named
+from memforest_core.assistant.profile.persons import person_named
 from memforest_core.domain.ids import ForestId
 from memforest_core.errors import InvalidInput
 from memforest_core.store.owners import ForestRef

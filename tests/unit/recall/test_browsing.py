@@ -17,7 +17,7 @@ from memforest_core.recall import browse as browsing
 from memforest_core.recall.browse import Browsed, TreeCache, browse
 from memforest_core.recall.index_search import IndexSearch
 from memforest_core.recall.ranking import Siblings, Tally
-from memforest_core.recall.rows.reading import RecallRows
+from memforest_core.recall.rows.recall_rows import RecallRows
 from tests.harness.weights import weights
 from tests.unit.recall.memory import FOREST, TENANT, Forest, ScriptedIndex, named
 

@@ -12,7 +12,7 @@ from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, Tenan
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.errors import StoreUnavailable
 from memforest_core.recall.records import CellRef, TurnHead, Visited
-from memforest_core.recall.visits import VisitCounter, returned
+from memforest_core.recall.visit_counter import VisitCounter, returned
 from tests.harness.builders import FOREST, NOON
 
 ACME, OTHER = TenantId("acme"), TenantId("other")

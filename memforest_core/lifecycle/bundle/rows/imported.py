@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from sqlalchemy.dialects.postgresql import insert
 
 from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
-from memforest_core.domain.operations import OperationKind, Role
+from memforest_core.domain.operation_rules import OperationKind, Role
 from memforest_core.lifecycle.bundle.checking import damaged
 from memforest_core.lifecycle.bundle.records import BundleTable, ForestHead, Row
 from memforest_core.lifecycle.bundle.rows.values import FOREVER, writing, written
@@ -23,7 +23,7 @@ from memforest_core.store.copying import delete_rows, stored_table
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.trees import BURY, TreeChange, TreeRows, node_of
 from memforest_core.work.records import CANCELLED, PHASE, Numbers, OperationTask, TaskId
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 
 RUN = "run"
 """In a record's progress: which run may change it; a process that takes over raises it by 1."""

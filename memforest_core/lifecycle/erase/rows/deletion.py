@@ -24,7 +24,7 @@ from memforest_core.store.owners import ForestRows, lock_forests, set_forest_sta
 from memforest_core.store.rows import among
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.records import Numbers, TaskId
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 
 STEPS = "steps"
 """How many steps a task has committed: of two progresses the one with more steps is newer."""

@@ -24,7 +24,7 @@ from memforest_core.store.statements import from_document
 from memforest_core.store.trees import micros
 from memforest_core.store.vectors import from_bytes
 from memforest_core.work.records import Numbers, TaskId
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 
 _CONTENDED = sa.text("""
     SELECT EXISTS (

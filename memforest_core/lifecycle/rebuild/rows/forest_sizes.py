@@ -19,7 +19,7 @@ from memforest_core.lifecycle.rebuild.rows.session_copies import SessionCopies
 from memforest_core.models.calls import Step
 from memforest_core.store import tables as m
 from memforest_core.store.rows import FIRST, TenantRows
-from memforest_core.store.turns import turn_of
+from memforest_core.store.turn_rows import turn_of
 
 _NO_TOKEN = LeaseToken(UUID(int=0))
 """These windows are not claimed."""

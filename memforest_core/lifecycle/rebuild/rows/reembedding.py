@@ -22,7 +22,7 @@ from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.models.calls import CallRecord, OwnText, Step, Vectors
 from memforest_core.models.statement_vectors import Parts, parts_of
 from memforest_core.store import tables as m
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import change_rows, columns_of
 from memforest_core.store.engine import transaction
 from memforest_core.store.owners import lock_forest

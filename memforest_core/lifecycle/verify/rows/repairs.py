@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import sqlalchemy.orm
 
 from memforest_core.domain.ids import ForestId, NodeId, SessionId, TreeId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.index.rows import want_indexed
 from memforest_core.lifecycle.erase.records import Scope, Target, arguments_of
 from memforest_core.lifecycle.verify.records import Check, Found
@@ -23,7 +23,7 @@ from memforest_core.store.rows import TenantRows
 from memforest_core.store.trees import NEXT_VERSION, lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.operations import request
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 
 _IDS = "ANY(CAST(:ids AS uuid[]))"
 _DUE = "marks = marks + 1, last_mark_at = now(), first_mark_at = coalesce(first_mark_at, now()), due_at = now()"

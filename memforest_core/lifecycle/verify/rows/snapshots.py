@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, TenantId
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.ingest.refresh.rows import MAX_CHILD_CHARS

@@ -48,7 +48,7 @@ from memforest_core.recall.records import (
 )
 from memforest_core.recall.rows import sql
 from memforest_core.recall.rows.chains import TimelineRows
-from memforest_core.store.calls import record_calls
+from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.copying import literal
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import ForestRef

@@ -13,7 +13,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
-from memforest_core.domain.operations import Answer, Role
+from memforest_core.domain.operation_rules import Answer, Role
 from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, lock_forests

@@ -11,11 +11,11 @@ from memforest_core.index.vector_index import VectorIndex
 from memforest_core.models.answers import Prompts, open_prompts
 from memforest_core.models.calls import CHAT_STEPS, Embedder
 from memforest_core.models.limits.call_limits import CallLimits
-from memforest_core.models.opening import step_settings
+from memforest_core.models.model_opening import step_settings
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine, place_of
 from memforest_core.work.operations import Operations
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 

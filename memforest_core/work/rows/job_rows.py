@@ -19,7 +19,7 @@ from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind, WorkState
-from memforest_core.work.rows.operations import OperationRows, free_tasks, lost_lease
+from memforest_core.work.rows.operation_rows import OperationRows, free_tasks, lost_lease
 
 _RECONCILE_LOCK = 0x6D667263
 _WAITING = sa.text("SELECT tenant_id FROM memforest.waiting(:kind)")

@@ -13,8 +13,8 @@ from memforest_core.errors import NotFound
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.observe.records import TreeOverview
 from memforest_core.service.explorer.drawing import Axis, Bar
+from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, listed
 from memforest_core.service.explorer.rows import DrawnNode, ExplorerRows, Leaf, SaidTurn
-from memforest_core.service.explorer.visits import Moved, Outcome, Shown, Visit, href, listed
 
 ENOUGH = 0.5
 """The share of a sentence's words that a leaf must have to be named as where it comes from."""

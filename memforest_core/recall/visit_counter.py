@@ -15,7 +15,7 @@ from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.recall.records import CellRef, TurnHead, TurnKey, Visited
-from memforest_core.recall.rows.visits import VisitStore
+from memforest_core.recall.rows.visit_rows import VisitStore
 
 log = structlog.get_logger(__name__)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 
-from memforest_core.client.services.process import Process
+from memforest_core.client.services.process_parts import Process
 from memforest_core.client.services.producer_services import open_producer
 from memforest_core.domain.ids import FactId, TenantId
-from memforest_core.domain.operations import OPERATIONS, OperationKind
+from memforest_core.domain.operation_rules import OPERATIONS, OperationKind
 from memforest_core.index.collection_rows import CollectionStore
-from memforest_core.index.opening import open_index
+from memforest_core.index.index_opening import open_index
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.lifecycle.bundle.importing import BundleParts
@@ -29,7 +29,7 @@ from memforest_core.lifecycle.retain.service import Retention
 from memforest_core.models.accounting import ListPrices, Price
 from memforest_core.models.calls import Embedder, Step
 from memforest_core.models.limits.limited_models import limit_embedder, open_limits
-from memforest_core.models.opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
+from memforest_core.models.model_opening import BUILT_IN_EMBEDDINGS, open_embedder, step_settings
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.schema import check_ready
 from memforest_core.work.operations import needs_its_file, undo_import, undo_nothing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from memforest_core.domain.operations import OperationKind
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvalidSettings
 from memforest_core.index.collection_rows import CollectionStore
 from memforest_core.index.generations import Generations
@@ -20,7 +20,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.settings import Settings
 from memforest_core.store.engine import Engine
 from memforest_core.work.messages import WakeUps
-from memforest_core.work.rows.operations import OperationRows
+from memforest_core.work.rows.operation_rows import OperationRows
 from memforest_core.work.runner import Handler, OperationRunner
 from memforest_core.work.telemetry import SILENT, Telemetry
 

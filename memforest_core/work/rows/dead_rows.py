@@ -18,7 +18,7 @@ from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.jobs import WorkState
 from memforest_core.work.records import Acted, DeadDetail, DeadFilter, DeadKind, DeadLetter, DeadRef
-from memforest_core.work.rows.operations import take_turn
+from memforest_core.work.rows.operation_rows import take_turn
 
 _TRIES = 3
 """How often to try when an equal operation is requested at the same time."""

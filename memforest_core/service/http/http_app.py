@@ -24,7 +24,7 @@ from memforest_core.client.remote.records import KeyAnswer
 from memforest_core.client.remote.route_table import BUNDLE, FOLDERS, PREFIX
 from memforest_core.models.limits.call_limits import client_address
 from memforest_core.observe.prometheus import OTHER, STEP_BUCKETS_S
-from memforest_core.service.explorer.app import Explorer
+from memforest_core.service.explorer.explorer_app import Explorer
 from memforest_core.service.explorer.login import Logins
 from memforest_core.service.http import endpoints, mem0, problems, streams
 from memforest_core.service.http.endpoints import Memories

@@ -20,7 +20,7 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.errors import InvalidInput, MemForestError, place_of
 from memforest_core.service.explorer import memory as pages
-from memforest_core.service.explorer import trees, work
+from memforest_core.service.explorer import tree_pages, work
 from memforest_core.service.explorer.login import (
     HEADERS,
     Logins,
@@ -31,7 +31,7 @@ from memforest_core.service.explorer.login import (
     own_form,
     remember,
 )
-from memforest_core.service.explorer.visits import Moved, Outcome, Page, Shown, Visit, href, rendered
+from memforest_core.service.explorer.page_requests import Moved, Outcome, Page, Shown, Visit, href, rendered
 from memforest_core.service.http.gate import Rates
 from memforest_core.service.http.problems import Problem, Refused, problem_of
 from memforest_core.service.keys.records import Caller
@@ -58,9 +58,9 @@ PAGES: dict[str, Page] = {
     "/facts": pages.facts,
     "/topics": pages.topics,
     "/days": pages.days,
-    "/trees": trees.trees,
-    "/tree": trees.tree,
-    "/node": trees.node,
+    "/trees": tree_pages.trees,
+    "/tree": tree_pages.tree,
+    "/node": tree_pages.node,
     "/session": pages.session,
     "/fact": pages.fact,
     "/forget": pages.forget_page,
