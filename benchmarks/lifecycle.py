@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.lives import Told, period
+from benchmarks.lives import Described, period
 from memforest_core.client.api import MemForest
 
 ACTOR = "benchmark"
@@ -46,7 +46,7 @@ def timed(memory: MemForest, number: int, sessions: int, seed: int, place: Path)
         memory.flush(merged, TIMEOUT_S)
 
     def erase() -> None:
-        chosen: Told = lives[owners[0]][0]
+        chosen: Described = lives[owners[0]][0]
         memory.lifecycle.forget(merged, session=chosen.session_id, actor=ACTOR).wait(TIMEOUT_S)
         memory.flush(merged, TIMEOUT_S)
 

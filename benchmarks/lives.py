@@ -73,21 +73,21 @@ OWN_SENTENCES = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Described:
     """One session to enqueue."""
 
     session_id: str
     turns: tuple[TurnInput, ...]
 
 
-def period(number: int, sessions: int, seed: int) -> Iterator[Told]:
+def period(number: int, sessions: int, seed: int) -> Iterator[Described]:
     """The sessions of one period, a day apart: some of the sentences and words there are, in ever new combinations."""
     rng = random.Random(f"{seed}/{number}")
     sentences = rng.sample(SAID, OWN_SENTENCES)
     words = {name: rng.sample(list(all_), max(1, round(len(all_) * OWN))) for name, all_ in WORDS.items()}
     for session in range(sessions):
         start = FIRST_DAY + (number * sessions + session) * DAY
-        yield Told(
+        yield Described(
             f"period-{number}-session-{session}",
             tuple(
                 {

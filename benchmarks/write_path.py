@@ -62,7 +62,7 @@ def counting() -> Iterator[Sent]:
         event.remove(sa.Engine, "before_cursor_execute", sent.note)
 
 
-LOOK_S = 0.02
+READ_NOW_S = 0.02
 _BUSY = sa.text("""
     SELECT count(*) AS busy, count(*) FILTER (WHERE wait_event_type = 'Lock') AS waiting FROM pg_stat_activity
      WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -70,7 +70,7 @@ _BUSY = sa.text("""
 
 
 @dataclass(slots=True)
-class Looks:
+class Reads:
     """Sessions of Postgres that were seen busy, and of these the ones that waited for a lock."""
 
     busy: int = 0
@@ -83,20 +83,20 @@ class Looks:
 
 
 @contextmanager
-def looking(url: str) -> Iterator[Looks]:
+def looking(url: str) -> Iterator[Reads]:
     """Looks at the server's sessions while the block runs."""
-    looks, done, engine = Looks(), threading.Event(), sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    reads, done, engine = Reads(), threading.Event(), sa.create_engine(url, isolation_level="AUTOCOMMIT")
 
-    def look() -> None:
+    def check_now() -> None:
         with engine.connect() as connection:
-            while not done.wait(LOOK_S):
+            while not done.wait(READ_NOW_S):
                 row = connection.execute(_BUSY).one()
-                looks.busy, looks.waiting = looks.busy + row.busy, looks.waiting + row.waiting
+                reads.busy, reads.waiting = reads.busy + row.busy, reads.waiting + row.waiting
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=check_now, daemon=True)
     thread.start()
     try:
-        yield looks
+        yield reads
     finally:
         done.set()
         thread.join()
@@ -111,7 +111,7 @@ class Reading:
     postgres_s: float
     wal: int
     rows: int
-    kept_rows: int
+    stored_rows: int
     table_bytes: int
     index_bytes: int
     vector_bytes: int
@@ -122,7 +122,7 @@ class Reading:
         return Reading(*(now - then for now, then in pairs))
 
 
-_KEPT = sa.text("""
+_STORED = sa.text("""
     SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS written, coalesce(sum(n_live_tup), 0) AS kept,
            sum(pg_table_size(relid)) AS tables, sum(pg_indexes_size(relid)) AS indexes FROM pg_stat_user_tables
     """)
@@ -134,7 +134,7 @@ def reading(url: str, vectors: Path | None = None) -> Reading:
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         wal = connection.scalar(sa.text("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"))
-        rows = connection.execute(_KEPT).one()
+        rows = connection.execute(_STORED).one()
         times = [each.cpu_times() for each in _postgres(connection)]
     engine.dispose()
     # What ended sessions of the server used is in their parent's count.
@@ -144,7 +144,7 @@ def reading(url: str, vectors: Path | None = None) -> Reading:
     files = [] if vectors is None else [file for file in vectors.rglob("*") if file.is_file()]
     held = sum(512 * file.stat().st_blocks for file in files)
     cpu = own.user + own.system
-    return Reading(cpu, postgres, int(wal or 0), int(rows.written), int(rows.kept), rows.tables, rows.indexes, held)
+    return Reading(cpu, postgres, int(wal or 0), int(rows.written), int(rows.stored), rows.tables, rows.indexes, held)
 
 
 def _postgres(connection: sa.Connection) -> list[psutil.Process]:
@@ -164,19 +164,19 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         index = directory / "qdrant"
         before, started, turns = reading(plain, index), time.perf_counter(), 0
         sent.by_kind.clear()
-        with looking(plain) as looks:
+        with looking(plain) as reads:
             for owner in range(owners):
-                for told in period(owner, sessions, seed):
-                    memory.ingest(f"owner-{owner}", told.session_id, told.turns, wait="none")
-                    turns += len(told.turns)
+                for described in period(owner, sessions, seed):
+                    memory.ingest(f"owner-{owner}", described.session_id, described.turns, wait="none")
+                    turns += len(described.turns)
             for owner in range(owners):
                 memory.flush(f"owner-{owner}", TIMEOUT_S)
         took = time.perf_counter() - started
         used = reading(plain, index).since(before)
         cells = sum(
-            memory.client.status(f"owner-{owner}", told.session_id).cells
+            memory.client.status(f"owner-{owner}", described.session_id).cells
             for owner in range(owners)
-            for told in period(owner, sessions, seed)
+            for described in period(owner, sessions, seed)
         )
     row: Row = {
         "turns": turns,
@@ -188,8 +188,8 @@ def measure(directory: Path, owners: int, sessions: int, seed: int, **settings: 
         "wal_bytes_a_turn": round(used.wal / turns),
         "rows_a_cell": round(used.rows / cells, 1),
         "statements_a_cell": round(sum(sent.by_kind.values()) / cells, 1),
-        "lock_waits": round(looks.share, 4),
-        "kept_rows_a_turn": round(used.kept_rows / turns, 1),
+        "lock_waits": round(reads.share, 4),
+        "kept_rows_a_turn": round(used.stored_rows / turns, 1),
         "kept_table_bytes_a_turn": round(used.table_bytes / turns),
         "kept_index_bytes_a_turn": round(used.index_bytes / turns),
         "kept_vector_bytes_a_turn": round(used.vector_bytes / turns),
@@ -222,8 +222,8 @@ def with_model(directory: Path, owners: int, sessions: int, seed: int) -> tuple[
     with serving("tests.harness.model_server", "--port", "0") as url:
         llm = {"model": "openai/test-model", "api_base": url, "api_key": "test"}
         row, cells, sent = measure(directory, owners, sessions, seed, llm=llm)
-        asked = httpx.post(url.removesuffix("/v1") + "/control", json={}, timeout=TIMEOUT_S).raise_for_status()
-        return row | {"model_calls": asked.json()["requests"]}, cells, sent
+        requested = httpx.post(url.removesuffix("/v1") + "/control", json={}, timeout=TIMEOUT_S).raise_for_status()
+        return row | {"model_calls": requested.json()["requests"]}, cells, sent
 
 
 if __name__ == "__main__":

@@ -54,18 +54,18 @@ def kill_workers(running: Deployment, rng: random.Random, every_s: float, until:
     return killed
 
 
-def wipe_and_restart_broker(servers: EmbeddedServers, away_s: float) -> None:
+def wipe_and_restart_broker(servers: EmbeddedServers, unavailable_s: float) -> None:
     """FLUSHALL under load, then kill -9, and a new empty broker at the same address."""
     assert servers.valkey is not None
     with redis.Redis.from_url(servers.redis_url) as broker:
         broker.flushall()
     time.sleep(0.3)
     servers.valkey.kill()
-    time.sleep(away_s)
+    time.sleep(unavailable_s)
     servers.valkey.start()
 
 
-def restart_postgres(servers: EmbeddedServers, away_s: float) -> None:
+def restart_postgres(servers: EmbeddedServers, unavailable_s: float) -> None:
     """Immediate mode: every backend ends without a checkpoint, and the next start recovers from the log."""
     assert servers.postgres is not None
     pid = servers.postgres.pid
@@ -73,7 +73,7 @@ def restart_postgres(servers: EmbeddedServers, away_s: float) -> None:
     os.kill(pid, signal.SIGQUIT)
     while servers.postgres.pid is not None:
         time.sleep(0.01)
-    time.sleep(away_s)
+    time.sleep(unavailable_s)
     servers.postgres.start()
 
 
@@ -91,7 +91,7 @@ class Doubler:
         self._later: list[tuple[float, str, str]] = []
         self._lock = threading.Lock()
         self._watching = threading.Event()
-        self.again = 0
+        self.repeated = 0
         """Messages sent a second time."""
 
     @property
@@ -143,7 +143,7 @@ class Doubler:
         self._rng.shuffle(due)
         for _, queue, body in due:
             (broker.lpush if self._rng.random() < 0.5 else broker.rpush)(queue, body)
-            self.again += 1
+            self.repeated += 1
 
 
 class CutOff:

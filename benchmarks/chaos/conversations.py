@@ -12,7 +12,7 @@ SESSIONS_PER_OWNER = 10
 FIRST_DAY = 1_700_000_000
 """Unix seconds of the first conversation; each is a day after the one before."""
 
-_PLACES = ("Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin", "Davis", "Kyoto", "Porto", "Gdansk")
+_POSITIONS = ("Oslo", "Lima", "Cairo", "Quito", "Perth", "Turin", "Davis", "Kyoto", "Porto", "Gdansk")
 _FRIENDS = ("Nina", "Omar", "Priya", "Tomas", "Keiko", "Lena", "Amir", "Rosa", "Ivan", "Mei")
 _PETS = ("parrot", "tabby cat", "tortoise", "greyhound", "hamster", "pony", "ferret", "goldfish")
 _HOBBIES = ("pottery", "fencing", "beekeeping", "archery", "juggling", "rowing", "origami", "chess")
@@ -49,7 +49,7 @@ def conversations(count: int, seed: int, prefix: str = "owner") -> list[Conversa
     for number in range(count):
         pet_name, friend, pet = _name(rng, taken), rng.choice(_FRIENDS), rng.choice(_PETS)
         said = (
-            f"I moved to {rng.choice(_PLACES)} with {number + 2} boxes, and I started {rng.choice(_HOBBIES)}.",
+            f"I moved to {rng.choice(_POSITIONS)} with {number + 2} boxes, and I started {rng.choice(_HOBBIES)}.",
             "That sounds like a busy week.",
             f"My friend {friend} adopted a {pet} called {pet_name}.",
             "How lovely.",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.chaos.conversations import Conversation
-from benchmarks.chaos.outcome import Left, left, standing
+from benchmarks.chaos.outcome import Left, current, left
 from memforest_core.client.embedded.servers import EmbeddedServers
 from memforest_core.client.producer import MemForestClient
 from memforest_core.errors import StoreUnavailable
@@ -25,7 +25,7 @@ LATENCY_S = 0.2
 """Of the model, so that there is always something in flight to break."""
 SETTLE_TIMEOUT_S = 120.0
 POLL_S = 0.1
-AGAIN_S = 0.1
+REPEATED_S = 0.1
 """How long a caller waits that was refused."""
 
 SETTINGS = {
@@ -107,7 +107,7 @@ class Scene:
                 try:
                     self.client.enqueue(one.owner, one.session_id, one.turns)
                 except StoreUnavailable:
-                    time.sleep(AGAIN_S)
+                    time.sleep(REPEATED_S)
                 else:
                     break
             self.accepted.append((one.owner, one.session_id))
@@ -136,7 +136,7 @@ class Scene:
             if not rest or (not indexed and rest == Left(0, 0, 0, rest.points, rest.comparisons)):
                 return time.monotonic()
             if time.monotonic() > deadline:
-                raise NotSettled(f"{rest} after {SETTLE_TIMEOUT_S:g} s\n{standing(self.running)}")
+                raise NotSettled(f"{rest} after {SETTLE_TIMEOUT_S:g} s\n{current(self.running)}")
             time.sleep(POLL_S)
 
 

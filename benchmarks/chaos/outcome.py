@@ -49,7 +49,7 @@ _BACKLOG = """
 
 
 # Which rows hold a run up, without a word of what was said.
-_STANDING = """
+_CURRENT = """
     SELECT 'cell ' || state || ' ' || coalesce(outcome, '-') || ' ' || coalesce(error_code, '-') AS what, count(*),
            round(extract(epoch FROM max(lease_until) - clock_timestamp())), max(attempts), max(lost_leases)
       FROM memforest.cell WHERE NOT placed OR outcome = 'verbatim' OR retry_at IS NOT NULL GROUP BY 1
@@ -110,9 +110,9 @@ def left(running: Deployment) -> Left:
     return Left(row.cells, row.verbatim, row.trees, row.points, row.comparisons)
 
 
-def standing(running: Deployment) -> str:
+def current(running: Deployment) -> str:
     """Which work stands still: kind and state, rows, seconds left of the longest lease, most attempts, lost leases."""
-    rows = running.rows(_STANDING)
+    rows = running.rows(_CURRENT)
     return "\n".join(f"{row[0]}: {row[1]} rows, lease {row[2]} s, {row[3]} attempts, {row[4]} lost" for row in rows)
 
 

@@ -25,13 +25,13 @@ KILL_EVERY_S = 0.3
 KILLING_S = 15.0
 FLOW_S = 9.0
 """Sessions arrive over this time, so that there is always something new while things break."""
-AWAY_S = 0.5
+UNAVAILABLE_S = 0.5
 BATCH = 40
 """Sessions of one process that is killed between commit and wake-up."""
 CALLERS = 5
 """So many of them, or more where they would have more sessions than that each."""
-CLOCKS_APART_S = 300.0
-STARTS_APART_S = 20.0
+CLOCK_DIFFERENCE_S = 300.0
+START_INTERVAL_S = 20.0
 """Two workers that are started together are ready within this time."""
 GRACE_S = 1.0
 """Between finding work and claiming it, on a busy machine; the interval itself is checked once per ``poll_s``."""
@@ -92,7 +92,7 @@ def wiped_broker(scene: Scene) -> Played:
     with scene.flow(FLOW_S):
         for _ in range(3):
             time.sleep(scene.rng.uniform(1.0, 2.0))
-            wipe_and_restart_broker(scene.servers, AWAY_S)
+            wipe_and_restart_broker(scene.servers, UNAVAILABLE_S)
         ended = time.monotonic()
     return Played(ended, {"wiped": 3})
 
@@ -103,7 +103,7 @@ def restarted_postgres(scene: Scene) -> Played:
     with scene.flow(FLOW_S):
         for _ in range(2):
             time.sleep(scene.rng.uniform(2.0, 3.0))
-            restart_postgres(scene.servers, AWAY_S)
+            restart_postgres(scene.servers, UNAVAILABLE_S)
         ended = time.monotonic()
     return Played(ended, {"restarted": 2})
 
@@ -113,16 +113,16 @@ def absent_index(scene: Scene) -> Played:
     scene.running.start_worker(processes=2)
     scene.enqueue(scene.sessions)
     scene.settle(indexed=False)
-    found, told = _ask(scene)
+    found, described = _ask(scene)
     scene.running.index.start()
     n = len(scene.sessions)
-    return Played(time.monotonic(), {"found_while_away": found, "said_so": told}, (n - found) + (n - told))
+    return Played(time.monotonic(), {"found_while_away": found, "said_so": described}, (n - found) + (n - described))
 
 
 def index_is_back(scene: Scene) -> tuple[Details, int]:
     """Afterwards recall finds everything through the index, and says nothing of a part that is away."""
-    found, told = _ask(scene)
-    return {"found_after": found}, (len(scene.sessions) - found) + told
+    found, described = _ask(scene)
+    return {"found_after": found}, (len(scene.sessions) - found) + described
 
 
 def _ask(scene: Scene) -> tuple[int, int]:
@@ -160,8 +160,8 @@ def doubled_messages(scene: Scene) -> Played:
     with redis.Redis.from_url(scene.servers.redis_url) as broker:
         _until(lambda: not any(broker.llen(queue.value) for queue in Queue))
     ended = time.monotonic()
-    once = abs(doubler.seen - doubler.again)
-    return Played(ended, {"messages": doubler.seen, "sent_again": doubler.again}, once)
+    once = abs(doubler.seen - doubler.repeated)
+    return Played(ended, {"messages": doubler.seen, "sent_again": doubler.repeated}, once)
 
 
 def cut_off_enqueue(scene: Scene) -> Played:
@@ -223,17 +223,19 @@ def _count(scene: Scene, sessions: Sequence[str], condition: str) -> int:
     )
 
 
-def clocks_apart(scene: Scene) -> Played:
+def clock_difference(scene: Scene) -> Played:
     """Two workers whose clocks are five minutes apart: leases are the database clock's, so none is taken for lost."""
     running = scene.running
-    for offset in (-CLOCKS_APART_S / 2, CLOCKS_APART_S / 2):
+    for offset in (-CLOCK_DIFFERENCE_S / 2, CLOCK_DIFFERENCE_S / 2):
         running.launch_worker(launcher=("benchmarks.chaos.skewed", str(offset)))
     for worker in running.workers:
         running.await_worker(worker)
     first, second = (_clock_of(path) for path in sorted(running.logs.glob("worker-*.log")))
-    apart = (second - first).total_seconds()
+    separate = (second - first).total_seconds()
     scene.enqueue(scene.sessions)
-    return Played(time.monotonic(), {"clocks_apart_s": round(apart)}, int(apart < CLOCKS_APART_S - STARTS_APART_S))
+    return Played(
+        time.monotonic(), {"clocks_apart_s": round(separate)}, int(separate < CLOCK_DIFFERENCE_S - START_INTERVAL_S)
+    )
 
 
 def _clock_of(log: Path) -> datetime:
@@ -266,5 +268,5 @@ SCENARIOS = (
     ),
     Scenario(6, "messages_doubled_and_reordered", doubled_messages),
     Scenario(7, "enqueue_killed_before_wake_up", cut_off_enqueue),
-    Scenario(8, "clocks_five_minutes_apart", clocks_apart, no_lease_lost),
+    Scenario(8, "clocks_five_minutes_apart", clock_difference, no_lease_lost),
 )

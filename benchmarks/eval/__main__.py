@@ -27,7 +27,7 @@ from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
 from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
 from benchmarks.harness import Report, Row, parser, say
-from benchmarks.peers.systems import PeerAway
+from benchmarks.peers.systems import PeerUnavailable
 from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.errors import InvalidSettings, MemForestError
 from memforest_core.models.calls import Step
@@ -143,20 +143,20 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     # Conversations are left out before ingestion, questions after it: another --limit finds the same memory.
     data = limited(data, arguments.conversations, None, arguments.seed)
     content = fingerprint(data)
-    asked = limited(data, None, arguments.limit, arguments.seed)
+    requested = limited(data, None, arguments.limit, arguments.seed)
     with ExitStack() as stack:
         out = arguments.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-eval-out-")))
         described = measured(arguments, content, settings)
-        again = {name.strip() for name in arguments.again.split(",")}
+        repeated = {name.strip() for name in arguments.repeated.split(",")}
         records = stack.enter_context(
-            RecordFile(out, described, resume=arguments.resume, again=again, gold=arguments.dataset != LOCKED)
+            RecordFile(out, described, resume=arguments.resume, repeated=repeated, gold=arguments.dataset != LOCKED)
         )
         memory = stack.enter_context(remembered(data, settings, arguments.home))
-        work = stack.enter_context(closing(Run.of(memory.memory.services, asked, wanted)))
+        work = stack.enter_context(closing(Run.of(memory.memory.services, requested, wanted)))
         work.go(records, arguments.jobs)
         if arguments.answers:
             answered(work, arguments.answers, out / ANSWERS, resume=arguments.resume)
-        rows, found = summed(asked, wanted, records, memory, arguments.seed)
+        rows, found = summed(requested, wanted, records, memory, arguments.seed)
         everything = {"what": MEASURED, **described, **found}
         records.end({"rows": rows, "seed": arguments.seed, "measured": everything})
         report.end(rows, everything)
@@ -194,7 +194,7 @@ def summed(
         "left_out": sum(len(one.questions) for one in data) - len(questions),
         "turns": memory.turns,
         "ingest_s": memory.ingest_s,
-        "ingest_kept": memory.kept,
+        "ingest_kept": memory.stored,
         "comparison": comparison(ours, flat, seed) if ours else {},
         "comparison_recall": comparison(ours, flat, seed, FOUND) if ours else {},
         "by_type": by_type(ours, flat, seed) if ours else {},
@@ -221,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logs(logging.WARNING)
     try:
         run(arguments, load_settings())
-    except (WrongFile, WrongRun, WrongTable, UnknownMethod, PeerAway, MemForestError) as error:
+    except (WrongFile, WrongRun, WrongTable, UnknownMethod, PeerUnavailable, MemForestError) as error:
         say(str(error))
         return 2
     return 0

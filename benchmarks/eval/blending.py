@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.eval.baselines import DEPTH, Answered, Clock
 from benchmarks.eval.corpora import Corpora, Corpus, Cut
 from benchmarks.eval.dataset import Conversation, Dataset, Question
-from benchmarks.eval.measuring import BUDGETS, delivered, mean, shares
-from benchmarks.eval.searching import Order, Scores, beside, best, similarities, spread, standard
+from benchmarks.eval.measuring import BUDGETS, delivered, fractions, mean
+from benchmarks.eval.searching import Order, Scores, best, concurrent, similarities, spread, standard
 from benchmarks.eval.tokens import count_tokens
 from benchmarks.harness import say
 
@@ -60,7 +60,7 @@ class Convex:
         found = []
         for alpha in ALPHAS:
             quotes = corpus.quotes(convex(dense, words, alpha))
-            found.append(mean([mean(shares(gold, delivered(quotes, budget, count_tokens))) for budget in BUDGETS]))
+            found.append(mean([mean(fractions(gold, delivered(quotes, budget, count_tokens))) for budget in BUDGETS]))
         return found
 
     def ask(self, conversation: Conversation, question: Question) -> Answered:
@@ -110,15 +110,15 @@ class Scales:
         _ = turns.bm25, chunks.bm25, chunks.vectors, sessions.bm25
         clock = Clock(self.corpora)
         vector = clock.embed(question)
-        asked = _words(question.text)
-        signals = [standard(np.array([float(bool(words & asked)) for words in speakers]))]
+        requested = _words(question.text)
+        signals = [standard(np.array([float(bool(words & requested)) for words in speakers]))]
         for own, chunk, session in (
             [one.bm25.scores(question.text) for one in (turns, chunks, sessions)],
             [similarities(one, vector) for one in (turns.vectors, chunks.vectors, session_vectors)],
         ):
             signals += [
                 standard(own),
-                standard(beside(own, turns.sessions)),
+                standard(concurrent(own, turns.sessions)),
                 _lent(standard(chunk), in_chunks, len(own)),
                 _lent(standard(session), in_sessions, len(own)),
             ]

@@ -26,7 +26,7 @@ from memforest_core.store.engine import tenant_transaction
 CELL_TURNS = 2
 CHUNK_CHARS = 800
 EMBEDDED_AT_ONCE = 256
-KEPT = 10
+STORED = 10
 """Conversations whose cuts are kept: with some 600 turns each, their vectors are 20 MB."""
 
 FACTS = sa.text(
@@ -136,7 +136,7 @@ class Corpora:
         # By identity, which is kept from being used again by keeping the conversation.
         _, made = self._made.pop(id(conversation), (conversation, {}))
         self._made[id(conversation)] = conversation, made
-        if len(self._made) > KEPT:
+        if len(self._made) > STORED:
             del self._made[next(iter(self._made))]
         if cut not in made:
             made[cut] = Corpus(self._texts(conversation, cut), self._embed)

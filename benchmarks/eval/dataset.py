@@ -101,11 +101,11 @@ def evenly(count: int, limit: int | None, rng: random.Random) -> list[int]:
 def limited(data: Dataset, conversations: int | None, questions: int | None, seed: int) -> Dataset:
     """At most so many conversations, and so many questions of each that measure recall."""
     rng = random.Random(f"{seed}/limit")
-    kept = [data[position] for position in evenly(len(data), conversations, rng)]
+    stored = [data[position] for position in evenly(len(data), conversations, rng)]
     found = []
-    for one in kept:
-        asked = [question for question in one.questions if question.measures_recall or questions is None]
-        chosen = tuple(asked[position] for position in evenly(len(asked), questions, rng))
+    for one in stored:
+        requested = [question for question in one.questions if question.measures_recall or questions is None]
+        chosen = tuple(requested[position] for position in evenly(len(requested), questions, rng))
         found.append(replace(one, questions=chosen))
     return tuple(found)
 

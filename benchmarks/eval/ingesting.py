@@ -34,7 +34,7 @@ class Memory:
     turns: int
     ingest_s: float
     """From the first session accepted to the last one indexed; that of the first time when it is kept."""
-    kept: bool
+    stored: bool
     """Whether an earlier run ingested it."""
 
 

@@ -13,7 +13,7 @@ from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
 
 JUDGE = Step.PROFILE
 """The step whose model judges, as nothing here writes profiles: MEMFOREST_LLM__PROFILE__MODEL names a judge."""
-ASKED = 2
+REQUESTED = 2
 """A judge whose verdict can't be read is asked again once, and shown why."""
 MAX_SHOWN_CHARS = 2_000
 
@@ -46,7 +46,7 @@ def judge(chat: ChatModel, question: str, gold_answer: str, answer: str) -> Verd
     document = json.dumps({"question": question, "reference": gold_answer, "answer": answer}, ensure_ascii=False)
     messages = [Message("system", _SYSTEM), Message("user", document)]
     fault = ContentFault("the judge was not asked")
-    for _ in range(ASKED):
+    for _ in range(REQUESTED):
         request = ChatRequest(JUDGE, tuple(messages), JudgeAnswer.model_json_schema(), "verdict")
         reply = chat.complete(request)
         try:

@@ -66,8 +66,8 @@ def _sessions(path: Path, raw: Mapping[str, Any], captions: bool) -> Iterator[Se
         written = raw.get(f"{key}_date_time")
         if not written:
             raise WrongFile(f"{path}: {key} has no {key}_date_time.")
-        kept = [_turn(path, key, position, one, captions) for position, one in enumerate(turns)]
-        spoken = tuple(turn for turn in kept if turn.text)
+        stored = [_turn(path, key, position, one, captions) for position, one in enumerate(turns)]
+        spoken = tuple(turn for turn in stored if turn.text)
         if spoken:
             yield Session(key, moment(path, str(written)), spoken)
 

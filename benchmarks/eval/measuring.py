@@ -95,7 +95,7 @@ def found(gold: Sequence[str], text: str) -> list[bool]:
     return [any(sign in there for sign in signs(one)) for one in gold]
 
 
-def shares(gold: Sequence[str], text: str) -> list[float]:
+def fractions(gold: Sequence[str], text: str) -> list[float]:
     """For each gold turn's text the share of its characters that the delivered text holds.
 
     A character counts when it is in a run of at least 40 that the text holds letter by letter apart from white space;

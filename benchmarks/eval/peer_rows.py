@@ -16,7 +16,7 @@ from benchmarks.eval.dataset import Conversation, Question
 from benchmarks.eval.searching import Order
 from benchmarks.harness import say
 from benchmarks.peers.sessions import Session
-from benchmarks.peers.systems import PeerAway, System, environment_of, mem0
+from benchmarks.peers.systems import PeerUnavailable, System, environment_of, mem0
 from memforest_core.client.embedded.servers import EmbeddedServers
 from tests.harness.model_server import ModelServer
 
@@ -34,18 +34,18 @@ class Peer:
         self._opened = opened
         self._stack = ExitStack()
         self._system: System | None = None
-        self._told: set[str] = set()
+        self._described: set[str] = set()
 
     def ask(self, conversation: Conversation, question: Question) -> Answered:
         """The best texts; telling them is not timed. Raises PeerAway."""
         corpus = self._corpora.of(conversation, self._cut)
         system = self._system or self._start()
-        if conversation.id not in self._told:
+        if conversation.id not in self._described:
             _tell(system, sessions(conversation.id, corpus))
-            self._told.add(conversation.id)
+            self._described.add(conversation.id)
         texts, seconds = system.recall(conversation.id, question.text, DEPTH)
         ms = seconds * 1_000.0
-        return Answered(corpus.quotes(places(texts, corpus)), ms, {"search": ms})
+        return Answered(corpus.quotes(positions(texts, corpus)), ms, {"search": ms})
 
     def _start(self) -> System:
         self._system = self._stack.enter_context(self._opened())
@@ -56,9 +56,9 @@ class Peer:
         self._stack.close()
 
 
-def _tell(system: System, told: Sequence[Session]) -> None:
+def _tell(system: System, described: Sequence[Session]) -> None:
     # One alone before the others: mem0 makes its tables at the first, and threads get in each other's way there.
-    for some in (told[:1], told[1:]):
+    for some in (described[:1], described[1:]):
         system.add(some)
         system.await_facts()
 
@@ -67,12 +67,12 @@ def sessions(owner: str, corpus: Corpus) -> list[Session]:
     """The texts of a corpus as sessions to hand over, each text a turn."""
     grouped = groupby(zip(corpus.sessions, corpus.texts, strict=True), lambda pair: pair[0])
     return [
-        Session(owner, session, tuple({"role": "user", "content": one.text} for _, one in told), "", "")
-        for session, told in grouped
+        Session(owner, session, tuple({"role": "user", "content": one.text} for _, one in described), "", "")
+        for session, described in grouped
     ]
 
 
-def places(texts: Sequence[str], corpus: Corpus) -> Order:
+def positions(texts: Sequence[str], corpus: Corpus) -> Order:
     """Where the texts that a memory delivers stand in the corpus; of equal ones each once. Raises PeerAway."""
     known: dict[str, deque[int]] = defaultdict(deque)
     for place, one in enumerate(corpus.texts):
@@ -80,7 +80,7 @@ def places(texts: Sequence[str], corpus: Corpus) -> Order:
     order = []
     for text in map(str.strip, texts):
         if text not in known:
-            raise PeerAway(f"A text came back that was not told: {text[:60]!r}.")
+            raise PeerUnavailable(f"A text came back that was not told: {text[:60]!r}.")
         if known[text]:
             order.append(known[text].popleft())
     return order
@@ -128,13 +128,13 @@ def peers(corpora: Corpora) -> list[Peer]:
 
 def present(wanted: Sequence[str]) -> list[str]:
     """The rows without those of peers that are not installed; says for each of these where it would be looked for."""
-    kept = []
+    stored = []
     for name in wanted:
         try:
             if name in PEERS:
                 environment_of(PEERS[name].environment)
-        except PeerAway as why:
+        except PeerUnavailable as why:
             say(f"{name} is left out: {why}")
         else:
-            kept.append(name)
-    return kept
+            stored.append(name)
+    return stored

@@ -122,7 +122,7 @@ class RecordFile:
         measured: Mapping[str, object],
         *,
         resume: bool,
-        again: Collection[str] = (),
+        repeated: Collection[str] = (),
         gold: bool = True,
     ) -> None:
         """Begin anew, or go on without the records of the methods that are measured ``again``.
@@ -134,14 +134,14 @@ class RecordFile:
         self._path = directory / RECORDS
         self._gold = gold
         described = json.loads(json.dumps(measured))
-        kept: list[Record] = []
+        stored: list[Record] = []
         if resume and self._path.exists():
             before = read_run(directory)
             if before != described:
                 other = next(name for name in sorted(before | described) if before.get(name) != described.get(name))
                 raise WrongRun(f"The records in {directory} have another {other}: leave out --resume to begin anew.")
-            kept = read_records(directory)
-        self._records = {record.key: record for record in kept if record.method not in again}
+            stored = read_records(directory)
+        self._records = {record.key: record for record in stored if record.method not in repeated}
         (directory / RUN).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
         # Written anew, so that a torn last line does not stay in the middle.
         self._path.write_text("".join(map(written, self._records.values())), encoding="utf-8")

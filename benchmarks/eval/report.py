@@ -130,16 +130,18 @@ def markdown(found: Measured) -> str:
 
 
 def _about(found: Measured) -> str:
-    told = [f"* {name.replace('_', ' ')}: {found.run[name]}" for name in MEASURED if found.run.get(name) is not None]
+    described = [
+        f"* {name.replace('_', ' ')}: {found.run[name]}" for name in MEASURED if found.run.get(name) is not None
+    ]
     most = max(len(records) for records in found.records.values())
-    told.append(f"* questions: {most}")
+    described.append(f"* questions: {most}")
     late = [f"{name} ({len(records)})" for name, records in found.records.items() if len(records) < most]
     if late:
-        told.append(f"* **not finished**, with the questions that were asked: {', '.join(late)}")
+        described.append(f"* **not finished**, with the questions that were asked: {', '.join(late)}")
     degraded = [f"{one['method']} ({one['degraded']})" for one in found.rows if one["degraded"]]
     if degraded:
-        told.append(f"* questions answered with a part away: {', '.join(degraded)}")
-    return "\n".join(told)
+        described.append(f"* questions answered with a part away: {', '.join(degraded)}")
+    return "\n".join(described)
 
 
 def _own(rows: Sequence[Row]) -> list[Row]:
@@ -184,18 +186,18 @@ def _both(cell: Mapping[str, object] | None) -> str:
 
 def _against(found: Measured) -> str:
     flat = {name: records for name, records in found.records.items() if name in BASELINES}
-    told: Mapping[str, Any] = comparison(found.ours, flat, found.seed) if found.ours and flat else {}
-    if not told:
+    described: Mapping[str, Any] = comparison(found.ours, flat, found.seed) if found.ours and flat else {}
+    if not described:
         return ""
     lines = []
-    for name, near in told["by_category_500"].items():
-        far = told["by_category_2000"].get(name)
+    for name, near in described["by_category_500"].items():
+        far = described["by_category_2000"].get(name)
         lines.append([name, near["n"], *_difference(near), *(_difference(far) if far else ("", ""))])
-    times, saved = told["ratio_500"], told["misses_saved_2000"]
+    times, saved = described["ratio_500"], described["misses_saved_2000"]
     return (
-        f"By share. Within 500 tokens {told['best_500']} is the best foreign baseline"
+        f"By share. Within 500 tokens {described['best_500']} is the best foreign baseline"
         + (" and delivers nothing" if times is None else f"; {MEMFOREST} has {times} times its share")
-        + f". Within 2,000 it is {told['best_2000']}"
+        + f". Within 2,000 it is {described['best_2000']}"
         + (", which misses nothing" if saved is None else f"; {MEMFOREST} misses {saved}% less")
         + ". Differences in points, with the 95% interval when conversations are drawn:\n\n"
         + grid(["questions", "n", "500 tokens", "interval", "2,000 tokens", "interval"], lines)
@@ -205,13 +207,13 @@ def _against(found: Measured) -> str:
 def _by_type(found: Measured) -> str:
     """Our share minus each baseline's, by type of question."""
     flat = {name: records for name, records in found.records.items() if name in BASELINES}
-    told: Mapping[str, Mapping[str, Any]] = by_type(found.ours, flat, found.seed) if found.ours else {}
-    if not told:
+    described: Mapping[str, Mapping[str, Any]] = by_type(found.ours, flat, found.seed) if found.ours else {}
+    if not described:
         return ""
-    types = list(dict.fromkeys(name for one in told.values() for name in one["500"]))
+    types = list(dict.fromkeys(name for one in described.values() for name in one["500"]))
     parts = []
     for budget in ("500", "2000"):
-        lines = [[shown(row), *(_cell_of(one[budget].get(name)) for name in types)] for row, one in told.items()]
+        lines = [[shown(row), *(_cell_of(one[budget].get(name)) for name in types)] for row, one in described.items()]
         parts.append(f"Within {int(budget):,} tokens:\n\n{grid(['minus', *types], lines)}")
     return (
         f"Share of {MEMFOREST} minus that of each baseline, in points, with the 95% interval when conversations are"
@@ -231,13 +233,13 @@ def _difference(cell: Mapping[str, Any]) -> tuple[str, str]:
 def _ablation(found: Measured) -> str:
     """The default configuration minus each variant, over the questions that both were asked."""
     variants = {name: records for name, records in found.records.items() if is_variant(name)}
-    told: Mapping[str, Mapping[str, Any]] = adds(found.ours, variants, found.seed) if found.ours else {}
-    shares = {str(one["method"]): one for one in found.rows}
+    described: Mapping[str, Mapping[str, Any]] = adds(found.ours, variants, found.seed) if found.ours else {}
+    fractions = {str(one["method"]): one for one in found.rows}
     lines = []
-    for name, budgets in told.items():
+    for name, budgets in described.items():
         cells: list[object] = [name.removeprefix(f"{MEMFOREST}:")]
         for budget in ("500", "2000"):
-            cells += [shares[name][f"share_{budget}"], *_added(budgets.get(budget))]
+            cells += [fractions[name][f"share_{budget}"], *_added(budgets.get(budget))]
         lines.append(cells)
     if not lines:
         return ""
@@ -262,12 +264,12 @@ def _added(cell: Mapping[str, Any] | None) -> tuple[object, ...]:
 
 
 def _losses(found: Measured) -> str:
-    told = loss_table(found.ours)
-    if not told:
+    described = loss_table(found.ours)
+    if not described:
         return ""
-    lines = [[words, told[name]] for name, words in LOSSES.items() if name in told]
+    lines = [[words, described[name]] for name, words in LOSSES.items() if name in described]
     return (
-        f"Percent of the {told['gold_turns']} gold turns, for {MEMFOREST}; each is found or lost as a whole.\n\n"
+        f"Percent of the {described['gold_turns']} gold turns, for {MEMFOREST}; each is found or lost as a whole.\n\n"
         + grid(["stage", "%"], lines)
     )
 

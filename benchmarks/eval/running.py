@@ -20,7 +20,7 @@ from benchmarks.eval.blending import Convex
 from benchmarks.eval.corpora import Corpora, Searched, facts_of
 from benchmarks.eval.dataset import Conversation, Dataset, Question
 from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
-from benchmarks.eval.measuring import BUDGETS, Item, delivered, found, mean, packed, ranked, shares
+from benchmarks.eval.measuring import BUDGETS, Item, delivered, found, fractions, mean, packed, ranked
 from benchmarks.eval.peer_rows import Peer
 from benchmarks.eval.records import Record, RecordFile
 from benchmarks.eval.tokens import count_tokens
@@ -51,11 +51,11 @@ def chosen(settings: Settings, group: str, wanted: str | None) -> list[str]:
     if wanted is None:
         return names(settings, group)
     everything = names(settings, "all")
-    asked = [name.strip() for name in wanted.split(",") if name.strip()]
-    unknown = [name for name in asked if name not in everything]
-    if unknown or not asked:
+    requested = [name.strip() for name in wanted.split(",") if name.strip()]
+    unknown = [name for name in requested if name not in everything]
+    if unknown or not requested:
         raise UnknownMethod(f"No method is called {', '.join(unknown) or 'nothing'}: name {', '.join(everything)}.")
-    return [name for name in everything if name in asked]
+    return [name for name in everything if name in requested]
 
 
 Task = tuple[int, int, list[int]]
@@ -88,7 +88,7 @@ class Run:
         open_ = self._open(records)
         if jobs == 1:
             for one in open_:
-                for record in self.asked(one):
+                for record in self.requested(one):
                     records.add(record)
             return
         context = multiprocessing.get_context("spawn")
@@ -98,8 +98,8 @@ class Run:
                 stack.enter_context(ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=given))
                 for _ in range(jobs)
             ]
-            apart = [one for one in open_ if not isinstance(self.methods[one[1]], Peer)]
-            pending = [pools[process].submit(_asked, task) for process, task in self.shared(apart, jobs)]
+            separate = [one for one in open_ if not isinstance(self.methods[one[1]], Peer)]
+            pending = [pools[process].submit(_requested, task) for process, task in self.shared(separate, jobs)]
             # When one fails, the others are not begun.
             stack.callback(lambda: [each.cancel() for each in pending])
             # In the order of the tasks, so that rows come in their own.
@@ -107,8 +107,8 @@ class Run:
                 for record in done.result():
                     records.add(record)
             for one in open_:
-                if one not in apart:
-                    for record in self.asked(one):
+                if one not in separate:
+                    for record in self.requested(one):
                         records.add(record)
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Run:
             )
         ]
 
-    def asked(self, task: Task) -> Iterator[Record]:
+    def requested(self, task: Task) -> Iterator[Record]:
         """One method's answers about one conversation."""
         number, place, questions = task
         conversation, method = self.data[number], self.methods[place]
@@ -163,24 +163,24 @@ class Run:
         items, gold = answered.items, conversation.evidence(question)
         short, long = (delivered(items, budget, count_tokens) for budget in BUDGETS)
         near, far = found(gold, short), found(gold, long)
-        places = ranked(question.gold, items)
+        positions = ranked(question.gold, items)
         return Record(
             method=method.name,
             conversation=conversation.id,
             question_id=question.id,
             category=question.category,
             gold=question.gold,
-            share_500=mean(shares(gold, short)),
-            share_2000=mean(shares(gold, long)),
+            share_500=mean(fractions(gold, short)),
+            share_2000=mean(fractions(gold, long)),
             found_500=mean(near),
             found_2000=mean(far),
-            ranks=places.ranks,
-            recall_at_5=places.recall[5],
-            recall_at_10=places.recall[10],
-            recall_at_20=places.recall[20],
-            all_at_10=places.all_at_10,
-            mrr=places.mrr,
-            ndcg_10=places.ndcg_10,
+            ranks=positions.ranks,
+            recall_at_5=positions.recall[5],
+            recall_at_10=positions.recall[10],
+            recall_at_20=positions.recall[20],
+            all_at_10=positions.all_at_10,
+            mrr=positions.mrr,
+            ndcg_10=positions.ndcg_10,
             context_tokens=_tokens(items[:FIRST]),
             ms=None if answered.ms is None else round(answered.ms, 3),
             k_ms=None if answered.k_ms is None else round(answered.k_ms, 3),
@@ -220,9 +220,9 @@ def _begin(settings: Settings, data: Dataset, wanted: Sequence[str]) -> None:
     _here.append(Run.of(open_services(settings), data, wanted, timed=False))
 
 
-def _asked(task: Task) -> list[Record]:
+def _requested(task: Task) -> list[Record]:
     # Also of baselines, whose times are of a busy machine too.
-    return [replace(record, ms=None, k_ms=None, stages_ms={}) for record in _here[0].asked(task)]
+    return [replace(record, ms=None, k_ms=None, stages_ms={}) for record in _here[0].requested(task)]
 
 
 def _tokens(items: Sequence[Item]) -> int:

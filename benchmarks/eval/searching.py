@@ -86,8 +86,8 @@ def widened(order: Order, groups: Sequence[str], limit: int) -> Order:
     """Each text followed by the one before and the one after it in its group, each text once."""
     found: dict[int, None] = {}
     for position in order:
-        beside = (position - 1, position + 1)
-        near = [other for other in beside if 0 <= other < len(groups) and groups[other] == groups[position]]
+        concurrent = (position - 1, position + 1)
+        near = [other for other in concurrent if 0 <= other < len(groups) and groups[other] == groups[position]]
         found |= dict.fromkeys([position, *near])
     return list(found)[:limit]
 
@@ -112,7 +112,7 @@ def standard(scores: Scores) -> Scores:
     return (scores - scores.mean()) / deviation if deviation else np.zeros(len(scores))
 
 
-def beside(scores: Scores, groups: Sequence[str]) -> Scores:
+def concurrent(scores: Scores, groups: Sequence[str]) -> Scores:
     """For each text the mean score of the ones before and after it in its group; 0 for one that is alone."""
     same = np.array([one == other for one, other in pairwise(groups)], dtype=bool)
     totals, counts = np.zeros(len(scores)), np.zeros(len(scores))

@@ -101,12 +101,12 @@ def cells(row: Judged, samples: int) -> list[str]:
 def write(path: Path, rows: Iterable[Judged], samples: int) -> None:
     """Write a table in place of the one that is there; a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.new")
-    with beside.open("w", encoding="utf-8", newline="") as file:
+    concurrent = path.with_name(f"{path.name}.new")
+    with concurrent.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header(samples))
         writer.writerows(cells(row, samples) for row in rows)
-    os.replace(beside, path)
+    os.replace(concurrent, path)
 
 
 def read(path: Path, *, torn: bool = False) -> list[Judged]:
@@ -226,5 +226,5 @@ def _by_category(rows: Sequence[Judged]) -> dict[str, Row]:
     return found
 
 
-def _percent(shares: Sequence[float]) -> float:
-    return round(100 * sum(shares) / len(shares), 1)
+def _percent(fractions: Sequence[float]) -> float:
+    return round(100 * sum(fractions) / len(fractions), 1)

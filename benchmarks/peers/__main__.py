@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.peers.measuring import SYSTEMS, K, in_peace, with_kill
 from benchmarks.peers.sessions import made, read
-from benchmarks.peers.systems import PeerAway, environment_of
+from benchmarks.peers.systems import PeerUnavailable, environment_of
 from tests.harness.provider_tokens import NAME
 
 PACKAGES = {"mem0": "mem0ai", "hindsight": "hindsight-api-slim"}
@@ -30,9 +30,9 @@ def version_of(system: str) -> str:
     peer = system.split(",")[0]
     if peer not in PACKAGES:
         return version("memforest")
-    asked = f"import importlib.metadata as m; print(m.version({PACKAGES[peer]!r}))"
+    requested = f"import importlib.metadata as m; print(m.version({PACKAGES[peer]!r}))"
     python = environment_of(peer) / "python"
-    return subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run([python, "-c", requested], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def main() -> None:
                 row["version"] = version_of(name)
                 measured, calls = in_peace(SYSTEMS[name], sessions, latency / 1_000, chosen.seed)
                 row |= measured | with_kill(SYSTEMS[name], sessions, latency / 1_000, chosen.seed, calls)
-            except PeerAway as why:
+            except PeerUnavailable as why:
                 row["failed"] = str(why)
             say(f"{row}")
             rows.append(row)

@@ -36,14 +36,14 @@ class UnknownPrompt(ValueError):
 def answer(body: Mapping[str, Any]) -> str:
     """The content of a chat completion; the default answer for our own prompts. Raises UnknownPrompt."""
     system = " ".join(text for role, text in messages_of(body) if role == "system")
-    asked = last_user_text(body)
+    requested = last_user_text(body)
     if _MEM0_SYSTEM in system:
-        return json.dumps({"memory": _mem0(asked)}, ensure_ascii=False)
-    if found := _RETAINED.search(asked):
+        return json.dumps({"memory": _mem0(requested)}, ensure_ascii=False)
+    if found := _RETAINED.search(requested):
         return json.dumps({"facts": [_hindsight(item) for item in stated(found[1])]}, ensure_ascii=False)
-    if found := _CONSOLIDATED.search(asked):
+    if found := _CONSOLIDATED.search(requested):
         return json.dumps(_observations(found[1], found[2]), ensure_ascii=False)
-    if found := _RECONCILED.search(system + "\n" + asked):
+    if found := _RECONCILED.search(system + "\n" + requested):
         same = found[1].strip() == found[2].strip()
         return json.dumps({"action": "merge" if same else "keep", "text": found[2] if same else "", "reason": "text"})
     return default_answer(body)
@@ -68,8 +68,8 @@ def stated(talk: str) -> list[Item]:
     return propose(Window(OWNER, "UTC", (), turns, turns[-1].cell)).items
 
 
-def _mem0(asked: str) -> list[dict[str, str]]:
-    found = _MEM0.search(asked)
+def _mem0(requested: str) -> list[dict[str, str]]:
+    found = _MEM0.search(requested)
     if found is None:
         raise UnknownPrompt("mem0's prompt has no new messages: read its prompts anew.")
     return [

@@ -16,7 +16,7 @@ import psycopg
 
 from benchmarks.peers.child import CALLERS
 from benchmarks.peers.sessions import Session
-from benchmarks.peers.systems import PeerAway, environment_of, last_line, until
+from benchmarks.peers.systems import PeerUnavailable, environment_of, last_line, until
 from tests.harness.processes import free_port
 
 START_S = 300.0
@@ -42,7 +42,7 @@ class Hindsight:
         self._program = environment_of("hindsight") / "hindsight-api"
         self._process: subprocess.Popen[bytes] | None = None
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._port}", timeout=120.0)
-        self._beside = ThreadPoolExecutor(1)
+        self._concurrent = ThreadPoolExecutor(1)
         self._adding: Future[None] | None = None
         variables = {
             "DATABASE_URL": postgres_url,
@@ -69,11 +69,11 @@ class Hindsight:
                 stderr=subprocess.STDOUT,
             )
         if not until(self._ready, START_S):
-            raise PeerAway(f"hindsight did not start within {START_S:g} s: {last_line(self._log)}")
+            raise PeerUnavailable(f"hindsight did not start within {START_S:g} s: {last_line(self._log)}")
 
     def add(self, sessions: Sequence[Session]) -> None:
         """See System."""
-        self._adding = self._beside.submit(self._hand_over_all, sessions)
+        self._adding = self._concurrent.submit(self._hand_over_all, sessions)
 
     def await_facts(self) -> None:
         """See System."""
@@ -115,7 +115,7 @@ class Hindsight:
     def _ready(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise PeerAway(f"hindsight ended at its start: {last_line(self._log)}")
+            raise PeerUnavailable(f"hindsight ended at its start: {last_line(self._log)}")
         try:
             return self._client.get("/health").status_code == httpx.codes.OK
         except httpx.TransportError:
@@ -147,7 +147,7 @@ class Hindsight:
             elif time.monotonic() - idle_since >= quiet_s:
                 return
             time.sleep(0.1)
-        raise PeerAway(f"hindsight was still at work after {WORK_S:g} s.")
+        raise PeerUnavailable(f"hindsight was still at work after {WORK_S:g} s.")
 
     def _open(self, kinds: Sequence[str]) -> int:
         """Operations that are not over, of these kinds or of any."""

@@ -90,9 +90,9 @@ def started(opened: Opened, ground: Ground, seed: int) -> Iterator[System]:
         system.start()
         warming = made(WARM_UP, 8, seed=-1 - seed)
         owners = [f"warm-up-{number}" for number in range(WARM_UP)]
-        told = [_of(each, owner) for each, owner in zip(warming, owners, strict=True)]
+        described = [_of(each, owner) for each, owner in zip(warming, owners, strict=True)]
         # One alone before the others: mem0 makes its tables at the first, and threads get in each other's way there.
-        for some in (told[:1], told[1:]):
+        for some in (described[:1], described[1:]):
             system.add(some)
             system.await_facts()
         system.settle(owners)
@@ -111,7 +111,7 @@ def _of(session: Session, owner: str) -> Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """The answers to all questions."""
 
     found: frozenset[str]
@@ -119,7 +119,7 @@ class Asked:
     seconds: Sequence[float] = field(repr=False)
 
 
-def ask(system: System, sessions: Sequence[Session]) -> Asked:
+def ask(system: System, sessions: Sequence[Session]) -> Requested:
     """Each session's question, once, one after the other."""
     found, seconds = set(), []
     for session in sessions:
@@ -127,7 +127,7 @@ def ask(system: System, sessions: Sequence[Session]) -> Asked:
         seconds.append(took)
         if any(session.detail in text for text in texts):
             found.add(session.session_id)
-    return Asked(frozenset(found), seconds)
+    return Requested(frozenset(found), seconds)
 
 
 def resident_mb() -> float:
@@ -159,7 +159,7 @@ def in_peace(opened: Opened, sessions: Sequence[Session], latency_s: float, seed
         system.settle(owners)
         requests, answered = list(place.server.requests), list(place.answered)
         written, memory = cpu_s(), resident_mb()
-        asked = ask(system, sessions)
+        requested = ask(system, sessions)
         read = cpu_s()
     chats = [each for each in requests if each.path.endswith("/chat/completions")]
     embeddings = [each for each in requests if each.path.endswith("/embeddings")]
@@ -174,10 +174,10 @@ def in_peace(opened: Opened, sessions: Sequence[Session], latency_s: float, seed
         "prompt_tokens": sum(prompt_tokens(body) for body, _ in answered),
         "completion_tokens": sum(count_tokens(text) for _, text in answered),
         "cpu_ms_a_session": round(1_000 * (written - cpu) / len(sessions)),
-        "recall_p50_ms": round(1_000 * float(np.percentile(asked.seconds, 50)), 1),
-        "recall_p95_ms": round(1_000 * float(np.percentile(asked.seconds, 95)), 1),
+        "recall_p50_ms": round(1_000 * float(np.percentile(requested.seconds, 50)), 1),
+        "recall_p95_ms": round(1_000 * float(np.percentile(requested.seconds, 95)), 1),
         "recall_cpu_ms": round(1_000 * (read - written) / len(sessions)),
-        "found": round(len(asked.found) / len(sessions), 3),
+        "found": round(len(requested.found) / len(sessions), 3),
         "memory_mb": round(memory),
     }
     return row, until_facts

@@ -30,7 +30,7 @@ class Session:
 
 def made(count: int, turns: int, seed: int) -> list[Session]:
     """``count`` sessions, ten of each owner, of ``turns`` turns each (6 to 40): a person tells, an assistant nods."""
-    told = []
+    described = []
     for number, one in enumerate(conversations(count, seed)):
         rng = random.Random(f"{seed}/{number}/replies")
         life = next(period(number, 1, seed)).turns
@@ -39,7 +39,7 @@ def made(count: int, turns: int, seed: int) -> list[Session]:
         said.insert(rng.randrange(len(said) + 1), str(one.turns[2]["content"]))
         start = int(str(one.turns[0]["timestamp"]))
         talk = [text for each in said for text in (each, rng.choice(REPLIES))]
-        told.append(
+        described.append(
             Session(
                 owner=one.owner,
                 session_id=one.session_id,
@@ -51,7 +51,7 @@ def made(count: int, turns: int, seed: int) -> list[Session]:
                 detail=one.detail,
             )
         )
-    return told
+    return described
 
 
 def read(path: Path) -> list[Session]:

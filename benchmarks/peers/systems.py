@@ -22,7 +22,7 @@ ENVIRONMENTS = ROOT / ".venv-peers"
 ANSWER_TIMEOUT_S = 1_800.0
 
 
-class PeerAway(Exception):
+class PeerUnavailable(Exception):
     """A system that can't run here; the message says why, in one sentence."""
 
 
@@ -61,7 +61,9 @@ def environment_of(peer: str) -> Path:
     environment = ENVIRONMENTS / peer
     if not (environment / ".installed").exists():
         place = f"{ENVIRONMENTS.name}/{peer}"
-        raise PeerAway(f"{peer} is not installed in {place}: make {place}/.installed does that, or says why not.")
+        raise PeerUnavailable(
+            f"{peer} is not installed in {place}: make {place}/.installed does that, or says why not."
+        )
     return environment / "bin"
 
 
@@ -158,7 +160,7 @@ class ChildSystem:
     def _await(self, done: str) -> dict[str, Any]:
         answer = self._answers.get(timeout=ANSWER_TIMEOUT_S)
         if answer is None:
-            raise PeerAway(f"{self._command[2]} ended during {done!r}: {last_line(self._log)}")
+            raise PeerUnavailable(f"{self._command[2]} ended during {done!r}: {last_line(self._log)}")
         assert answer["done"] == done, answer
         return answer
 

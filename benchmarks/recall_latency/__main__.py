@@ -20,9 +20,9 @@ from benchmarks.recall_latency.measuring import (
     collection,
     first_of_forests,
     first_of_process,
+    maintained,
     recalled,
     service_of,
-    tended,
 )
 from benchmarks.recall_latency.processes import in_processes
 from benchmarks.recall_latency.world import DIMENSION, TENANT
@@ -78,7 +78,7 @@ class Size:
 
     running: Database
     index: VectorIndex
-    asked: Questions
+    requested: Questions
     service: RecallService
     row: Row
 
@@ -87,34 +87,34 @@ class Size:
 def opened(facts: int, forests: int, options: argparse.Namespace) -> Iterator[Size]:
     """Fill both stores anew, ask until the process has kept what it keeps, and at the end measure a new process."""
     with database() as running, tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
-        asked = filled(running, Path(directory), facts, forests, WARM_UP + options.questions, options.seed)
+        requested = filled(running, Path(directory), facts, forests, WARM_UP + options.questions, options.seed)
         with collection(Path(directory)) as index:
             if facts <= VERIFIED:
                 verify(running, index)
-            service = service_of(running.service, index, asked)
+            service = service_of(running.service, index, requested)
             row: Row = {"facts": facts, "forests": forests, "n": options.questions, "seed": options.seed}
             if forests > 1:
-                row["forests_cold"] = first_of_forests(service, asked[:WARM_UP])
-            for owner, one in asked[:WARM_UP]:
+                row["forests_cold"] = first_of_forests(service, requested[:WARM_UP])
+            for owner, one in requested[:WARM_UP]:
                 recalled(service, owner, one.text)
-            row["graphs_s"] = round(tended(index), 1)
-            yield Size(running, index, asked, service, row)
-        row["process_cold"] = first_of_process(running.service.url, Path(directory), asked[:2])
+            row["graphs_s"] = round(maintained(index), 1)
+            yield Size(running, index, requested, service, row)
+        row["process_cold"] = first_of_process(running.service.url, Path(directory), requested[:2])
     say("  ".join(f"{name}={value}" for name, value in row.items()))
 
 
 def measure(sizes: Sequence[Size], options: argparse.Namespace) -> None:
     """Questions one at a time, some to each size by turns, so that a slow minute of the machine is all of theirs; then
     what many callers get, of each size by itself."""
-    told: list[list[Measured]] = [[] for _ in sizes]
+    described: list[list[Measured]] = [[] for _ in sizes]
     for first in range(WARM_UP, WARM_UP + options.questions, TURN):
-        for size, measured in zip(sizes, told, strict=True):
-            measured += [recalled(size.service, owner, one.text) for owner, one in size.asked[first : first + TURN]]
-    for size, measured in zip(sizes, told, strict=True):
+        for size, measured in zip(sizes, described, strict=True):
+            measured += [recalled(size.service, owner, one.text) for owner, one in size.requested[first : first + TURN]]
+    for size, measured in zip(sizes, described, strict=True):
         size.row.update(alone(measured))
-        size.row["at_once"] = at_once(size.service, size.asked, options.callers)
+        size.row["at_once"] = at_once(size.service, size.requested, options.callers)
         size.row["in_processes"] = in_processes(
-            size.running.service.url, size.index, size.asked, options.callers, PROCESSES
+            size.running.service.url, size.index, size.requested, options.callers, PROCESSES
         )
 
 

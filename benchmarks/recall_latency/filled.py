@@ -15,26 +15,26 @@ import sqlalchemy as sa
 from benchmarks.harness import SETUP_TIMEOUT_MS, Database, say
 from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.measuring import collection, engine_of
-from benchmarks.recall_latency.world import Asked, World
+from benchmarks.recall_latency.world import Requested, World
 
 
 def filled(
     running: Database, directory: Path, facts: int, forests: int, questions: int, seed: int
-) -> list[tuple[str, Asked]]:
+) -> list[tuple[str, Requested]]:
     """Fill equal forests of a database and of an index that nobody has open; owners in a shuffled order, each with a
     question about what was said in their forest."""
     started = time.perf_counter()
     urls = running.service.url, running.owner.url
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
-        asked = other.submit(_filled, *urls, directory, facts, forests, questions, seed).result()
+        requested = other.submit(_filled, *urls, directory, facts, forests, questions, seed).result()
     running.tidy()
     say(f"{facts:,} facts in {forests:,} forests, filled in {time.perf_counter() - started:.0f} s")
-    return asked
+    return requested
 
 
 def _filled(
     service: sa.URL, owner: sa.URL, directory: Path, facts: int, forests: int, questions: int, seed: int
-) -> list[tuple[str, Asked]]:
+) -> list[tuple[str, Requested]]:
     running = Database(engine_of(service, SETUP_TIMEOUT_MS), engine_of(owner, SETUP_TIMEOUT_MS))
     world = World(seed)
     said = {}

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from pydantic import SecretStr
 
 from benchmarks.harness import Row
-from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors
+from benchmarks.recall_latency.world import DIMENSION, TENANT, Requested, StoredVectors
 from memforest_core.domain.evidence import RecallResult
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
@@ -28,13 +28,13 @@ from memforest_core.settings import DatabaseSettings, RecallSettings
 from memforest_core.store.engine import open_engine
 from tests.harness.given_qdrant import URL
 
-Questions = Sequence[tuple[str, Asked]]
+Questions = Sequence[tuple[str, Requested]]
 """Owners, each with a question about what was said in their forest."""
 FIRST = 2
 """Questions of each of many callers before they are measured."""
 READY_S = 120.0
 """What all of them may take for these."""
-TENDED_S = 600.0
+MAINTAINED_S = 600.0
 """What graphs may take to be built: 42 s for 100,000 facts on one core."""
 
 
@@ -65,21 +65,21 @@ def collection(directory: Path | None = None) -> Iterator[VectorIndex]:
         index.close()
 
 
-def tended(index: VectorIndex) -> float:
+def maintained(index: VectorIndex) -> float:
     """Wait for the graphs that are being built; seconds. Raises TimeoutError after TENDED_S."""
     started = time.monotonic()
     while isinstance(index, EdgeIndex) and index.refreshing:
-        if time.monotonic() - started > TENDED_S:
-            raise TimeoutError(f"The graphs of the index were not built in {TENDED_S:.0f} s.")
+        if time.monotonic() - started > MAINTAINED_S:
+            raise TimeoutError(f"The graphs of the index were not built in {MAINTAINED_S:.0f} s.")
         time.sleep(0.1)
     return time.monotonic() - started
 
 
 def service_of(
-    engine: sa.Engine, index: VectorIndex, asked: Questions, settings: RecallSettings | None = None
+    engine: sa.Engine, index: VectorIndex, requested: Questions, settings: RecallSettings | None = None
 ) -> RecallService:
     """Recall of what was filled in, by default settings unless others are given."""
-    embedder = StoredVectors(one for _, one in asked)
+    embedder = StoredVectors(one for _, one in requested)
     return RecallService(RecallStore(engine), index, embedder, settings or RecallSettings(), pointers=True)
 
 
@@ -113,7 +113,9 @@ def alone(measured: Sequence[Measured]) -> Row:
     }
 
 
-def at_once(service: RecallService, asked: Questions, callers: int, ready: Callable[[], object] | None = None) -> Row:
+def at_once(
+    service: RecallService, requested: Questions, callers: int, ready: Callable[[], object] | None = None
+) -> Row:
     """As many callers, each asking its next question when it has the answer to the one before.
 
     Each asks FIRST of its questions beforehand, so that its connection to Postgres has planned the statements; then
@@ -131,7 +133,7 @@ def at_once(service: RecallService, asked: Questions, callers: int, ready: Calla
             times.append(recalled(service, owner, one.text).ms)
 
     with ThreadPoolExecutor(callers) as threads:
-        started = [threads.submit(ask, asked[number::callers]) for number in range(callers)]
+        started = [threads.submit(ask, requested[number::callers]) for number in range(callers)]
         warm.wait()
         if ready is not None:
             ready()
@@ -157,30 +159,30 @@ def engine_of(url: sa.URL, timeout_ms: int | None = None) -> sa.Engine:
     )
 
 
-def first_of_process(url: sa.URL, directory: Path, asked: Questions) -> Row:
+def first_of_process(url: sa.URL, directory: Path, requested: Questions) -> Row:
     """What a new process needs to open its stores, for its first recall and for its second.
 
     The index in ``directory`` must be closed: it has one owner.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
-        return processes.submit(_first, url, directory, list(asked)).result()
+        return processes.submit(_first, url, directory, list(requested)).result()
 
 
-def _first(url: sa.URL, directory: Path, asked: Questions) -> Row:
+def _first(url: sa.URL, directory: Path, requested: Questions) -> Row:
     began = time.perf_counter()
     with collection(directory) as index:
         engine = engine_of(url)
         opened = (time.perf_counter() - began) * 1000.0
-        service = service_of(engine, index, asked)
-        first, second = (recalled(service, owner, one.text).ms for owner, one in asked[:2])
+        service = service_of(engine, index, requested)
+        first, second = (recalled(service, owner, one.text).ms for owner, one in requested[:2])
         engine.dispose()
     return {"opened_ms": round(opened, 2), "first_ms": round(first, 2), "second_ms": round(second, 2)}
 
 
-def first_of_forests(service: RecallService, asked: Questions) -> Row:
+def first_of_forests(service: RecallService, requested: Questions) -> Row:
     """Forests that were not asked before, one after the other, and then the same questions again."""
-    first, again = ([recalled(service, owner, one.text).ms for owner, one in asked] for _ in range(2))
-    return {"n": len(first), "first_p50_ms": round(median(first), 2), "again_p50_ms": round(median(again), 2)}
+    first, repeated = ([recalled(service, owner, one.text).ms for owner, one in requested] for _ in range(2))
+    return {"n": len(first), "first_p50_ms": round(median(first), 2), "again_p50_ms": round(median(repeated), 2)}
 
 
 def _p95(times: Sequence[float]) -> float:

@@ -32,23 +32,23 @@ class _Share:
 
     url: sa.URL
     socket: Path
-    asked: Questions
+    requested: Questions
     callers: int
 
 
-def in_processes(url: sa.URL, index: VectorIndex, asked: Questions, callers: int, processes: int) -> Row:
+def in_processes(url: sa.URL, index: VectorIndex, requested: Questions, callers: int, processes: int) -> Row:
     """The callers divided among so many processes, each of which asks all questions: recalls a second of all together,
     and the p50 of the slowest. ``index`` is owned by this process."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="memforest-bench-socket-") as directory:
         socket = Path(directory) / "index" / "socket"
-        share = _Share(url, socket, list(asked), callers // processes)
+        share = _Share(url, socket, list(requested), callers // processes)
         ready = context.Barrier(processes, timeout=READY_S)
         with (
             closing(SocketServer(index, socket)),
             ProcessPoolExecutor(processes, context, _begun, (ready,)) as pool,
         ):
-            rows = list(pool.map(_asked, [share] * processes))
+            rows = list(pool.map(_requested, [share] * processes))
     return {
         "processes": processes,
         "callers": share.callers * processes,
@@ -62,12 +62,12 @@ def _begun(ready: Barrier) -> None:
     _ready.append(ready)
 
 
-def _asked(share: _Share) -> Row:
+def _requested(share: _Share) -> Row:
     engine = engine_of(share.url)
     with closing(SocketIndex(share.socket, StoredVectors.model, DIMENSION, TIMEOUT_S)) as index:
-        service = service_of(engine, index, share.asked)
-        for owner, one in share.asked[:WARM_UP]:
+        service = service_of(engine, index, share.requested)
+        for owner, one in share.requested[:WARM_UP]:
             recalled(service, owner, one.text)
-        row = at_once(service, share.asked, share.callers, _ready[0].wait)
+        row = at_once(service, share.requested, share.callers, _ready[0].wait)
     engine.dispose()
     return row

@@ -53,7 +53,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """A question about something that was said, and its vector."""
 
     text: str
@@ -69,8 +69,8 @@ class StoredVectors:
     model = "benchmark-directions"
     dimension = DIMENSION
 
-    def __init__(self, asked: Iterable[Asked]) -> None:
-        self._known = {one.text: one.vector for one in asked}
+    def __init__(self, requested: Iterable[Requested]) -> None:
+        self._known = {one.text: one.vector for one in requested}
 
     def embed(self, texts: Sequence[str]) -> Embedded:
         """Unit vectors, shape (n, DIMENSION), and token vectors."""
@@ -129,14 +129,14 @@ class World:
             for ordinal in range(SESSION_TURNS)
         ]
 
-    def question(self, said: Sequence[Said]) -> Asked:
+    def question(self, said: Sequence[Said]) -> Requested:
         """A question about one of the turns; one in ten asks what came before."""
         one = self._rng.choice(said)
         words = [word for word in one.turn.content.rstrip(".").split() if word not in _SMALL]
         picked = self._rng.sample(words, min(len(words), self._rng.randint(3, 5)))
         first = "What happened before" if self._rng.random() < 0.1 else "What did"
         text = f"{first} {one.turn.name} say about {' '.join(picked)}?"
-        return Asked(text, unit(one.vector + np.float32(0.6) * self._units(1)[0]))
+        return Requested(text, unit(one.vector + np.float32(0.6) * self._units(1)[0]))
 
     def _said(self, ordinal: int, name: str, topic: int, at: datetime) -> Said:
         named = self._rng.sample(self._about[topic], self._rng.choices((0, 1, 2), (0.4, 0.4, 0.2))[0])

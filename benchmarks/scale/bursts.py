@@ -11,7 +11,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.work.jobs import WorkKind
 
 TENANT_SESSIONS = 4
-LOOKS = 50
+READS = 50
 """How often is asked whose turn it is: each unit of work begins with that."""
 ROUNDS = 1_000_000
 
@@ -31,7 +31,7 @@ def long_session(place: Place, turns: int, seed: int) -> Costs:
     """One session gets so many turns, one call each; then its window is read and a turn added, ten times each."""
     with place.stack() as (meter, _):
         client = meter.running.memory.client
-        said = [turn for told in period(0, -(-(turns + 10) // TURNS), seed) for turn in told.turns]
+        said = [turn for described in period(0, -(-(turns + 10) // TURNS), seed) for turn in described.turns]
         with meter.of("append"):
             for turn in said[:turns]:
                 client.append("owner", "session", turn)
@@ -54,18 +54,18 @@ def tenants(place: Place, count: int, seed: int) -> Costs:
             MemForestClient(services.settings.model_copy(update={"tenant": name}), producer=services.producer)
             for name in names
         ]
-        told = conversations(TENANT_SESSIONS, seed)
+        described = conversations(TENANT_SESSIONS, seed)
         with meter.of("enqueue"):
-            for one in told:
+            for one in described:
                 for client in clients:
                     client.enqueue(one.owner, one.session_id, one.turns)
         with meter.of("whose_turn_50"):
-            for _ in range(LOOKS):
+            for _ in range(READS):
                 services.jobs.waiting(WorkKind.EXTRACT)
         _work(meter)
         with meter.of("recall"):
             for name in names:
-                if not services.recall.recall(TenantId(name), told[0].owner, told[0].question).evidence:
+                if not services.recall.recall(TenantId(name), described[0].owner, described[0].question).evidence:
                     raise SystemExit(f"{name} does not find what it was told.")
     return meter.costs
 
@@ -74,8 +74,8 @@ def one_writer(place: Place, turns: int, seed: int) -> Costs:
     """All turns of one owner are extracted; then one thread reduces them into its forest: a single writer's ceiling."""
     with place.stack() as (meter, _):
         running = meter.running
-        for told in period(0, -(-turns // TURNS), seed):
-            running.memory.client.enqueue("owner", told.session_id, told.turns)
+        for described in period(0, -(-turns // TURNS), seed):
+            running.memory.client.enqueue("owner", described.session_id, described.turns)
         while running.runtime.extract():
             pass
         with meter.of("reduce"):

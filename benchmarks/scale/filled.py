@@ -31,7 +31,7 @@ ACTOR = "benchmark"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """A question about what an owner's forest has."""
 
     owner: str
@@ -45,7 +45,7 @@ class Place:
     servers: SessionServers
 
     @contextmanager
-    def stack(self, forests: int = 0, facts: int = 0, seed: int = 0) -> Iterator[tuple[Meter, Sequence[Asked]]]:
+    def stack(self, forests: int = 0, facts: int = 0, seed: int = 0) -> Iterator[tuple[Meter, Sequence[Requested]]]:
         """A stack of its own with so many forests of so many facts ("owner-0" and so on), and questions about them.
 
         It works as services do by default, offline; texts are embedded by their words.
@@ -56,11 +56,11 @@ class Place:
         ):
             index = Path(directory) / "index"
             copy_index(empty_index(StoredVectors.model, DIMENSION), index)
-            asked: Sequence[Asked] = ()
+            requested: Sequence[Requested] = ()
             if forests:
                 started = time.perf_counter()
                 with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
-                    asked = other.submit(filled, address, index, forests, facts, seed).result()
+                    requested = other.submit(filled, address, index, forests, facts, seed).result()
                 say(f"{forests:,} x {facts:,} facts, filled in {time.perf_counter() - started:.1f} s")
             settings = load_settings(
                 database=address.model_copy(update={"statement_timeout_ms": SETUP_TIMEOUT_MS}),
@@ -70,10 +70,10 @@ class Place:
                 tenant=str(TENANT),
             )
             with opened(settings, HashedWords(StoredVectors.model, DIMENSION)) as running:
-                yield Meter(running, index), asked
+                yield Meter(running, index), requested
 
 
-def filled(address: DatabaseSettings, index: Path, forests: int, facts: int, seed: int) -> list[Asked]:
+def filled(address: DatabaseSettings, index: Path, forests: int, facts: int, seed: int) -> list[Requested]:
     """Fill a database and an index that nobody has open."""
     patient = address.model_copy(update={"statement_timeout_ms": SETUP_TIMEOUT_MS})
     assert address.migration_url is not None
@@ -81,15 +81,15 @@ def filled(address: DatabaseSettings, index: Path, forests: int, facts: int, see
     points = EdgeIndex(index, StoredVectors.model, DIMENSION)
     points.prepare()
     world, rng = World(seed), random.Random(seed)
-    asked = []
+    requested = []
     per_forest, more = divmod(QUESTIONS, forests)
     for number in range(forests):
         owner = f"owner-{number}"
         said = fill(running, points, world, owner, facts, seed + number)
-        asked += [Asked(owner, world.question(said).text) for _ in range(per_forest + (number < more))]
+        requested += [Requested(owner, world.question(said).text) for _ in range(per_forest + (number < more))]
     running.tidy()
     points.close()
     running.service.dispose()
     running.owner.dispose()
-    rng.shuffle(asked)
-    return asked
+    rng.shuffle(requested)
+    return requested

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.lives import period
 from benchmarks.recall_latency.__main__ import FOREST_FACTS
-from benchmarks.scale.filled import ACTOR, Asked, Place
+from benchmarks.scale.filled import ACTOR, Place, Requested
 from benchmarks.scale.measuring import Costs, Meter
 from memforest_core.lifecycle.verify.service import open_verification
 
@@ -18,9 +18,9 @@ WARM_UP = 5
 
 def one_forest(place: Place, facts: int, seed: int) -> Costs:
     """A day's sessions are reduced into one forest and refreshed; 40 recalls; verify; export."""
-    with place.stack(1, facts, seed) as (meter, asked):
+    with place.stack(1, facts, seed) as (meter, requested):
         _a_day(meter, "owner-0", seed)
-        _recalls(meter, asked)
+        _recalls(meter, requested)
         _verify(meter)
         with meter.of("export"):
             meter.running.memory.lifecycle.export("owner-0", meter.index.parent / "forest.bundle", actor=ACTOR)
@@ -29,9 +29,9 @@ def one_forest(place: Place, facts: int, seed: int) -> Costs:
 
 def many_forests(place: Place, forests: int, seed: int) -> Costs:
     """As for one forest, with so many of 100 facts: a day of one owner, recalls of 40, and all of them verified."""
-    with place.stack(forests, FOREST_FACTS, seed) as (meter, asked):
+    with place.stack(forests, FOREST_FACTS, seed) as (meter, requested):
         _a_day(meter, "owner-0", seed)
-        _recalls(meter, asked)
+        _recalls(meter, requested)
         _verify(meter)
     return meter.costs
 
@@ -39,8 +39,8 @@ def many_forests(place: Place, forests: int, seed: int) -> Costs:
 def _a_day(meter: Meter, owner: str, seed: int) -> None:
     running = meter.running
     with meter.of("enqueue"):
-        for told in period(0, DAY_SESSIONS, seed):
-            running.memory.client.enqueue(owner, told.session_id, told.turns)
+        for described in period(0, DAY_SESSIONS, seed):
+            running.memory.client.enqueue(owner, described.session_id, described.turns)
     while running.runtime.extract():
         pass
     with meter.of("tree_insert"):
@@ -53,8 +53,8 @@ def _a_day(meter: Meter, owner: str, seed: int) -> None:
     running.drive(rounds=10_000)
 
 
-def _recalls(meter: Meter, asked: Sequence[Asked]) -> None:
-    questions = [asked[number % len(asked)] for number in range(WARM_UP + RECALLS)]
+def _recalls(meter: Meter, requested: Sequence[Requested]) -> None:
+    questions = [requested[number % len(requested)] for number in range(WARM_UP + RECALLS)]
     for one in questions[:WARM_UP]:
         meter.running.memory.recall(one.owner, one.text)
     with meter.of("recall"):

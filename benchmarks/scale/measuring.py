@@ -18,7 +18,7 @@ from benchmarks.harness import Row, say
 from benchmarks.write_path import counting
 from tests.harness.stack import Stack
 
-LOOK_S = 0.02
+READ_NOW_S = 0.02
 FLOORS = {"seconds": 0.25, "resident_mb": 0.0, "disk_mb": 32.0, "statements": 50.0, "facts": math.inf}
 """Below these a figure is not judged: noise of the machine, a table's first pages, a round more or less. Facts are what
 was made, not what it cost."""
@@ -85,11 +85,11 @@ def _peak() -> Iterator[list[int]]:
     process, done = psutil.Process(), threading.Event()
     peak = [process.memory_info().rss]
 
-    def look() -> None:
-        while not done.wait(LOOK_S):
+    def check_now() -> None:
+        while not done.wait(READ_NOW_S):
             peak[0] = max(peak[0], process.memory_info().rss)
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=check_now, daemon=True)
     thread.start()
     try:
         yield peak

@@ -24,7 +24,7 @@ from tests.harness.processes import CLI, Deployment
 PROCESSES = (1, 2, 4)
 CONCURRENCY = 8
 LATENCY_S = 0.3
-LOOK_S = 0.5
+READ_NOW_S = 0.5
 POLL_S = 0.05
 FULL = 0.85
 """Share of all processors, or of the slots, above which there are none left."""
@@ -57,7 +57,7 @@ class Clock:
             _seconds(scene.running.index.pid),
         )
 
-    def shares_since(self, before: Clock) -> dict[str, float]:
+    def fractions_since(self, before: Clock) -> dict[str, float]:
         """Of all processors, 0 to 1."""
         whole = (self.wall - before.wall) * (psutil.cpu_count() or 1)
         return {name: round((getattr(self, name) - getattr(before, name)) / whole, 2) for name in ("machine", *PARTS)}
@@ -71,7 +71,7 @@ def _seconds(pid: int) -> float:
 def one_deployment(
     scene: Scene,
     processes: int,
-    told: Sequence[tuple[str, str, Sequence[TurnInput]]],
+    described: Sequence[tuple[str, str, Sequence[TurnInput]]],
     latency_s: float,
     launcher: Sequence[str] = CLI,
 ) -> Row:
@@ -84,7 +84,7 @@ def one_deployment(
     migration_url = running.settings.database.migration_url
     assert migration_url is not None
     url = migration_url.get_secret_value()
-    scene.client.enqueue_many(told)
+    scene.client.enqueue_many(described)
     _due(running, "1 day")
     worker = running.launch_worker(concurrency=CONCURRENCY, processes=processes, launcher=launcher)
     running.await_worker(worker, processes)
@@ -94,35 +94,35 @@ def one_deployment(
     wakeups = CeleryWakeUps(running.settings.broker)
     wakeups.send(Queue.EXTRACT, TenantId(running.settings.tenant), "benchmark", ENOUGH)
     wakeups.close()
-    with looking(url) as looks, _resident(scene) as most:
+    with looking(url) as reads, _resident(scene) as most:
         while running.scalar(_LEFT):
             if worker.poll() is not None:
                 raise SystemExit(running.log_tail())
             time.sleep(POLL_S)
     after = Clock.read(scene, url)
-    seconds, shares, model = after.wall - before.wall, after.shares_since(before), running.control_model()
+    seconds, fractions, model = after.wall - before.wall, after.fractions_since(before), running.control_model()
     cells, made = running.scalar("SELECT count(*) FROM memforest.cell"), _facts(scene)
     in_model = (model["requests"] - calls) * latency_s / seconds / (processes * CONCURRENCY)
     row: Row = {
         "scenario": "workers",
         "processes": processes,
-        "sessions": len(told),
+        "sessions": len(described),
         "cells": cells,
         "facts_a_cell": round(made / cells, 2),
         "seconds": round(seconds, 2),
-        "sessions_a_second": round(len(told) * waiting / cells / seconds, 2),
+        "sessions_a_second": round(len(described) * waiting / cells / seconds, 2),
         "cells_a_second": round(waiting / seconds, 1),
         "facts_a_second": round((made - facts) / seconds, 1),
         "resident_mb": round(most[0]),
-        "processors": shares,
+        "processors": fractions,
         "cpu_ms_a_cell": {
             name: round(1_000 * (getattr(after, name) - getattr(before, name)) / waiting, 1) for name in PARTS
         },
-        "lock_waits": round(looks.share, 3),
+        "lock_waits": round(reads.share, 3),
         "model_calls": model["requests"] - calls,
         "model_peak": model["peak"],
         "slots_in_model": round(in_model, 2),
-        "stopped_by": stopped_by(shares["machine"], looks.share, in_model),
+        "stopped_by": stopped_by(fractions["machine"], reads.share, in_model),
     }
     say("  ".join(f"{name}={value}" for name, value in row.items()))
     return row
@@ -155,12 +155,12 @@ def _resident(scene: Scene) -> Iterator[list[float]]:
     """One number: the most megabytes that the worker processes hold together."""
     most, done = [0.0], threading.Event()
 
-    def look() -> None:
-        while not done.wait(LOOK_S):
+    def check_now() -> None:
+        while not done.wait(READ_NOW_S):
             held = sum(psutil.Process(pid).memory_info().rss for pid in scene.running.worker_pids())
             most[0] = max(most[0], held / 1e6)
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=check_now, daemon=True)
     thread.start()
     try:
         yield most
@@ -173,7 +173,7 @@ def throughput(place: Ground, sessions: int, seed: int, processes: Sequence[int]
     """One deployment of each size, each on an empty database."""
     rows = []
     for count in processes:
-        told = [(one.owner, one.session_id, one.turns) for one in conversations(sessions, seed, f"owner-{count}")]
+        described = [(one.owner, one.session_id, one.turns) for one in conversations(sessions, seed, f"owner-{count}")]
         with place.scene(f"workers-{count}", latency_s=LATENCY_S, measured=True) as scene:
-            rows.append(one_deployment(scene, count, told, LATENCY_S))
+            rows.append(one_deployment(scene, count, described, LATENCY_S))
     return rows

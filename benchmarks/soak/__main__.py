@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.harness import Report, Row, parser, say
 from benchmarks.soak.acting import Chooser
 from benchmarks.soak.driving import Caller, Driver, Killer, Seen, log_of, together, watched
-from benchmarks.soak.ending import at_rest, look
+from benchmarks.soak.ending import at_rest, check_now
 from benchmarks.soak.known import Known
 from memforest_core.cli.toolkit.logs import configure_logs
 from memforest_core.client.embedded.servers import EmbeddedServers
@@ -82,7 +82,7 @@ def played(options: argparse.Namespace, directory: Path) -> Row:
         killer.renew()
         driver.end(callers[0])
         rested = at_rest(running, seen)
-        found = look(running, servers, known, seen, random.Random(options.seed))
+        found = check_now(running, servers, known, seen, random.Random(options.seed))
     return {
         "owners": options.owners,
         "seconds": round(worked, 1),
@@ -112,22 +112,22 @@ def main() -> None:
     options.add_argument("--kill-every", type=float, default=20.0, metavar="S", help="seconds (default: %(default)s)")
     options.add_argument("--rate", type=float, default=4.0, metavar="N", help="actions a second (default: %(default)s)")
     options.add_argument("--keep", type=Path, metavar="DIR", help="keep the log of actions and the parts' logs there")
-    asked = options.parse_args()
+    requested = options.parse_args()
     configure_logs(logging.ERROR)
-    report = Report(asked.seed, asked.json)
+    report = Report(requested.seed, requested.json)
     with tempfile.TemporaryDirectory(prefix="memforest-soak-") as directory:
         try:
-            row = played(asked, Path(directory))
+            row = played(requested, Path(directory))
         finally:
-            if asked.keep is not None:
-                _keep(Path(directory), asked.keep)
+            if requested.keep is not None:
+                _retain(Path(directory), requested.keep)
     for finding in row["findings"]:  # type: ignore[attr-defined]
         say(f"finding: {finding}"[:2_000])
-    report.end([row], {"what": MEASURED, "minutes": asked.minutes, "kill_every_s": asked.kill_every})
+    report.end([row], {"what": MEASURED, "minutes": requested.minutes, "kill_every_s": requested.kill_every})
     sys.exit(1 if row["findings"] else 0)
 
 
-def _keep(directory: Path, to: Path) -> None:
+def _retain(directory: Path, to: Path) -> None:
     to.mkdir(parents=True, exist_ok=True)
     for path in (directory / "actions.jsonl", *directory.glob("logs/*.log"), *directory.glob("servers/logs/*.log")):
         shutil.copy(path, to / path.name)

@@ -292,12 +292,12 @@ class Export(Whole):
     def done(self, reply: Reply) -> list[str]:
         """What did not change and is not about to is in the file; the rest may be."""
         del reply
-        kept = []
+        stored = []
         for session in self.known.sessions:
             said = [each for each in session.said if self.owners[0] in each.owners or each in self._before]
             if said:
-                kept.append((session, [(each, self._in_file(session, each)) for each in said]))
-        self.known.bundles[self._path] = kept
+                stored.append((session, [(each, self._in_file(session, each)) for each in said]))
+        self.known.bundles[self._path] = stored
         return []
 
     def _in_file(self, session: Session, said: Said) -> Fate:

@@ -111,8 +111,8 @@ def answered(memory: MemForest, what: str, arguments: dict[str, Any]) -> dict[st
     try:
         return {"value": ACTIONS[what](memory, **arguments)}
     except MemForestError as error:
-        again = isinstance(error, (QuotaExceeded, RetryableError, WaitTimeout))
-        return {"error": error.code, "message": error.message, "again": again}
+        repeated = isinstance(error, (QuotaExceeded, RetryableError, WaitTimeout))
+        return {"error": error.code, "message": error.message, "again": repeated}
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from tests.harness.processes import Deployment, environment
 
 TRIES_S = 240.0
 """A call that fails is made again for so long; then it is given up, and that is a finding."""
-AGAIN_S = 0.5
+REPEATED_S = 0.5
 CRASHED = "crashed"
 KILLED = "killed"
 MOST_WAITING = 300
@@ -156,7 +156,7 @@ class Driver:
                     self._seen.find("a caller crashed", number=number, kind=action.kind)
                 if not ((reply.get("again") or moving) and patient):
                     break
-            time.sleep(AGAIN_S)
+            time.sleep(REPEATED_S)
         with self._known.lock:
             try:
                 shown = action.done(reply["value"]) if "value" in reply else action.refused(str(reply["error"]))
@@ -210,12 +210,12 @@ class Killer:
 def watched(running: Deployment, full: threading.Event) -> Iterator[None]:
     """Look every other second whether there is too much to do."""
 
-    def look(stop: threading.Event) -> None:
+    def check_now(stop: threading.Event) -> None:
         while not stop.wait(2.0):
             waiting = running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed AND state <> 'dead'")
             (full.set if waiting > MOST_WAITING else full.clear)()
 
-    with meanwhile(look):
+    with meanwhile(check_now):
         yield
 
 

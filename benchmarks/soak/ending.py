@@ -11,7 +11,7 @@ import httpx
 import redis
 import sqlalchemy as sa
 
-from benchmarks.chaos.outcome import left, standing
+from benchmarks.chaos.outcome import current, left
 from benchmarks.soak.driving import Seen
 from benchmarks.soak.known import WORD, Fate, Known
 from memforest_core.client.api import MemForest
@@ -24,7 +24,7 @@ from tests.harness.processes import Deployment
 
 REST_S = 300.0
 PAGE = 256
-ASKED = 200
+REQUESTED = 200
 """Turns that recall must find, drawn at random."""
 SHOWN = 5
 _DEADLOCK = "deadlock detected"
@@ -53,11 +53,11 @@ def at_rest(running: Deployment, seen: Seen) -> float:
         if not left(running) and not open_:
             return time.monotonic() - started
         time.sleep(0.5)
-    seen.find("it does not come to rest", left=str(left(running)), standing=standing(running))
+    seen.find("it does not come to rest", left=str(left(running)), current=current(running))
     return REST_S
 
 
-def look(
+def check_now(
     running: Deployment, servers: EmbeddedServers, known: Known, seen: Seen, rng: random.Random
 ) -> dict[str, object]:
     """Check everything; numbers of what was checked. What must not be goes to ``seen``."""
@@ -65,7 +65,7 @@ def look(
     forgotten = known.planted() - allowed
     _work(running, seen)
     _verified(running, seen)
-    _kept(running, known, seen)
+    _stored(running, known, seen)
     for place, words in _texts(running):
         _leaked(seen, place, words - allowed)
     _leaked(seen, "redis", set(_in_redis(servers)) - allowed)
@@ -81,7 +81,7 @@ def look(
         "words_known": sum(each.fate is Fate.KNOWN for each in known.all()),
         "words_forgotten": len(forgotten),
         "words_either": sum(each.fate is Fate.EITHER for each in known.all()),
-        "asked": _asked(running, known, seen, rng),
+        "asked": _requested(running, known, seen, rng),
         "deadlocks": deadlocks,
         "forgotten_in_statistics": len(statistics - allowed),
         **{f"rows_{table}": running.scalar(f"SELECT count(*) FROM memforest.{table}") for table in _COUNTED},
@@ -123,7 +123,7 @@ def _verified(running: Deployment, seen: Seen) -> None:
             )
 
 
-def _kept(running: Deployment, known: Known, seen: Seen) -> None:
+def _stored(running: Deployment, known: Known, seen: Seen) -> None:
     """Turns and facts of each owner: those that must be there, and none that must not."""
     for what, statement in (("turn", _TURNS), ("fact", _FACTS)):
         found = {(owner, word) for owner, text in running.rows(statement) for word in WORD.findall(text)}
@@ -168,34 +168,36 @@ def _in_index(running: Deployment, forgotten: set[str], allowed: set[str]) -> tu
     of = {word: set(bm25_weights(count_terms(word), 1)[0]) for word in forgotten}
     shared = {place for word in allowed for place in bm25_weights(count_terms(word), 1)[0]}
     payloads: set[str] = set()
-    places: set[int] = set()
+    positions: set[int] = set()
     with httpx.Client(base_url=running.index.url, timeout=30.0) as client:
         for collection in running.rows("SELECT name FROM memforest.collection"):
             for point in _points(client, collection.name):
                 payloads |= set(WORD.findall(str(point.get("payload"))))
                 vectors = point.get("vector") or {}
-                places |= {at for each in vectors.values() if isinstance(each, dict) for at in each["indices"]}
-    return payloads, {word for word, taken in of.items() if taken - shared and taken <= places}
+                positions |= {at for each in vectors.values() if isinstance(each, dict) for at in each["indices"]}
+    return payloads, {word for word, taken in of.items() if taken - shared and taken <= positions}
 
 
 def _points(client: httpx.Client, collection: str) -> Iterator[dict[str, Any]]:
     after: object = None
     while True:
-        asked = {"limit": PAGE, "offset": after, "with_payload": True, "with_vector": True}
-        page = client.post(f"/collections/{collection}/points/scroll", json=asked).raise_for_status().json()["result"]
+        requested = {"limit": PAGE, "offset": after, "with_payload": True, "with_vector": True}
+        page = (
+            client.post(f"/collections/{collection}/points/scroll", json=requested).raise_for_status().json()["result"]
+        )
         yield from page["points"]
         after = page.get("next_page_offset")
         if after is None:
             return
 
 
-def _asked(running: Deployment, known: Known, seen: Seen, rng: random.Random) -> int:
+def _requested(running: Deployment, known: Known, seen: Seen, rng: random.Random) -> int:
     """Ask for what must be known; how many questions."""
     sure = [each for each in known.all() if each.fate is Fate.KNOWN and len(each.owners) == 1]
-    asked = rng.sample(sure, min(ASKED, len(sure)))
+    requested = rng.sample(sure, min(REQUESTED, len(sure)))
     missed = []
     with MemForest.connect(running.settings) as memory:
-        for each in asked:
+        for each in requested:
             (owner,) = each.owners
             try:
                 found = memory.recall(owner, f"What did the {each.word} cost?", k=10).evidence
@@ -205,4 +207,4 @@ def _asked(running: Deployment, known: Known, seen: Seen, rng: random.Random) ->
                 missed.append([owner, each.word])
     if missed:
         seen.find("recall does not find a turn", count=len(missed), such_as=missed[:SHOWN])
-    return len(asked)
+    return len(requested)

@@ -98,9 +98,9 @@ def test_a_call_that_fails_is_failed_and_not_wrong(tmp_path: Path, capsys: pytes
     path = tmp_path / "answers.csv"
     answer_and_judge([task("a"), task("b"), task("c")], Reader(fails), 1, 2, path)
     assert verdicts(path) == {"a": ["failed"], "b": ["failed"], "c": ["correct"]}
-    told = capsys.readouterr().err
-    assert "2 samples failed" in told
-    assert "context_too_long 1" in told and "model_rate_limited 1" in told
+    described = capsys.readouterr().err
+    assert "2 samples failed" in described
+    assert "context_too_long 1" in described and "model_rate_limited 1" in described
 
 
 def test_what_failed_is_taken_again_and_nothing_else(tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_what_failed_is_taken_again_and_nothing_else(tmp_path: Path) -> None:
         1,
         path,
     )
-    again = Reader()
-    answer_and_judge([task("a"), task("b")], again, 1, 1, path)
+    repeated = Reader()
+    answer_and_judge([task("a"), task("b")], repeated, 1, 1, path)
     assert verdicts(path) == {"a": ["correct"], "b": ["correct"]}
     # The answer was there already: only its judge was missing.
-    assert again.calls == {JUDGE: 1}
+    assert repeated.calls == {JUDGE: 1}
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def corpora(facts: Sequence[Searched] = ()) -> Corpora:
     return Corpora(lambda _: list(facts), by_words, UTC)
 
 
-def asked(text: str) -> Question:
+def requested(text: str) -> Question:
     return Question("q", text, "any", ("t1",), "")
 
 
@@ -66,13 +66,13 @@ def test_cells_hold_two_turns_and_chunks_whole_turns_up_to_800_characters() -> N
 
 
 def test_where_there_is_nothing_nothing_is_found() -> None:
-    got = Baseline("flat_facts", Search.HYBRID, Cut.FACTS, corpora()).ask(conversation("the loom"), asked("loom?"))
+    got = Baseline("flat_facts", Search.HYBRID, Cut.FACTS, corpora()).ask(conversation("the loom"), requested("loom?"))
     assert list(got.items) == []
 
 
 def test_every_baseline_answers_and_ours_is_marked() -> None:
     one = conversation("I sold the loom.", "Who bought it?", "A man with a goat.")
-    requested_of = replace(one, questions=(asked("Who has the loom?"),))
+    requested_of = replace(one, questions=(requested("Who has the loom?"),))
     made = baselines(corpora(), (requested_of,))
     assert tuple(method.name for method in made) == BASELINES
     for method in made:

@@ -29,7 +29,7 @@ def ingest(memory: MemForest, conversation: Conversation) -> None:
     memory.flush(conversation.id, TIMEOUT_S)
 
 
-def told(piece: Evidence) -> Piece:
+def described(piece: Evidence) -> Piece:
     """What a caller sees of a piece of evidence, ids of facts and nodes included."""
     path = tuple((node.node_id, node.label, node.level, node.summary) for node in piece.path)
     return (
@@ -47,19 +47,19 @@ def test_an_imported_forest_answers_as_the_exported_one(tmp_path: Path) -> None:
     """Given fifty questions about two conversations, then every piece of evidence is the same, in the same order, with
     the same ids, scores, tree paths and summaries; the import embeds nothing and calls no model."""
     conversations = load(DATA)
-    asked = [(one.id, question.text) for one in conversations for question in one.questions][:QUESTIONS]
-    assert len(asked) == QUESTIONS
+    requested = [(one.id, question.text) for one in conversations for question in one.questions][:QUESTIONS]
+    assert len(requested) == QUESTIONS
     with MemForest.embedded(tmp_path / "one") as memory:
         for conversation in conversations:
             ingest(memory, conversation)
             memory.lifecycle.export(conversation.id, tmp_path / f"{conversation.id}.memforest", actor=ACTOR)
-        answers = [[told(piece) for piece in memory.recall(*pair).evidence] for pair in asked]
+        answers = [[described(piece) for piece in memory.recall(*pair).evidence] for pair in requested]
     with MemForest.embedded(tmp_path / "two") as memory:
         for conversation in conversations:
             memory.lifecycle.import_(tmp_path / f"{conversation.id}.memforest", actor=ACTOR)
             memory.flush(conversation.id, TIMEOUT_S)
-        for pair, before in zip(asked, answers, strict=True):
+        for pair, before in zip(requested, answers, strict=True):
             found = memory.recall(*pair)
             assert not found.degraded
-            assert before and [told(piece) for piece in found.evidence] == before, pair
-        assert {pair[0] for pair in asked} == {one.id for one in conversations}
+            assert before and [described(piece) for piece in found.evidence] == before, pair
+        assert {pair[0] for pair in requested} == {one.id for one in conversations}

@@ -32,9 +32,19 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def outputs(out: Path) -> list[str]:
     """What a run over one life prints."""
-    asked = ["--dataset", "lives-locked", "--conversations", "1", "--limit", str(QUESTIONS), "--seed", str(SEED)]
+    requested = ["--dataset", "lives-locked", "--conversations", "1", "--limit", str(QUESTIONS), "--seed", str(SEED)]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.eval", *asked, "--methods", ",".join(METHODS), "--out", str(out), "--json"],
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.eval",
+            *requested,
+            "--methods",
+            ",".join(METHODS),
+            "--out",
+            str(out),
+            "--json",
+        ],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -51,8 +61,8 @@ def test_the_locked_half_gives_figures(out: Path, outputs: list[str]) -> None:
     first: dict[str, Any] = json.loads(outputs[0].splitlines()[-1])
     assert [(row["method"], row["n"]) for row in first["rows"]] == [(name, QUESTIONS) for name in METHODS]
     assert all(row["share_2000"] > 0 for row in first["rows"])
-    asked = limited(limited(lives.load(locked=lives.LOCKED), 1, None, SEED), None, QUESTIONS, SEED)
-    expected = {(question.id, question.category) for question in asked[0].questions}
+    requested = limited(limited(lives.load(locked=lives.LOCKED), 1, None, SEED), None, QUESTIONS, SEED)
+    expected = {(question.id, question.category) for question in requested[0].questions}
     records = read_records(out)
     assert {(record.question_id, record.category) for record in records} == expected
     assert [record.gold for record in records] == [()] * len(METHODS) * QUESTIONS

@@ -112,16 +112,16 @@ def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], firs
     path = place / "out" / RECORDS
     whole = read_records(place / "out")
     assert len(whole) == len(METHODS) * QUESTIONS
-    kept = path.read_text().splitlines(keepends=True)[:-4]
-    path.write_text("".join(kept) + '{"method": "memforest:no-den')
-    again = answer(evaluated(*options, "--resume"))
-    assert path.read_text().startswith("".join(kept))
+    stored = path.read_text().splitlines(keepends=True)[:-4]
+    path.write_text("".join(stored) + '{"method": "memforest:no-den')
+    repeated = answer(evaluated(*options, "--resume"))
+    assert path.read_text().startswith("".join(stored))
     assert [record.key for record in read_records(place / "out")] == [record.key for record in whole]
-    assert again["measured"]["ingest_kept"] is True
-    assert [(row["method"], row["n"], row["recall_2000"]) for row in again["rows"]] == [
+    assert repeated["measured"]["ingest_kept"] is True
+    assert [(row["method"], row["n"], row["recall_2000"]) for row in repeated["rows"]] == [
         (row["method"], row["n"], row["recall_2000"]) for row in first["rows"]
     ]
-    assert json.loads((place / "out" / RESULT).read_text())["rows"] == again["rows"]
+    assert json.loads((place / "out" / RESULT).read_text())["rows"] == repeated["rows"]
 
 
 def test_processes_find_what_one_finds(place: Path, options: list[str], first: dict[str, Any]) -> None:
@@ -140,9 +140,9 @@ def test_processes_find_what_one_finds(place: Path, options: list[str], first: d
 
 
 def test_another_runs_records_are_refused_and_stay(place: Path, options: list[str], first: dict[str, Any]) -> None:
-    asked = command_line().parse_args(["--conversations", "1", *options, "--resume", "--transform"])
+    requested = command_line().parse_args(["--conversations", "1", *options, "--resume", "--transform"])
     with pytest.raises(WrongRun, match="leave out --resume"):
-        run(asked, load_settings())
+        run(requested, load_settings())
     assert len(read_records(place / "out")) == len(METHODS) * QUESTIONS
 
 

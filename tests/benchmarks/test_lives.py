@@ -43,10 +43,10 @@ def test_the_evidence_of_every_question_exists_and_stands_in_order() -> None:
 
 
 def test_no_question_stands_twice_or_in_both_halves() -> None:
-    asked = [question for _, question in (*questions(OPEN), *questions(LOCKED))]
-    assert len(asked) == 120
-    assert len({" ".join(question.text.casefold().split()) for question in asked}) == 120
-    assert len({question.id for question in asked}) == 120
+    requested = [question for _, question in (*questions(OPEN), *questions(LOCKED))]
+    assert len(requested) == 120
+    assert len({" ".join(question.text.casefold().split()) for question in requested}) == 120
+    assert len({question.id for question in requested}) == 120
 
 
 def test_the_locked_file_shows_no_word_of_its_questions() -> None:

@@ -64,12 +64,12 @@ def test_evidence_in_odd_forms_is_read(given: object, expected: tuple[str, ...])
 
 
 def test_evidence_that_names_no_turn_is_dropped_and_a_question_without_gold_measures_nothing(tmp_path: Path) -> None:
-    asked = [
+    requested = [
         {"question": "One?", "answer": 7, "evidence": ["D1:1; D9:9"], "category": 1},
         {"question": "None?", "answer": "x", "evidence": ["D9:9"], "category": 2},
         {"question": "Never said?", "adversarial_answer": "x", "evidence": ["D1:1"], "category": 5},
     ]
-    one, none, never = load(written(tmp_path, [sample(qa=asked)]))[0].questions
+    one, none, never = load(written(tmp_path, [sample(qa=requested)]))[0].questions
     assert (one.id, one.category, one.gold, one.answer) == ("c1/0", "multi-hop", ("D1:1",), "7")
     assert one.measures_recall
     assert (none.category, none.gold, none.measures_recall) == ("temporal", (), False)

@@ -11,7 +11,7 @@ from benchmarks.eval.ingesting import payload
 from benchmarks.eval.longmemeval import load
 
 
-def asked(**changes: Any) -> dict[str, Any]:
+def requested(**changes: Any) -> dict[str, Any]:
     """One question with a history of two sessions, the later one first."""
     return {
         "question_id": "q1",
@@ -39,7 +39,7 @@ def written(directory: Path, document: object) -> Path:
 
 
 def test_each_question_is_a_conversation_of_its_own_in_the_order_of_time(tmp_path: Path) -> None:
-    one, other = load(written(tmp_path, [asked(), asked(question_id="q2")]))
+    one, other = load(written(tmp_path, [requested(), requested(question_id="q2")]))
     assert (one.id, other.id) == ("q1", "q2")
     assert [session.id for session in one.sessions] == ["s1", "s2"]
     assert one.sessions[0].started_at == datetime(2023, 5, 20, 2, 21, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_each_question_is_a_conversation_of_its_own_in_the_order_of_time(tmp_pat
 
 
 def test_the_user_is_the_owner_of_the_memory(tmp_path: Path) -> None:
-    (one,) = load(written(tmp_path, [asked()]))
+    (one,) = load(written(tmp_path, [requested()]))
     user, assistant = payload(one, one.sessions[1])
     assert user == {"id": "s2:1", "role": "user", "name": "user", "content": "Plan my week.", "speaker_id": "q1"}
     assert assistant["role"] == "assistant"
@@ -58,5 +58,5 @@ def test_the_user_is_the_owner_of_the_memory(tmp_path: Path) -> None:
 
 
 def test_a_question_that_the_history_does_not_answer_measures_no_recall(tmp_path: Path) -> None:
-    (one,) = load(written(tmp_path, [asked(question_id="q1_abs")]))
+    (one,) = load(written(tmp_path, [requested(question_id="q1_abs")]))
     assert not one.questions[0].measures_recall

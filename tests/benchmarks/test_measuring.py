@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.eval.measuring import Quote, delivered, found, packed, quantile, ranked, shares
+from benchmarks.eval.measuring import Quote, delivered, found, fractions, packed, quantile, ranked
 from benchmarks.eval.tokens import count_tokens
 from memforest_core.domain.times import Precision, TimeSpan
 
@@ -47,36 +47,36 @@ def test_a_long_turn_that_was_cut_counts_by_the_part_that_is_there() -> None:
     """Given a third of a turn, then it was not found, and a third of it was delivered."""
     third = LONG[: len(LONG) // 3]
     assert found([LONG], f"Ada: {third}") == [False]
-    assert shares([LONG], f"Ada: {third}") == [pytest.approx(1 / 3, abs=0.01)]
+    assert fractions([LONG], f"Ada: {third}") == [pytest.approx(1 / 3, abs=0.01)]
 
 
 def test_parts_add_up_wherever_they_stand_and_count_once() -> None:
     half = len(LONG) // 2
-    apart = f"{LONG[half:]}\nBob: Hm.\nAda: {LONG[:half]}"
-    assert shares([LONG], apart) == [pytest.approx(1.0, abs=0.01)]
+    separate = f"{LONG[half:]}\nBob: Hm.\nAda: {LONG[:half]}"
+    assert fractions([LONG], separate) == [pytest.approx(1.0, abs=0.01)]
     twice = f"{LONG[:half]}\nBob: Hm.\nAda: {LONG[:half]}"
-    assert shares([LONG], twice) == [pytest.approx(0.5, abs=0.01)]
+    assert fractions([LONG], twice) == [pytest.approx(0.5, abs=0.01)]
 
 
 def test_a_short_turn_counts_whole_or_not_and_chance_does_not_count() -> None:
-    assert shares(["Yes, it is.", "It leaks."], "Ada: Yes, it   is.\nBob: It leaked.") == [1.0, 0.0]
+    assert fractions(["Yes, it is.", "It leaks."], "Ada: Yes, it   is.\nBob: It leaked.") == [1.0, 0.0]
     other = LONG.replace("mend wall", "paint gate")
-    assert shares([LONG], f"Ada: {other}") == [0.0]
-    assert shares([LONG, TURN], "") == [0.0, 0.0]
+    assert fractions([LONG], f"Ada: {other}") == [0.0]
+    assert fractions([LONG, TURN], "") == [0.0, 0.0]
 
 
 def test_a_sentence_that_stands_for_its_turn_is_still_a_part_of_it() -> None:
     sentence = "We moved to the old mill in Zutphen last spring."
     assert found([TURN], sentence) == [True]
-    assert shares([TURN], sentence) == [pytest.approx(len(sentence) / len(TURN))]
+    assert fractions([TURN], sentence) == [pytest.approx(len(sentence) / len(TURN))]
 
 
 def test_items_of_one_session_and_day_share_a_header_that_counts() -> None:
     """Given two words a header, when seven words fit, then two pieces of one day do and of two days don't."""
     same = [quote("a b", "t1"), quote("c d", "t2", ordinal=1)]
-    apart = [quote("a b", "t1"), quote("c d", "t2", day=2)]
+    separate = [quote("a b", "t1"), quote("c d", "t2", day=2)]
     assert [item.text for item in packed(same, 7, words)] == ["a b", "c d"]
-    assert [item.text for item in packed(apart, 7, words)] == ["a b"]
+    assert [item.text for item in packed(separate, 7, words)] == ["a b"]
     assert delivered(same, 7, words) == "[day 1]\na b\nc d"
 
 

@@ -41,32 +41,32 @@ def memory(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, em
 @pytest.mark.parametrize("language", OTHERS)
 def test_an_earlier_state_is_among_the_first_pieces(memory: Stack, language: str) -> None:
     """Given a question about an earlier state, when asked, then order and wording bring it up in each language."""
-    told = GIVEN[language]
-    question = next(one for one in told.questions if one.category == "before")
+    described = GIVEN[language]
+    question = next(one for one in described.questions if one.category == "before")
 
-    found = memory.memory.recall(told.id, question.text, mode="embedding").evidence[:FIRST]
+    found = memory.memory.recall(described.id, question.text, mode="embedding").evidence[:FIRST]
 
     assert set(question.gold) <= {turn for piece in found for turn in piece.turn_ids}
     assert any(piece.signals.get("order", 0.0) > 0.0 for piece in found)
 
 
-def shares(memory: Stack, told: Conversation) -> list[float]:
+def fractions(memory: Stack, described: Conversation) -> list[float]:
     """Percent of the gold turns within 500 tokens, by recall and by BM25 over turns."""
-    methods = {method.name: method for method in Run.of(memory.services, (told,), [MEMFOREST, BM25]).methods}
+    methods = {method.name: method for method in Run.of(memory.services, (described,), [MEMFOREST, BM25]).methods}
     recall = methods[MEMFOREST]
     assert isinstance(recall, Recalling)
     both = (replace(recall, timed=False), methods[BM25])
-    texts = {turn.id: turn.text for _, turn in told.turns()}
+    texts = {turn.id: turn.text for _, turn in described.turns()}
     return [
         percent(
             [
                 mean(
                     found(
                         [texts[turn] for turn in question.gold],
-                        delivered(method.ask(told, question).items, BUDGET, count_tokens),
+                        delivered(method.ask(described, question).items, BUDGET, count_tokens),
                     )
                 )
-                for question in told.questions
+                for question in described.questions
             ]
         )
         for method in both
@@ -76,5 +76,5 @@ def shares(memory: Stack, told: Conversation) -> list[float]:
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_less_is_found_than_by_words_alone(memory: Stack, language: str) -> None:
     """Given the same memory, when recall and BM25 over its turns are asked all 30 questions, then recall finds no less."""
-    recall, bm25 = shares(memory, GIVEN[language])
+    recall, bm25 = fractions(memory, GIVEN[language])
     assert 0.0 < bm25 <= recall

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.harness import Database
 from benchmarks.recall_latency.filling import fill
-from benchmarks.recall_latency.world import DIMENSION, TENANT, Asked, StoredVectors, World
+from benchmarks.recall_latency.world import DIMENSION, TENANT, Requested, StoredVectors, World
 from memforest_core.domain.evidence import Evidence
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
@@ -67,7 +67,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorInde
 
 
 @pytest.fixture
-def filled(servers: SessionServers, index: VectorIndex) -> Iterator[tuple[Database, list[Asked]]]:
+def filled(servers: SessionServers, index: VectorIndex) -> Iterator[tuple[Database, list[Requested]]]:
     """A forest of entity, scene and session trees with all their points, and questions about it."""
     with database(servers) as settings:
         assert settings.migration_url is not None
@@ -79,21 +79,21 @@ def filled(servers: SessionServers, index: VectorIndex) -> Iterator[tuple[Databa
         running.owner.dispose()
 
 
-def evidence(running: Database, index: VectorIndex, asked: Sequence[Asked]) -> list[tuple[Evidence, ...]]:
+def evidence(running: Database, index: VectorIndex, requested: Sequence[Requested]) -> list[tuple[Evidence, ...]]:
     settings = RecallSettings(flat_limit=10, fact_limit=10)
-    service = RecallService(RecallStore(running.service), index, StoredVectors(asked), settings)
-    return [service.recall(TENANT, "alice", one.text, mode="embedding").evidence for one in asked]
+    service = RecallService(RecallStore(running.service), index, StoredVectors(requested), settings)
+    return [service.recall(TENANT, "alice", one.text, mode="embedding").evidence for one in requested]
 
 
 def test_nothing_that_is_saved_changes_what_is_found(
-    filled: tuple[Database, list[Asked]], index: VectorIndex, monkeypatch: pytest.MonkeyPatch
+    filled: tuple[Database, list[Requested]], index: VectorIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a forest, when the same is asked with every score looked up anew, then evidence and scores are the same."""
-    running, asked = filled
-    quick = evidence(running, index, asked)
+    running, requested = filled
+    quick = evidence(running, index, requested)
     monkeypatch.setattr(IndexSearch, "score", rebuilt(IndexSearch.score))
     monkeypatch.setattr(IndexSearch, "glance", rebuilt(IndexSearch.glance))
-    slow = evidence(running, index, asked)
+    slow = evidence(running, index, requested)
     assert all(quick)
     for found, expected in zip(quick, slow, strict=True):
         assert [piece.text for piece in found] == [piece.text for piece in expected]

@@ -100,14 +100,14 @@ def test_a_merge_moves_what_was_there_and_what_comes_meanwhile_is_in_one_of_the_
 
 
 def test_an_import_has_what_the_export_saw(known: Known, tmp_path: Path) -> None:
-    kept, late, dropped = said(known, ANNA), said(known, ANNA), said(known, ANNA)
+    stored, late, dropped = said(known, ANNA), said(known, ANNA), said(known, ANNA)
     Forget(known, dropped, "forget-session", {}, dropped.said).done(CLEAN)
     export = Export(known, ANNA, tmp_path / "file")
     Forget(known, late, "forget-turns", {}, late.said[:1]).done(CLEAN)
     export.done({})
     Import(known, str(tmp_path / "file"), CARL).done({})
     copies = {each.id: each for each in known.sessions if each.said[0].owners == {CARL}}
-    assert fates(copies[kept.id]) == [Fate.KNOWN] * 3
+    assert fates(copies[stored.id]) == [Fate.KNOWN] * 3
     assert fates(copies[dropped.id]) == [Fate.GONE] * 3
     assert fates(copies[late.id]) == [Fate.EITHER] * 3
 

@@ -24,7 +24,7 @@ def record(
     conversation: str = "c1",
     category: str = "temporal",
     losses: dict[str, int] | None = None,
-    shares: tuple[float, float] | None = None,
+    fractions: tuple[float, float] | None = None,
     k_ms: float | None = None,
 ) -> Record:
     return Record(
@@ -33,8 +33,8 @@ def record(
         question_id=f"q{question}",
         category=category,
         gold=("t1",),
-        share_500=near if shares is None else shares[0],
-        share_2000=far if shares is None else shares[1],
+        share_500=near if fractions is None else fractions[0],
+        share_2000=far if fractions is None else fractions[1],
         found_500=near,
         found_2000=far,
         ranks=(1,),
@@ -159,8 +159,8 @@ def test_every_weight_of_recall_has_a_row_without_it() -> None:
 
 def test_a_limit_takes_questions_evenly_and_repeats_with_the_seed() -> None:
     turn = Turn("t1", "Ada", "Hm.")
-    asked = tuple(Question(f"q{n}", "?", "any", ("t1",) if n % 2 else (), "") for n in range(20))
-    one = Conversation("c", (Session("s", datetime(2024, 1, 1, tzinfo=UTC), (turn,)),), asked)
+    requested = tuple(Question(f"q{n}", "?", "any", ("t1",) if n % 2 else (), "") for n in range(20))
+    one = Conversation("c", (Session("s", datetime(2024, 1, 1, tzinfo=UTC), (turn,)),), requested)
     got = limited((one,), None, 5, 7)[0].questions
     assert len(got) == 5
     assert all(question.measures_recall for question in got)

@@ -12,8 +12,8 @@ STARTED = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
 
 def data(*texts: str, question: str = "When did Katrin meet Otto?") -> tuple[Conversation, ...]:
     turns = tuple(Turn(f"t{number}", "Katrin", text) for number, text in enumerate(texts))
-    asked = Question("q", question, "temporal", ("t0",), "8 May 2023", STARTED)
-    return (Conversation("c", (Session("s", STARTED, turns),), (asked,)),)
+    requested = Question("q", question, "temporal", ("t0",), "8 May 2023", STARTED)
+    return (Conversation("c", (Session("s", STARTED, turns),), (requested,)),)
 
 
 def test_a_name_becomes_the_same_other_name_everywhere() -> None:

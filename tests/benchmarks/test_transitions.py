@@ -20,7 +20,7 @@ FIRST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requested:
     """One question and where the turns that answer it came; a rank counts from 1, None is not among the first 50."""
 
     owner: str
@@ -64,7 +64,7 @@ def store(memory: MemForest, people: list[dict[str, object]]) -> None:
         memory.flush(str(person["owner"]))
 
 
-def ask(memory: MemForest, people: list[dict[str, object]], mode: str) -> Iterator[Asked]:
+def ask(memory: MemForest, people: list[dict[str, object]], mode: str) -> Iterator[Requested]:
     """The rank of each question's evidence."""
     for person in people:
         owner = str(person["owner"])
@@ -72,7 +72,7 @@ def ask(memory: MemForest, people: list[dict[str, object]], mode: str) -> Iterat
             evidence = memory.recall(owner, question["question"], k=50, mode=mode).evidence
             ranks = {turn: rank for rank, piece in reversed(list(enumerate(evidence, 1))) for turn in piece.turn_ids}
             found = tuple(ranks.get(turn) for turn in question["evidence"])
-            yield Asked(owner, question["topic"], question["question"], found)
+            yield Requested(owner, question["topic"], question["question"], found)
 
 
 def people(data: str = TRANSITIONS) -> list[dict[str, object]]:
@@ -82,30 +82,32 @@ def people(data: str = TRANSITIONS) -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Asked]]]:
+def requested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Requested]]]:
     home: Path = tmp_path_factory.mktemp("transitions") / "node"
     with MemForest.embedded(home) as memory:
         store(memory, [*people(TRANSITIONS), *people(CHANGES)])
         yield {data: list(ask(memory, people(data), "embedding")) for data in (TRANSITIONS, CHANGES)}
 
 
-def test_every_transition_question_has_its_evidence_within_the_first_five(asked: dict[str, list[Asked]]) -> None:
-    topics = Counter(one.topic for one in asked[TRANSITIONS])
-    assert len(asked[TRANSITIONS]) >= 60
+def test_every_transition_question_has_its_evidence_within_the_first_five(
+    requested: dict[str, list[Requested]],
+) -> None:
+    topics = Counter(one.topic for one in requested[TRANSITIONS])
+    assert len(requested[TRANSITIONS]) >= 60
     assert set(topics) == {"residence", "job", "pet", "weight", "project"}
-    assert [one.question for one in asked[TRANSITIONS] if not one.found] == []
+    assert [one.question for one in requested[TRANSITIONS] if not one.found] == []
 
 
-def test_changes_of_anything_are_found_by_their_order_in_time(asked: dict[str, list[Asked]]) -> None:
+def test_changes_of_anything_are_found_by_their_order_in_time(requested: dict[str, list[Requested]]) -> None:
     """Well below what was measured (58 of 65 within five, 38 first), well above 44 and 23 without the series."""
-    assert len(asked[CHANGES]) == 65
-    assert sum(one.found for one in asked[CHANGES]) >= 54
-    assert sum(one.first for one in asked[CHANGES]) >= 34
+    assert len(requested[CHANGES]) == 65
+    assert sum(one.found for one in requested[CHANGES]) >= 54
+    assert sum(one.first for one in requested[CHANGES]) >= 34
 
 
-def test_what_is_driven_now_is_the_last_car(asked: dict[str, list[Asked]]) -> None:
-    assert next(one.ranks for one in asked[CHANGES] if one.question == "What does Yusuf drive now?") == (1,)
+def test_what_is_driven_now_is_the_last_car(requested: dict[str, list[Requested]]) -> None:
+    assert next(one.ranks for one in requested[CHANGES] if one.question == "What does Yusuf drive now?") == (1,)
 
 
-def test_where_somebody_is_back_is_among_the_first(asked: dict[str, list[Asked]]) -> None:
-    assert next(one for one in asked[CHANGES] if one.question == "Where does he live now?").within(3)
+def test_where_somebody_is_back_is_among_the_first(requested: dict[str, list[Requested]]) -> None:
+    assert next(one for one in requested[CHANGES] if one.question == "Where does he live now?").within(3)

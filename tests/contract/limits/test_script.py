@@ -49,7 +49,7 @@ class ModelState:
     reason: str = ""
     trial: str = ""
     trial_until: float = 0.0
-    asked_until: float = 0.0
+    requested_until: float = 0.0
     answered_at: float = -1.0
     other_at: float = -1.0
     answered_by: str = ""
