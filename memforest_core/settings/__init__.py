@@ -48,6 +48,20 @@ class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+Positive = Annotated[float, Field(ge=0)]
+
+
+def completed_by(usual: Mapping[str, float]) -> AfterValidator:
+    """A table of numbers: what is not given is as usual; another name than those is an error."""
+
+    def complete(given: dict[str, float]) -> dict[str, float]:
+        if unknown := given.keys() - usual.keys():
+            raise ValueError(f"there is no {min(unknown)}: give some of {', '.join(usual)}")
+        return {**usual, **given}
+
+    return AfterValidator(complete)
+
+
 class DatabaseSettings(Group):
     """Postgres. The service role is neither owner nor superuser; migrations use another URL."""
 
@@ -334,8 +348,6 @@ class WorkerSettings(Group):
     reconcile_s: float = Field(default=5.0, gt=0)
     task_budget_s: float = Field(default=2.0, gt=0)
     """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
-    vacuum_every_s: float = Field(default=300.0, ge=1)
-    """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
     """A unit of work that takes this long is stuck: its process is restarted. At least ten timeouts of a chat model,
     unless it is set."""
@@ -533,7 +545,7 @@ class RecallSettings(Group):
     """``tree_limit`` in mode embedding, where flat hits bring nearly all: more found no more (docs/evaluation.md)."""
     embedding_beam: int = Field(default=4, ge=1)
     """``beam`` in mode embedding."""
-    weights: dict[str, Annotated[float, Field(ge=0)]] = WEIGHTS
+    weights: Annotated[dict[str, Positive], completed_by(WEIGHTS)] = WEIGHTS
     """How much each signal counts, as a JSON object of those that differ from the usual: {"speaker": 0.5}; 0 switches
     one off. Each is described in docs/retrieval.md."""
     list_more: int = Field(default=10, ge=0, le=100)
@@ -545,13 +557,6 @@ class RecallSettings(Group):
     rerank: RerankSettings = RerankSettings()
     sources: dict[Annotated[str, Field(min_length=1, max_length=60)], SourceSettings] = {}
     """External Qdrant collections by name, as a JSON object, that ``recall(sources=[...])`` reads; never written."""
-
-    @field_validator("weights")
-    @classmethod
-    def _with_usual(cls, given: dict[str, float]) -> dict[str, float]:
-        if unknown := given.keys() - WEIGHTS.keys():
-            raise ValueError(f"there is no signal {min(unknown)}: give some of {', '.join(WEIGHTS)}")
-        return WEIGHTS | given
 
 
 class TopicSettings(Group):
@@ -573,8 +578,6 @@ class TopicSettings(Group):
     """Above ``max_topics``, topics with a lower priority become cold."""
     cooling: bool = True
     """Whether topics become cold at all; those that are cold are warmed when it is switched off."""
-    at_once: int = Field(default=20, ge=1, le=1_000)
-    """Topics of an owner that one round cools, and as many that it warms."""
 
 
 class ProfileSettings(Group):
@@ -588,19 +591,18 @@ class ProfileSettings(Group):
     """Texts of profiles that are cached for one memory; the oldest go. 0 caches none."""
 
 
+FRACTIONS: dict[str, float] = {"profile": 0.2, "week": 0.1, "today": 0.1, "evidence": 0.25, "window": 0.35}
+"""The usual fractions of a context's sections."""
+
+
 class ContextSettings(Group):
     """What goes into the prompt of one chat turn. Shares count relative to their sum; 0 leaves a section out."""
 
     max_tokens: int = Field(default=2_000, ge=1)
     """Estimated tokens of a context, as recall counts them."""
-    profile_share: float = Field(default=0.2, ge=0)
-    week_share: float = Field(default=0.1, ge=0)
-    """Of the days before today."""
-    today_share: float = Field(default=0.1, ge=0)
-    evidence_share: float = Field(default=0.25, ge=0)
-    """What a recall of the question finds."""
-    window_share: float = Field(default=0.35, ge=0)
-    """The running session. What a section does not use goes to the window, then to evidence, profile, today, week."""
+    fractions: Annotated[dict[str, Positive], completed_by(FRACTIONS)] = FRACTIONS
+    """Of each section, as a JSON object of those that differ from the usual. What a section does not use goes to the
+    window (the running session), then to evidence (what a recall finds), profile, today, week (the days before)."""
     complete_questions: bool = False
     """Let a chat model complete a follow-up question from the session's last turns before it is looked for: a call."""
     profile_every_s: float = Field(default=3_600.0, ge=0)
@@ -609,11 +611,12 @@ class ContextSettings(Group):
     """Let a chat model (that of ``llm.profile``) make one text of profile, today and the days before: a call whenever
     one of them has changed."""
 
-    @model_validator(mode="after")
-    def _something_is_shown(self) -> Self:
-        if not any(getattr(self, name) for name in type(self).model_fields if name.endswith("_share")):
-            raise ValueError("set at least one of the shares above 0")
-        return self
+    @field_validator("fractions")
+    @classmethod
+    def _something_is_shown(cls, fractions: dict[str, float]) -> dict[str, float]:
+        if not any(fractions.values()):
+            raise ValueError("set at least one of the fractions above 0")
+        return fractions
 
 
 class WebhookSettings(Group):

@@ -289,7 +289,7 @@ def test_no_budget_is_exceeded(rested: Stack, max_tokens: int) -> None:
 def test_a_share_of_nothing_leaves_a_section_out(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
 ) -> None:
-    off = {"profile_share": 0, "evidence_share": 0, "today_share": 0, "week_share": 0}
+    off = {"fractions": {"profile": 0, "evidence": 0, "today": 0, "week": 0}}
     with cloned(servers, grown, tmp_path, embedder, context=off) as running:
         chat(running, "Good morning!")
         context = running.memory.context("alice", question=QUESTION)

@@ -73,10 +73,15 @@ def server() -> Iterator[ModelServer]:
 
 @contextmanager
 def alices(
-    servers: SessionServers, grown: Grown, place: Path, embedder: Embedder, server: ModelServer | None, **settings: Any
+    servers: SessionServers,
+    grown: Grown,
+    place: Path,
+    embedder: Embedder,
+    server: ModelServer | None,
+    **fractions: float,
 ) -> Iterator[Stack]:
     one = {} if server is None else {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}
-    context = {"merge": True, "profile_share": 1.0, "evidence_share": 0.0, **settings}
+    context = {"merge": True, "fractions": {"profile": 1.0, "evidence": 0.0, **fractions}}
     with cloned(servers, grown, place, embedder, llm={"profile": one}, context=context) as running:
         yield running
 
@@ -171,8 +176,8 @@ def test_a_model_that_is_unavailable_for_the_profile_is_not_called_to_merge(alic
 @pytest.mark.parametrize(
     ("share", "left"),
     [
-        ("profile_share", "Today and the days before stand as they are, not merged: no chat model is configured."),
-        ("today_share", "The profile and the days before stand as they are, not merged: no chat model is configured."),
+        ("profile", "Today and the days before stand as they are, not merged: no chat model is configured."),
+        ("today", "The profile and the days before stand as they are, not merged: no chat model is configured."),
     ],
 )
 def test_without_a_model_what_is_there_is_named_in_order(
@@ -188,7 +193,7 @@ def test_one_alone_or_nothing_is_not_merged(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
 ) -> None:
     """A history alone is shown as it is, and nothing is an empty context: no sentence, no call."""
-    off = {"profile_share": 0.0, "today_share": 0.0}
+    off = {"profile": 0.0, "today": 0.0}
     with alices(servers, grown, tmp_path, embedder, server, **off) as alice:
         _, context = shown(alice)
         assert "zorblatt" in context.section("week")[0].text and context.degraded == ()

@@ -51,7 +51,7 @@ def is_on(settings: ContextSettings, section: Section) -> bool:
 
 
 def _share(settings: ContextSettings, section: Section) -> float:
-    return float(getattr(settings, f"{section.value}_share"))
+    return settings.fractions[section.value]
 
 
 @dataclass(slots=True)

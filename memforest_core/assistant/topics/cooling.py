@@ -21,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 PAGE = 50
 """Forests that are looked for at once."""
+AT_ONCE = 20
+"""Topics of an owner that one round cools, and as many that it warms."""
 RATED = 200
 """Hot topics that one round rates, those to which nothing came for longest."""
 LATE_S = 300.0
@@ -86,7 +88,7 @@ class TopicCooling:
         """One round over one forest. Raises StoreUnavailable."""
         own = self.settings
         with TopicRows.opened(self.engine, tenant) as rows:
-            stirred = rows.visited(forest, LATE_S, own.at_once, every=not own.cooling)
+            stirred = rows.visited(forest, LATE_S, AT_ONCE, every=not own.cooling)
         done = self._warm(tenant, forest, stirred)
         if not own.cooling:
             return done
@@ -110,7 +112,7 @@ class TopicCooling:
         topics = [topic_of(row, own) for row in found]
         rated = [Rated(topic.id, topic.priority, topic.id in active) for topic in topics]
         low = cooling(rated, rows.hot(forest), own.max_topics, own.cold_below)
-        return [TreeId(id_) for id_ in low[: own.at_once]]
+        return [TreeId(id_) for id_ in low[:AT_ONCE]]
 
     @repeated
     def _warm(self, tenant: TenantId, forest: ForestId, topics: list[TreeId]) -> Changed:

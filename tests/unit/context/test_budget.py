@@ -12,15 +12,15 @@ from memforest_core.settings import ContextSettings, load_settings
 
 def test_shares_count_relative_to_their_sum() -> None:
     found = section_tokens(
-        ContextSettings(week_share=0, today_share=0, profile_share=1, evidence_share=1, window_share=2), 400
+        ContextSettings(fractions={"week": 0, "today": 0, "profile": 1, "evidence": 1, "window": 2}), 400
     )
 
     assert found == {"profile": 100, "week": 0, "today": 0, "evidence": 100, "window": 200}
 
 
 def test_at_least_one_section_is_shown() -> None:
-    zero = {f"{section.value}_share": 0.0 for section in Section}
-    with pytest.raises(InvalidSettings, match="at least one of the shares"):
+    zero = {"fractions": {section.value: 0.0 for section in Section}}
+    with pytest.raises(InvalidSettings, match="at least one of the fractions"):
         load_settings(context=zero)
 
 
