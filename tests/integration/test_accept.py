@@ -87,7 +87,7 @@ def test_a_turn_is_stored_as_it_was_sent(pipeline: Stack) -> None:
 
 
 def test_the_longest_names_are_stored(pipeline: Stack) -> None:
-    """Given names of 1,024 bytes that nothing compresses, then every index entry still holds them."""
+    """Given names of 1,024 bytes that nothing compresses, then every index entry still has room for them."""
     names = ["".join(chr(0x4E00 + (7 * n + 13 * n * n + k) % 20_000) for n in range(341)) for k in (0, 5_000, 9_000)]
     owner, speaker, name = names
 
@@ -263,7 +263,7 @@ def test_the_quiet_period_releases_an_open_cell(pipeline: Stack) -> None:
     assert cells(pipeline) == [(0, 0, 0, 0, "ready"), (1, 1, 1, 1, "held")]
 
 
-def test_the_quiet_period_begins_anew_with_each_cell(servers: SessionServers, tmp_path: Path) -> None:
+def test_the_quiet_period_restarts_with_each_cell(servers: SessionServers, tmp_path: Path) -> None:
     with stack(servers, tmp_path, accept={"quiet_s": 0.15}) as pipeline:
         append(pipeline, "One.")
         assert pipeline.services.reconciler.run().released == 0
@@ -373,7 +373,7 @@ def test_a_session_sent_by_eight_threads_at_once_is_stored_once(pipeline: Stack)
     assert (counts["turn"], counts["cell"], counts["index_row"]) == (20, 10, 10)
 
 
-def test_turns_appended_at_once_are_all_kept_in_some_order(pipeline: Stack) -> None:
+def test_turns_appended_at_once_are_all_stored_in_some_order(pipeline: Stack) -> None:
     raised = together(8, [lambda number=number: append(pipeline, f"Turn {number}.", number) for number in range(8)])
 
     assert raised == []
@@ -454,8 +454,8 @@ def test_an_orm_session_carries_it_too(pipeline: Stack) -> None:
 
 @pytest.mark.parametrize("granted", ["GRANT memforest_service TO shop", None], ids=["a member", "no member"])
 def test_an_apps_own_role_needs_a_grant(pipeline: Stack, servers: SessionServers, granted: str | None) -> None:
-    """Given an app that connects as a role of its own, then it joins as a member of the service's group, and is told
-    what to grant otherwise."""
+    """Given an app that connects as a role of its own, then it joins as a member of the service's group; otherwise
+    the error says what to grant."""
     admin(servers, "DROP ROLE IF EXISTS shop")
     admin(servers, "CREATE ROLE shop LOGIN")
     if granted is not None:
@@ -474,7 +474,7 @@ def test_an_apps_own_role_needs_a_grant(pipeline: Stack, servers: SessionServers
         engine.dispose()
 
 
-def test_an_apps_own_database_is_told(pipeline: Stack, servers: SessionServers) -> None:
+def test_an_append_in_an_apps_own_database_is_refused(pipeline: Stack, servers: SessionServers) -> None:
     """Given a transaction of another database, then nothing is stored, and the sentence says which one it must be."""
     engine = sa.create_engine(servers.postgres_url)
     try:
@@ -583,10 +583,10 @@ def test_a_transaction_of_another_database_is_refused(pipeline: Stack, servers: 
 
 
 @pytest.mark.parametrize("fault", ["shut", "freeze"])
-def test_a_broker_that_is_away_delays_work_and_refuses_nothing(
+def test_an_unavailable_broker_delays_work_and_refuses_nothing(
     servers: SessionServers, tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a broker that goes away after a first message, then sessions are accepted in bounded time, and woken later."""
+    """Given a broker that fails after a first message, then sessions are accepted in bounded time, and woken later."""
     monkeypatch.setattr(wakeups, "REST_S", 3.0)
     with door(servers.broker_url) as way:
         broker = {"url": way.url, "publish_timeout_s": 1.0}

@@ -157,7 +157,7 @@ def test_the_check_leaves_nothing_behind(pipeline: Stack) -> None:
 
 
 def test_each_table_of_a_tenant_is_forced_and_each_look_across_returns_ids(pipeline: Stack) -> None:
-    """Given the schema, then no table with a tenant lacks a fence, a right of single-tenant roles or the owner's way
+    """Given the schema, then each table with a tenant has a fence, a right of single-tenant roles and the owner's way
     in, and every function that runs as the owner lifts the fence for its own query only."""
     open_tables = pipeline.rows(
         """SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
@@ -247,7 +247,7 @@ def test_a_role_of_single_tenants_cannot_widen_its_reach(pipeline: Stack, shop: 
 def test_an_app_server_with_such_a_role_accepts_recalls_and_forgets(
     pipeline: Stack, shop: str, embedder: Embedder, tmp_path: Path
 ) -> None:
-    """Given an app server of one tenant beside workers of all, then its sessions are stored, found and deleted."""
+    """Given an app server of one tenant and workers of all tenants, then its sessions are stored, found and deleted."""
     settings = working_as(pipeline.settings, shop).model_copy(update={"tenant": ACME})
     settings = settings.model_copy(update={"index": settings.index.model_copy(update={"path": tmp_path / "empty"})})
     services = open_services(settings, embedder=embedder)

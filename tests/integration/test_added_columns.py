@@ -28,7 +28,7 @@ def arrived(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory) -
     [
         ("bundle", ("session", "turn", "cell", "candidate", "fact")),
         ("merge", ("session", "turn", "cell", "candidate", "fact")),
-        # Its facts are made anew from the candidates.
+        # Its facts are rebuilt from the candidates.
         ("rebuild", ("session", "turn", "cell", "candidate")),
     ],
 )

@@ -1,4 +1,4 @@
-"""Cells kept word by word are extracted again until the model behaves; memory ends as if it always had."""
+"""Cells stored verbatim are extracted again until the model behaves; memory ends as if it always had."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_windows_as_they_come_lose_no_fact(
         assert [tuple(row) for row in pipeline.rows(NUMBERED)] == reported
 
 
-def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_less(
+def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_called_less_and_less(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
     with ModelServer() as model, with_model(servers, tmp_path / "bad", embedder, model) as pipeline:
@@ -158,7 +158,9 @@ def test_a_model_that_goes_on_misbehaving_changes_nothing_and_is_asked_less_and_
         assert pipeline.rows(longer) == [(True,)]
 
 
-def test_a_model_that_is_away_then_ends_nothing(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> None:
+def test_verbatim_cells_wait_for_an_unavailable_model(
+    servers: SessionServers, tmp_path: Path, embedder: Embedder
+) -> None:
     """Given verbatim cells and a provider that is down when they are tried again, then they wait for it."""
     with ModelServer() as model, with_model(servers, tmp_path / "bad", embedder, model) as pipeline:
         model.script(Fault.EMPTY, Fault.SERVER_ERROR)

@@ -68,7 +68,7 @@ def parts_of(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def citing(words: str, answer: str) -> Any:
-    """A model that reads: it cites the pieces with these words, and says so when there are none."""
+    """A model that reads: it cites the evidence items with these words, and says so when there are none."""
 
     def reply(body: Mapping[str, Any]) -> str:
         numbers = [each["number"] for each in parts_of(body) if words in each["text"]]
@@ -195,8 +195,8 @@ def test_an_owner_without_a_memory_yet_is_answered_without_a_call(bob: Stack, se
     assert server.requests == []
 
 
-def test_hostile_turns_stay_the_text_of_their_pieces(bob: Stack, server: ModelServer) -> None:
-    """Given turns with orders, boundaries and pieces of their own, when a question finds them, then they are data."""
+def test_hostile_turns_stay_the_text_of_their_evidence_items(bob: Stack, server: ModelServer) -> None:
+    """Given turns with orders, boundaries and false evidence items, when a question finds them, then they are data."""
     bob.memory.ingest("bob", "hostile", turns(HOSTILE))
     bob.drive()
     given = bob.memory.answer("bob", VIOLIN, k=20)

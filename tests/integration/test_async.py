@@ -26,7 +26,7 @@ def patient(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> Iter
 
 
 def test_fifty_waiting_appends_leave_recall_as_it_is(patient: Stack) -> None:
-    """Given fifty appends that wait for facts and no worker, when memory is asked, then it answers; when the work is
+    """Given fifty appends that wait for facts and no worker, when recall is called, then it answers; when the work is
     done, all fifty end."""
 
     async def use() -> None:

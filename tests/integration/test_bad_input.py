@@ -216,7 +216,7 @@ def test_a_postgres_that_cannot_be_reached_is_named(stored: Stack) -> None:
         ("memforest_app", "with_password", "store_auth_failed", "password of role 'memforest_app'"),
     ],
 )
-def test_a_postgres_that_refuses_is_told_apart_from_one_that_is_away(
+def test_a_postgres_that_refuses_is_distinguished_from_an_unavailable_one(
     stored: Stack, password_wanted: str, servers: SessionServers, role: str, name: str, code: str, says: str
 ) -> None:
     """Given a missing role, a missing database or a wrong password, then the sentence says which, and what to change."""
@@ -247,7 +247,7 @@ def password_wanted(servers: SessionServers) -> Iterator[str]:
         former = str(connection.scalar(sa.text("SELECT pg_read_file('pg_hba.conf')")))
     write_rules(engine, f"local with_password all scram-sha-256\n{former}")
     try:
-        # A reload is told to the server by a signal; new connections follow it.
+        # A signal makes the server reload; new connections follow the new rules.
         while whether_refused(at(servers.postgres_url, database="with_password")) == "ok":
             pass
         yield "with_password"
@@ -477,7 +477,7 @@ def test_a_missing_embedding_key_is_named_before_anything_is_stored(
 def test_a_missing_chat_key_is_named_and_the_session_waits_for_it(
     servers: SessionServers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a chat model without its key, then the window stays whole, tells why, and is not blamed for it."""
+    """Given a chat model without its key, then the window stays whole, says why, and counts no failed attempt."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with stack(servers, tmp_path, llm={"model": "openai/gpt-4o-mini"}) as pipeline:
         pipeline.memory.client.enqueue("bob", "s1", one())

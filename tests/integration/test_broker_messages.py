@@ -1,4 +1,4 @@
-"""What reaches a queue can't stop a worker, and a queue holds no more messages than are of use."""
+"""No message in a queue can stop a worker, and a queue gets no more messages than are useful."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_broker_that_was_overwritten_stops_no_work(pipeline: Stack, client: re
 
 
 def test_a_queue_with_enough_messages_gets_no_more(client: redis.Redis, wakeups: CeleryWakeUps) -> None:
-    """Given a burst that nobody works on yet, then only as many messages wait as can be of use, or as one asks for."""
+    """Given a burst that nobody works on yet, then only as many messages wait as are useful, or as a call requests."""
     for session in range(20):
         assert wakeups.send(Queue.EXTRACT, TENANT, str(session), count=2)
     assert client.llen("extract") == ENOUGH
@@ -152,11 +152,11 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.05, 0.5, 2.5])
 @pytest.mark.parametrize("deadline_s", [0.0, 5.0])
-def test_a_worker_stops_whose_broker_went_away(
+def test_a_worker_whose_broker_is_unavailable_stops(
     pipeline: Stack, valkey: EmbeddedValkey, ended: list[type[BaseException]], pause_s: float, deadline_s: float
 ) -> None:
-    """Given a broker that went away a moment ago, or some time ago, when the worker is stopped, then no thread of it is
-    left that looks for a broker, and none ended with an error."""
+    """Given a broker that failed just now, or some time ago, when the worker is stopped, then none of its threads is
+    left that tries to reach a broker, and none ended with an error."""
     before = set(threading.enumerate())
     running = BackgroundWorker(pipeline.services, valkey.broker_url, 2)
     running.start()

@@ -39,7 +39,7 @@ def test_all_is_well_but_for_queues_without_a_worker(pipeline: Stack) -> None:
     assert found["index"].says.endswith("0 points")
 
 
-def test_a_part_that_is_away_does_not_end_the_others(pipeline: Stack) -> None:
+def test_an_unavailable_part_does_not_end_the_checks_of_others(pipeline: Stack) -> None:
     settings = changed(
         pipeline,
         database=DatabaseSettings(url=SecretStr("postgresql+psycopg://app@127.0.0.1:1/none")),
@@ -67,7 +67,7 @@ def test_instructions_from_files_are_read(pipeline: Stack, tmp_path: Path) -> No
     assert "MEMFOREST_PROMPTS__ANSWER" in lost.says
 
 
-def test_a_database_of_another_version_is_told_apart_from_one_that_is_missing(
+def test_a_database_of_another_version_is_distinguished_from_a_missing_one(
     pipeline: Stack, servers: SessionServers
 ) -> None:
     pipeline.execute("UPDATE memforest.schema_version SET version_num = '9999'")
@@ -96,7 +96,7 @@ def test_a_wrong_password_of_the_broker_is_named(pipeline: Stack, servers: Sessi
 @pytest.mark.parametrize(
     "fault, state, says", [(None, State.OK, "answered in"), (Fault.UNAUTHORIZED, State.FAIL, "API_KEY")]
 )
-def test_a_chat_model_is_asked_when_wanted(pipeline: Stack, fault: Fault | None, state: State, says: str) -> None:
+def test_a_chat_model_is_called_when_wanted(pipeline: Stack, fault: Fault | None, state: State, says: str) -> None:
     with ModelServer() as server:
         server.script(fault)
         llm = {"model": "openai/test-model", "api_base": server.url, "api_key": "sk-secret"}
@@ -115,7 +115,7 @@ def test_a_chat_model_without_a_provider_is_named_without_a_call(pipeline: Stack
     assert "openai/llama-3.1" in found["chat"].says
 
 
-def test_little_room_and_a_clock_that_goes_wrong_are_told(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_disk_space_and_a_wrong_clock_are_reported(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = changed(pipeline)
     monkeypatch.setattr(checks, "DISK_WARN", 2**60)
     monkeypatch.setattr(checks, "SKEW_WARN_S", -1.0)
@@ -127,7 +127,7 @@ def test_little_room_and_a_clock_that_goes_wrong_are_told(pipeline: Stack, monke
     assert (found["disk"].state, found["clock"].state) == (State.FAIL, State.FAIL)
 
 
-def test_a_role_without_rights_is_told(pipeline: Stack, servers: SessionServers) -> None:
+def test_a_role_without_rights_is_reported(pipeline: Stack, servers: SessionServers) -> None:
     admin(servers, "DROP ROLE IF EXISTS newcomer")
     admin(servers, "CREATE ROLE newcomer LOGIN")
     name = pipeline.settings.database.url.get_secret_value().rpartition("/")[2].partition("?")[0]

@@ -24,8 +24,8 @@ ALL_FORESTS = "SELECT 1 FROM memforest.forest FOR UPDATE"
 
 @pytest.fixture
 def reported(pipeline: Stack) -> Stack:
-    """A forest with facts, and a session whose last cell is open. Whoever of ours waits is the one to notice a deadlock
-    and to be broken off; the other connection is patient."""
+    """A forest with facts, and a session whose last cell is open. The waiting connection of ours notices a deadlock
+    and is cancelled; the other connection is patient."""
     pipeline.memory.client.enqueue("bob", "s1", said("I live in Davis.", "I adopted a dog named Rex."))
     pipeline.drive()
     append(pipeline, "I bought a lamp.")
@@ -59,7 +59,7 @@ def blocked(pipeline: Stack) -> bool:
 
 
 def collide(pipeline: Stack, held: str, wanted: str, unit: Callable[[], None]) -> None:
-    """Run a unit that comes to wait for what we hold, and then want what it holds."""
+    """Run a unit that waits for a lock we hold, then request a lock that the unit holds."""
     engine = pipeline.owner_engine()
     with engine.connect() as other, ThreadPoolExecutor(1) as pool, other.begin():
         other.execute(sa.text("SET LOCAL deadlock_timeout = '60s'"))

@@ -76,7 +76,7 @@ def test_a_cell_that_runs_or_is_open_waits_whatever_happened_before(pipeline: St
     assert progress(pipeline).coverage == 0.0
 
 
-def test_a_cell_opened_again_keeps_its_outcome_until_it_has_another(pipeline: Stack) -> None:
+def test_a_cell_opened_again_retains_its_outcome_until_it_has_another(pipeline: Stack) -> None:
     pipeline.memory.client.enqueue("bob", "s1", said("One.", "Two."))
     pipeline.drive()
     set_cells(pipeline, 0, outcome="verbatim", state="ready", error_code="model_unavailable")

@@ -158,7 +158,7 @@ def test_dead_work_of_every_kind_is_listed_with_its_error_and_without_what_was_s
     assert letters(pipeline).list("ann", kinds=[DeadKind.CELL]) == []
 
 
-def test_text_is_shown_only_when_it_is_asked_for(pipeline: Stack) -> None:
+def test_text_is_shown_only_when_it_is_requested(pipeline: Stack) -> None:
     pipeline.memory.client.enqueue("ann", "a1", said(*[f"I paid {n} dollars for kayak {n}." for n in range(24)]))
     pipeline.drive()
     node = str(bury_leafs_parent(pipeline))
@@ -279,7 +279,7 @@ def test_a_task_tried_again_is_ready_unless_its_like_is_under_way(pipeline: Stac
     assert pipeline.rows(repeated, n=stays)[0].state == "dead"
 
 
-def test_a_discarded_cell_keeps_its_turns_recallable(pipeline: Stack) -> None:
+def test_the_turns_of_a_discarded_cell_stay_recallable(pipeline: Stack) -> None:
     """Given a window that can't be extracted, when it is let go, then what was said is found, without facts."""
     enqueued(pipeline)
     bury_window(pipeline)
@@ -337,7 +337,7 @@ def test_what_a_cell_has_in_the_trees_stays_when_its_second_extraction_is_discar
     assert tuple(pipeline.rows(CELLS)[0])[2:5] == ("done", True, "verbatim")
 
 
-def test_a_discarded_node_keeps_its_summary_until_something_changes(pipeline: Stack) -> None:
+def test_the_summary_of_a_discarded_node_stays_until_something_changes(pipeline: Stack) -> None:
     pipeline.memory.client.enqueue("bob", "s1", said(*[f"I paid {n} dollars for lamp {n}." for n in range(24)]))
     pipeline.drive()
     node = bury_leafs_parent(pipeline)

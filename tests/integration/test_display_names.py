@@ -91,7 +91,7 @@ def test_a_merge_into_a_new_owner_takes_the_name_along(pipeline: Stack) -> None:
     assert pipeline.rows(NAMES) == [("fresh", "Eva")]
 
 
-def test_a_memory_built_anew_keeps_the_name(pipeline: Stack) -> None:
+def test_the_display_name_survives_a_rebuild(pipeline: Stack) -> None:
     pipeline.memory.ingest(OWNER, "s1", [WIFE, HOME], display_name="Eva")
     pipeline.drive()
 

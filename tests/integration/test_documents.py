@@ -60,5 +60,5 @@ def test_a_tools_result_makes_facts_about_nobody(grown_once: Stack) -> None:
         ("What is my brother allergic to?", "bees"),
     ],
 )
-def test_the_number_and_the_talk_beside_it_are_found(grown_once: Stack, question: str, words: str) -> None:
+def test_the_number_and_the_neighbouring_talk_are_found(grown_once: Stack, question: str, words: str) -> None:
     assert words in grown_once.memory.recall("oda", question, k=3).evidence[0].text

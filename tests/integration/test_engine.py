@@ -130,7 +130,7 @@ def test_what_takes_as_long_as_its_rows_need_has_no_timeout_but_for_locks(engine
         assert shown(connection) == ["0", "567ms", "0", "0", "UTC", "off"]
 
 
-def test_a_process_that_stands_still_after_a_pipeline_holds_no_locks_for_good(engine: sa.Engine) -> None:
+def test_a_process_that_pauses_after_a_pipeline_does_not_hold_locks_forever(engine: sa.Engine) -> None:
     """Postgres does not count idle time after rows that were sent together, so the whole transaction has a limit."""
 
     def stand_still() -> None:

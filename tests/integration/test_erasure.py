@@ -66,7 +66,7 @@ def ask(pipeline: Stack, owner: str = "bob", **target: Any) -> TaskId:
 
 
 def work(pipeline: Stack) -> None:
-    """Run what was asked for, and nothing else: no refresh, no indexer."""
+    """Run the requested operations, and nothing else: no refresh, no indexer."""
     while pipeline.services.maintenance.tasks.run_one(pipeline.tenant, pipeline.runtime.worker):
         pass
 
@@ -87,7 +87,7 @@ def erase(pipeline: Stack, owner: str = "bob", **target: Any) -> Receipt:
 
 
 def texts_with(pipeline: Stack, phrase: str) -> list[str]:
-    """The tables any column of which holds a phrase, as text or as bytes."""
+    """The tables any column of which contains a phrase, as text or as bytes."""
     inside = phrase.lower().encode().hex()
     every = " UNION ALL ".join(
         f"SELECT '{table}' FROM memforest.{table} r"
@@ -164,7 +164,7 @@ def everything(pipeline: Stack) -> dict[str, list[str]]:
     }
 
 
-def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
+def test_a_deleted_turn_is_nowhere_and_its_ordinal_remains(rested: Stack) -> None:
     """Given a cell of two turns, when one of them is deleted, then its words are in no store from the commit on, the
     other turn is still recalled, and the session sent again is the same one."""
     assert texts_with(rested, "zorblax")
@@ -176,7 +176,7 @@ def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
     assert "telescope" not in reported(rested, "What does Bob keep in the garage?")
     assert "telescope" not in seen(rested)
     assert "kettles" in seen(rested)
-    # The cell's point is gone with the words it held, until the indexer has written the rest of the cell anew.
+    # The cell's point is gone with the words it had, until the indexer has rewritten the rest of the cell.
     rested.services.indexer.run_one(rested.tenant, rested.runtime.worker, tuple(PointKind))
     assert "kettles" in reported(rested, "How many copper kettles did Bob buy?")
     assert_whole(rested)
@@ -191,7 +191,7 @@ def test_a_deleted_turn_is_nowhere_and_keeps_its_place(rested: Stack) -> None:
     assert_nowhere(rested, "zorblax")
 
 
-def test_a_deleted_turn_keeps_nothing_but_its_place_and_the_callers_id(rested: Stack) -> None:
+def test_nothing_of_a_deleted_turn_remains_but_its_ordinal_and_the_callers_id(rested: Stack) -> None:
     """Given a turn with metadata and a speaker of its own, when it is deleted, then each column of words is blank and
     was looked at for the receipt, and the cell that outlives it has no summary of it."""
     turns = [dict(turn) for turn in GARAGE]
@@ -301,7 +301,7 @@ def test_a_deleted_session_leaves_nothing_and_can_come_again(rested: Stack) -> N
 def test_a_long_session_goes_from_its_end_and_is_whole_at_any_time(
     rested: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a session of more cells than one batch, then after each step what is left of it keeps every promise."""
+    """Given a session of more cells than one batch, then after each step what is left of it breaks no promise."""
     monkeypatch.setattr(steps, "BATCH_CELLS", 5)
     task, step = held(rested, session="lamps"), rested.services.lifecycle.erasing.step
     progress: Numbers | None = {}
@@ -377,7 +377,7 @@ def test_an_owner_deleted_in_the_middle_of_work_gets_no_more_of_it(rested: Stack
 
 
 def held(pipeline: Stack, **target: Any) -> OperationTask:
-    """A task that was asked for and that no worker takes, for a test to step through."""
+    """A requested task that no worker takes, for a test to step through."""
     task = ask(pipeline, **target)
     pipeline.execute("UPDATE memforest.maintenance SET available_at = now() + interval '1 day'")
     return pipeline.services.operations.get(pipeline.tenant, task)
@@ -472,7 +472,7 @@ def test_what_the_reducer_has_read_of_deleted_words_is_never_placed(rested: Stac
 
 
 @pytest.mark.parametrize("target", ["session", "owner"])
-def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -> None:
+def test_a_receipt_waits_for_an_indexer_that_is_writing_points(rested: Stack, target: str) -> None:
     """Given an indexer that has read a cell, when it is deleted before its point is written, then there is no receipt
     before the indexer has ended, and then neither vector nor point is left."""
     said_late(rested)
@@ -505,8 +505,8 @@ def test_a_receipt_waits_for_who_is_writing_points(rested: Stack, target: str) -
 
 @pytest.mark.parametrize("target", ["session", "turns", "owner"])
 @pytest.mark.parametrize("claimed", ["before the vectors", "before the points"])
-def test_who_lost_its_lease_takes_away_what_it_writes_late(rested: Stack, target: str, claimed: str) -> None:
-    """Given an indexer that stood still until its lease was lost and the cell was forgotten with a clean receipt, when
+def test_an_indexer_that_lost_its_lease_removes_what_it_writes_late(rested: Stack, target: str, claimed: str) -> None:
+    """Given an indexer that paused until its lease was lost and the cell was forgotten with a clean receipt, when
     it goes on, then it puts no vector and leaves no point of it."""
     said_late(rested)
     indexer = rested.services.indexer
@@ -558,7 +558,7 @@ def finish(rested: Stack, task: TaskId) -> None:
 
 
 def test_what_models_were_paid_for_goes_too(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> None:
-    """Given answers and summaries that were kept to be paid for once, when what they quote is deleted, then they go."""
+    """Given cached answers and summaries, paid for once, when what they quote is deleted, then they go."""
     with ModelServer() as model:
         llm = {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key", "timeout_s": 5}
         with stack(servers, tmp_path, embedder=embedder, llm=llm, refresh={"budget_chars": 100}) as running:

@@ -162,7 +162,7 @@ def test_a_deletion_leaves_other_sessions_to_their_callers(filled: Stack) -> Non
     assert_whole(filled)
 
 
-def test_a_point_begun_again_while_its_writer_takes_it_back_keeps_no_lease(
+def test_a_point_begun_again_while_its_writer_takes_it_back_has_no_lease(
     filled: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given: a session is deleted while its points are written, and begun again while the writer takes them back. Then:

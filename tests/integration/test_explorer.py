@@ -195,9 +195,9 @@ def test_over_tls_the_cookie_goes_over_tls_only(calm: Site) -> None:
     assert "Secure" not in has
 
 
-def test_every_page_that_is_linked_can_be_seen_and_holds_to_the_policy(calm: Site) -> None:
+def test_every_page_that_is_linked_can_be_seen_and_follows_the_policy(calm: Site) -> None:
     """Given what hostile owners, sessions and words are stored, when every kind of link is followed, then each page is
-    there, has the policy, and holds no markup of theirs, no inline script and no inline style."""
+    there, has the policy, and contains no markup of theirs, no inline script and no inline style."""
     admin = calm.admin
     seen: dict[tuple[str, str, tuple[str, ...]], str] = {}
     todo = ["/", "/owners", href("/ask", owner=EVIL, question="Where do I live?"), href("/audit", owner=EVIL)]
@@ -420,7 +420,7 @@ def test_dead_work_is_tried_again_and_discarded(stack: Stack, admin: httpx.Clien
 
 
 def test_a_tree_is_drawn_with_what_is_behind_and_followed(stack: Stack, admin: httpx.Client) -> None:
-    """Given a tree that grew, then its dirty nodes are marked and the page asks again, until the refresh is done."""
+    """Given a tree that grew, then its dirty nodes are marked and the page polls until the refresh is done."""
     tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
     address = href("/tree", owner="bob", tree=tree.id)
     calm = admin.get(address).text
@@ -438,7 +438,7 @@ def test_a_tree_is_drawn_with_what_is_behind_and_followed(stack: Stack, admin: h
 
 
 @pytest.mark.parametrize("axis", ["order", "time"])
-def test_a_level_holds_each_leaf_of_the_tree_once(calm: Site, axis: str) -> None:
+def test_a_level_contains_each_leaf_of_the_tree_once(calm: Site, axis: str) -> None:
     stack = calm.stack
     admin = calm.admin
     tree = max(stack.services.inspection.trees(stack.tenant, "bob"), key=lambda each: each.leaves)
@@ -463,8 +463,8 @@ def test_zooming_draws_what_is_below_a_node(calm: Site) -> None:
     assert "Whole tree" in page
 
 
-def test_asking_counts_as_no_visit(calm: Site) -> None:
-    """Given a question asked in the explorer, then what policies and topics go by is as before."""
+def test_a_question_counts_as_no_visit(calm: Site) -> None:
+    """Given a question in the explorer, then the counts that policies and topics use are as before."""
     stack = calm.stack
     admin = calm.admin
     counter = stack.services.recall.visits
@@ -530,7 +530,7 @@ def test_what_nobody_expected_is_a_page_too(calm: Site, monkeypatch: pytest.Monk
     assert "Davis" not in answer.text
 
 
-def test_policies_say_what_may_be_kept(calm: Site) -> None:
+def test_policies_say_what_may_be_retained(calm: Site) -> None:
     page = calm.admin.get("/policies").text
 
     assert "36000 days" in page
@@ -545,7 +545,7 @@ def policy_form(**fields: str) -> dict[str, str]:
 
 
 def test_a_policy_is_set_changed_and_cleared(site: Site, admin: httpx.Client) -> None:
-    """Given a form for bob, then his policy is as it says, the page shows it to be changed, and clearing takes it away;
+    """Given a form for bob, then his policy is as it says, the page shows it to be changed, and clearing removes it;
     the others' stays."""
     lifecycle = site.stack.memory.lifecycle
     sent = policy_form(owner="bob", max_age_days="365.5", max_facts="500", order="visits", per_cent="2.5")

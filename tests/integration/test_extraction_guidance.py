@@ -93,7 +93,7 @@ def test_an_answer_is_not_paid_for_again_when_other_attributes_are_known(
 def test_instructions_and_categories_follow_the_fixed_part_and_make_another_key(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
-    """Given a session extracted without, when settings say what matters, then the model is told and the key is new."""
+    """Given a session, when settings later say what matters, then the prompt says so too and the cache key is new."""
     extract = {"instructions": "Always keep order numbers.", "categories": ["orders", "returns"]}
     with ModelServer() as model:
         with stack(servers, tmp_path, embedder=embedder, llm=llm(model)) as before:

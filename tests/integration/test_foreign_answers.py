@@ -19,7 +19,7 @@ def llm(model: ModelServer) -> dict[str, object]:
     return {"model": "openai/test-model", "api_base": model.url, "api_key": "test-key"}
 
 
-def test_the_previous_calls_answer_is_asked_for_again_and_none_of_it_is_stored(
+def test_a_call_that_gets_the_previous_calls_answer_is_repeated_and_none_of_it_is_stored(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
     before: list[str] = []

@@ -109,7 +109,7 @@ def settings(own: EmbeddedServers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @contextmanager
 def reported(settings: Settings, embedder: Embedder) -> Iterator[Stack]:
-    """A stack that holds what Ann said."""
+    """A stack whose memory has what Ann said."""
     with opened(settings, embedder) as running:
         running.memory.enqueue("ann", "base", said("I live in Oslo."))
         running.drive()

@@ -1,4 +1,5 @@
-"""The index can be lost, restored, rebuilt or away, and the database restored: afterwards both agree, unpaid."""
+"""The index can be lost, restored, rebuilt or unavailable, and the database restored: afterwards both agree, and no
+embedding is paid for twice."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ VERSIONS = "SELECT point_id, version, indexed_version, state FROM memforest.inde
 
 
 class Counting:
-    """The real embedder, and how many texts it was asked to embed for storing."""
+    """The real embedder, and how many texts it had to embed for storing."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -168,7 +169,7 @@ def tasks(pipeline: Stack) -> list[tuple[str, str]]:
 
 
 def stray(tenant: str, dimension: int, version: int = 1) -> Point:
-    """A point that no row stands behind."""
+    """A point without a row."""
     dense = np.ones(dimension, dtype=np.float32)
     return Point(
         uuid4(), TenantId(tenant), ForestId(uuid4()), PointKind.FACT, version, dense, SparseVector((1,), (1.0,))
@@ -236,7 +237,7 @@ def test_a_damaged_index_does_not_hold_up_a_running_node(grown: Stack) -> None:
 # Rebuild
 
 
-def test_a_rebuild_writes_every_point_anew_without_embedding_while_recall_goes_on(
+def test_a_rebuild_rewrites_every_point_without_embedding_while_recall_goes_on(
     grown: Stack, counting: Counting
 ) -> None:
     """Given a rebuild, then recall answers the same at each of its steps, every point has a higher version, an orphan
@@ -314,7 +315,7 @@ def test_equal_marks_change_nothing(grown: Stack) -> None:
 
 
 def test_a_first_mark_over_an_empty_index_compares_nothing(pipeline: Stack) -> None:
-    """Given new stores with a session waiting, when the first worker starts, then nothing holds its indexing up."""
+    """Given new stores with a session waiting, when the first worker starts, then nothing delays its indexing."""
     pipeline.memory.ingest("bob", "lamps", LAMPS)
     assert upkeep(pipeline).generations.check(now=True) is GenerationState.UNMARKED
     assert tasks(pipeline) == []
@@ -323,7 +324,7 @@ def test_a_first_mark_over_an_empty_index_compares_nothing(pipeline: Stack) -> N
     assert_agreement(pipeline)
 
 
-def test_one_process_looks_at_most_every_few_seconds(grown: Stack) -> None:
+def test_one_process_checks_at_most_every_few_seconds(grown: Stack) -> None:
     marks = upkeep(grown).generations
     assert [marks.check(), marks.check(), marks.check(now=True)] == [
         GenerationState.SAME,
@@ -342,7 +343,7 @@ def test_an_old_mark_is_renewed_in_both_stores(grown: Stack) -> None:
 
 
 def test_a_process_that_dies_between_the_two_writes_is_not_taken_for_a_restore(grown: Stack) -> None:
-    """Given a mark in the index that the database never confirmed, when the next worker looks, then it confirms it."""
+    """Given a mark in the index that the database never confirmed, when the next worker checks, it is confirmed."""
     confirmed = grown.rows("SELECT generation FROM memforest.collection WHERE live")[0][0]
     upkeep(grown, mark_s=1e-9).generations.check()
     grown.execute("UPDATE memforest.collection SET generation = :g", g=confirmed)
@@ -355,9 +356,9 @@ def test_a_process_that_dies_between_the_two_writes_is_not_taken_for_a_restore(g
     assert all(state == "done" for _, state in tasks(grown))
 
 
-def test_a_check_that_dies_half_way_is_finished_and_asks_for_one_task(grown: Stack) -> None:
-    """Given a restart, and a check that had asked for the tasks but not confirmed the mark, then the next asks for the
-    same ones."""
+def test_a_check_that_dies_half_way_is_finished_and_requests_one_task(grown: Stack) -> None:
+    """Given a restart, and a check that had requested the tasks but not confirmed the mark, then the next check
+    requests the same tasks."""
     before = len(tasks(grown))
     grown.execute("UPDATE memforest.collection SET store_started = 'before'")
     generation = grown.rows("SELECT generation FROM memforest.collection")[0][0]
@@ -373,7 +374,7 @@ def test_a_check_that_dies_half_way_is_finished_and_asks_for_one_task(grown: Sta
 
 
 def test_a_plain_restart_of_postgres_compares_and_changes_nothing(grown: Stack, counting: Counting) -> None:
-    """Given a Postgres that started again, then until it was compared nothing is indexed, recall is told that it may
+    """Given a Postgres that started again, then until it was compared nothing is indexed, recall reports that it may
     miss something, and afterwards no row and no point has changed."""
     before, stored = grown.rows(VERSIONS), points(grown)
     forest = ForestId(grown.rows("SELECT forest_id FROM memforest.forest")[0][0])
@@ -445,7 +446,7 @@ def test_after_the_database_was_restored_to_an_earlier_point_both_stores_agree(
     assert evidence(grown)[:3] == calm[:3]
     assert any("Rufus" in text for text in evidence(grown, "To whom did I sell my kite?"))
     assert upkeep(grown).generations.check() is GenerationState.SAME
-    # Each point has what its row stands for: written once more, nothing changes what is found.
+    # Each point matches its row: when all are written once more, the same evidence is found.
     before = evidence(grown, "To whom did I sell my kite?")
     maintenance.upkeep.rebuild()
     while maintenance.tasks.run_one(grown.tenant, grown.runtime.worker):
@@ -483,8 +484,8 @@ def test_an_index_that_was_dropped_is_written_again_without_embedding(
 def test_until_a_lost_index_was_compared_recall_says_that_it_may_lack_something(
     servers: SessionServers, tmp_path: Path, counting: Counting, restarted: bool
 ) -> None:
-    """Given an index directory that is gone, also while Postgres was stopped, as with a node, then recall asks full text
-    and says so from the first check on, workers are woken for the comparison, and after it all is as it was."""
+    """Given an index directory that is gone, also while Postgres was stopped, as with a node, then recall uses full
+    text and says so from the first check on, workers are woken for the comparison, and after it all is as it was."""
     with stack(servers, tmp_path, embedder=counting) as grown:
         grown.memory.ingest("bob", "lamps", LAMPS)
         grown.drive()
@@ -586,11 +587,11 @@ def on_server(servers: SessionServers, tmp_path: Path, embedder: Embedder, port:
             services.close()
 
 
-def test_while_the_index_is_away_rows_wait_untouched_and_are_caught_up_when_it_is_back(
+def test_while_the_index_is_unavailable_rows_wait_untouched_and_are_caught_up_when_it_is_back(
     servers: SessionServers, tmp_path: Path, counting: Counting
 ) -> None:
     """Given a Qdrant that was killed, then one try is made in a pause, no row is blamed or put off, recall answers from
-    full text; back with an empty directory it is made and filled anew, nothing embedded twice."""
+    full text; back with an empty directory it is made and filled, nothing embedded twice."""
     with qdrant(tmp_path / "points") as (server, port), on_server(servers, tmp_path, counting, port) as running:
         running.memory.ingest("bob", "lamps", LAMPS)
         running.drive()
@@ -627,8 +628,8 @@ def test_while_the_index_is_away_rows_wait_untouched_and_are_caught_up_when_it_i
             assert counting.texts - embedded <= texts
 
 
-def test_nothing_is_claimed_between_two_tries_of_an_index_that_is_away(grown: Stack, counting: Counting) -> None:
-    """Given an index that is away, then the first run finds out, and until the pause is over no run claims anything or
+def test_nothing_is_claimed_between_two_tries_of_an_unavailable_index(grown: Stack, counting: Counting) -> None:
+    """Given an unavailable index, then the first run finds out, and until the pause is over no run claims anything or
     embeds."""
 
     class Unavailable:
@@ -724,8 +725,8 @@ def test_a_slow_model_makes_progress_under_a_lease_that_is_renewed(pipeline: Sta
 
 
 def test_a_row_that_is_locked_while_a_portion_is_stored_is_written_with_its_vector_later(pipeline: Stack) -> None:
-    """Given a row that a writer holds when the first portion is stored, then its point is not written without its
-    vector being kept: the row is given back, and done by the next unit."""
+    """Given a row that a writer locks when the first portion is stored, then its point is not written before its
+    vector is stored: the row is given back, and done by the next unit."""
     lamps = said(*[f"Lamp {at} hangs in room {at}." for at in range(260)])
     pipeline.memory.ingest("bob", "lamps", lamps)
     with pipeline.owner.connect() as writer:
@@ -783,7 +784,7 @@ def test_a_collection_of_another_dimension_is_refused_with_what_to_do(tmp_path: 
 def test_the_commands_rebuild_and_tell_how_far_it_is(
     servers: SessionServers, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given running services, then ``rebuild`` asks for a task and ``status`` shows it, the collection and what is
+    """Given running services, then ``rebuild`` requests a task and ``status`` shows it, the collection and what is
     behind; done, the same commands say so."""
     with qdrant(tmp_path / "points") as (_, port), on_server(servers, tmp_path, counting, port) as running:
         running.memory.ingest("bob", "lamps", LAMPS)

@@ -55,7 +55,9 @@ CHATS: list[dict[str, object]] = [
 ]
 
 
-def test_a_chat_export_is_told_imported_and_imported_again(pipeline: Stack, shell: typer.Typer, tmp_path: Path) -> None:
+def test_a_chat_export_is_recognized_imported_and_imported_again(
+    pipeline: Stack, shell: typer.Typer, tmp_path: Path
+) -> None:
     """Given an export with a broken conversation, then the others are stored with their ids and times, and once."""
     first = ingest(shell, CHATS, tmp_path, "--format", "auto", "--owner", "ann")
     assert first.exit_code == 2

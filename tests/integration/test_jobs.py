@@ -1,4 +1,4 @@
-"""Work as rows: one worker per claim, endings guarded by the token, leases that end with their workers, tenants apart."""
+"""Work as rows: one worker per claim, endings guarded by the token, leases that end with workers, separate tenants."""
 
 from __future__ import annotations
 
@@ -321,7 +321,7 @@ def test_a_lease_ends_with_its_worker(pipeline: Stack, fate: str) -> None:
     assert states(pipeline) == ["ready", "ready", "running", "running"]
 
 
-def test_a_heartbeat_keeps_a_worker_and_its_leases(pipeline: Stack) -> None:
+def test_a_heartbeat_preserves_a_worker_and_its_leases(pipeline: Stack) -> None:
     jobs = pipeline.services.jobs
     enqueue(pipeline)
     held(pipeline)
@@ -337,7 +337,7 @@ def test_a_heartbeat_keeps_a_worker_and_its_leases(pipeline: Stack) -> None:
     assert jobs.beat(pipeline.runtime.worker)
 
 
-def test_work_that_keeps_losing_its_workers_is_put_aside(pipeline: Stack) -> None:
+def test_work_that_loses_its_workers_too_often_is_put_aside(pipeline: Stack) -> None:
     """Given at most three lost leases, when the fourth is lost, then the work is dead, visible and has its reason."""
     enqueue(pipeline)
     for lost in range(1, 4):
@@ -399,7 +399,7 @@ def test_a_round_frees_lost_work_and_the_work_ends_well(pipeline: Stack) -> None
     assert pipeline.memory.status("bob", "s1").stage == "summaries"
 
 
-# Tenants apart
+# Separate tenants
 
 
 TENANT_TABLES = (
@@ -549,14 +549,14 @@ def importing(pipeline: Stack) -> Stack:
 
 
 def polls_of(running: Stack, kind: WorkKind, most: int, number: int) -> list[list[TenantId]]:
-    """What so many looks name, after the first one of a process, which begins anywhere."""
+    """What so many polls name, after the first one of a process, which begins anywhere."""
     jobs = JobStore(running.services.engine)
     jobs.next_waiting(kind, most)
     return [jobs.next_waiting(kind, most) for _ in range(number)]
 
 
-def test_each_of_many_tenants_has_its_turn_and_no_look_names_more_than_asked(importing: Stack) -> None:
-    """Given ten tenants at work, when each look goes on after the one before, then after four looks of three all were
+def test_each_of_many_tenants_has_its_turn_and_no_poll_names_more_than_requested(importing: Stack) -> None:
+    """Given ten tenants at work, when each poll goes on after the one before, then after four polls of three all were
     named, and one of more than there are names each once."""
     polls = polls_of(importing, WorkKind.EXTRACT, 3, 4)
     assert {len(poll) for poll in polls} == {3}
@@ -565,8 +565,8 @@ def test_each_of_many_tenants_has_its_turn_and_no_look_names_more_than_asked(imp
     assert sorted(importing.services.jobs.next_waiting(WorkKind.EXTRACT, 99)) == sorted(names)
 
 
-def test_the_live_lane_is_named_first_wherever_the_last_look_ended(importing: Stack) -> None:
-    """Given imports of ten tenants, when one of them speaks, then each look names it first, and imports behind it."""
+def test_the_live_lane_is_named_first_wherever_the_last_poll_ended(importing: Stack) -> None:
+    """Given imports of ten tenants, when one of them speaks, then each poll names it first, and imports behind it."""
     importing.execute("UPDATE memforest.cell SET lane = 0 WHERE tenant_id = 'tenant-7'")
     polls = polls_of(importing, WorkKind.EXTRACT, 3, 6)
     assert {poll[0] for poll in polls} == {"tenant-7"}
@@ -584,7 +584,7 @@ def test_what_is_not_due_yet_is_not_named(importing: Stack) -> None:
 
 
 def test_due_trees_are_named_by_turns_too(two_tenants: Stack) -> None:
-    """Given due trees of two tenants, then looks for one name them in turn; none before it is due."""
+    """Given due trees of two tenants, then polls for one name them in turn; none before it is due."""
     two_tenants.execute("UPDATE memforest.tree SET due_at = now()")
     polls = polls_of(two_tenants, WorkKind.REFRESH, 1, 2)
     assert sorted(tenant for poll in polls for tenant in poll) == ["default", "other"]

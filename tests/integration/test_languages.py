@@ -1,4 +1,4 @@
-"""What was said in German, Chinese or English is found by asking in that language, with the index and without it."""
+"""What was said in German, Chinese or English is found by a question in that language, with and without the index."""
 
 from __future__ import annotations
 
@@ -81,6 +81,6 @@ def test_each_language_is_found_without_the_index(anna: Stack, monkeypatch: pyte
     assert [requested for result, requested, gold in results if gold not in first(result)] == []
 
 
-def test_a_month_is_asked_for_in_the_language_of_the_text(anna: Stack) -> None:
+def test_a_question_names_a_month_in_the_language_of_the_text(anna: Stack) -> None:
     found = anna.memory.recall("anna", "Was hat Anna im Mai 2023 mit ihrer Schwester erlebt?", mode="embedding")
     assert found.evidence[0].session_id == "german"

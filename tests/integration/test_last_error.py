@@ -40,7 +40,7 @@ def refused(
 
 
 def test_a_refused_key_is_in_status_in_waits_and_in_the_log(refused: Stack) -> None:
-    """Given a wrong key, when a session was tried once, then everybody who asks is told so, without key or words."""
+    """Given a wrong key, when a session was tried once, then status, waits and log report it, without key or words."""
     memory = refused.memory
     memory.ingest("bob", "s-1", SAID)
     assert memory.status("bob", "s-1").last_error is None
@@ -64,7 +64,7 @@ def test_a_refused_key_is_in_status_in_waits_and_in_the_log(refused: Stack) -> N
         assert "zorblax" not in text
 
 
-def test_a_session_that_was_not_tried_yet_tells_why_others_wait(refused: Stack) -> None:
+def test_a_session_that_was_not_tried_yet_says_why_others_wait(refused: Stack) -> None:
     refused.memory.ingest("bob", "s-1", SAID)
     refused.runtime.extract()
     refused.memory.ingest("eve", "s-2", SAID)
@@ -81,7 +81,7 @@ def test_a_session_that_is_ready_has_no_error(pipeline: Stack) -> None:
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mistralai/Mistral-7B"])
-def test_a_model_without_a_provider_is_told_how_to_name_it(
+def test_a_model_without_a_provider_is_refused_with_how_to_name_it(
     servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer, model: str
 ) -> None:
     """Given the name that a local server lists, when a worker starts, then it says to put openai/ before it."""

@@ -1,4 +1,4 @@
-"""Token vectors: stored with cells, read by recall for the best pieces, made again where they are missing."""
+"""Token vectors: stored with cells, read by recall for the best evidence items, made again where they are missing."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def test_each_cell_is_stored_with_the_token_vectors_of_its_turns(pipeline: Stack
     cells = [from_bytes(bytes(row.tokens)) for row in pipeline.rows(TOKENS)]
     assert [len(cell.turns) for cell in cells] == [2, 2]
     assert all(len(part) > 0 and part.shape[1] == PACKED for cell in cells for part in (cell.date, *cell.turns))
-    # Of facts no question is asked token by token.
+    # Facts are never compared with a question token by token.
     facts = """SELECT 1 FROM memforest.vector v JOIN memforest.fact f USING (forest_id, text_hash)
                 WHERE v.tokens IS NOT NULL"""
     assert pipeline.rows(facts) == []
 
 
 def test_the_turn_whose_tokens_come_near_is_lifted(pipeline: Stack) -> None:
-    """Given a turn that says in other words what is asked for, beside one about something else in the same cell, then
-    that turn has the signal, and a weight of 0 takes it away and no piece with it."""
+    """Given a turn that answers the question in other words, and one about something else in the same cell, then the
+    first turn has the signal, and a weight of 0 removes the signal and no evidence item."""
     tell(pipeline)
     found, without = recalled(pipeline), recalled(pipeline, 0.0)
     assert "timber" in found[0].text
@@ -125,7 +125,7 @@ def test_what_has_them_is_not_embedded_again(pipeline: Stack, monkeypatch: pytes
 
 
 def test_vectors_with_and_without_tokens_meet(pipeline: Stack) -> None:
-    """Given two writers of one text, one of a version before, in either order, then the token vectors are kept."""
+    """Given two writers of one text, one of a version before, in either order, then the token vectors remain."""
     tell(pipeline)
     [(forest, vector)] = pipeline.rows("SELECT forest_id, vector FROM memforest.vector LIMIT 1")
     unit = np.zeros(384, np.float32)
@@ -151,7 +151,7 @@ def test_they_go_with_the_last_turn_that_says_it(pipeline: Stack) -> None:
 
 
 def test_an_imported_forest_has_the_same_ones(pipeline: Stack, tmp_path: Path) -> None:
-    """Given a bundle, which holds vectors and no token vectors, when another owner imports it, then its cells have the
+    """Given a bundle, which has vectors and no token vectors, when another owner imports it, then its cells have the
     same token vectors once they are indexed."""
     tell(pipeline)
     path = tmp_path / "ann.memforest"
@@ -165,8 +165,8 @@ def test_an_imported_forest_has_the_same_ones(pipeline: Stack, tmp_path: Path) -
 
 
 def test_the_best_of_all_forests_gets_the_most(pipeline: Stack) -> None:
-    """Given two owners of whom one says what is asked for, when both are asked at once, then pieces of the other are
-    measured by it."""
+    """Given two owners of whom one answers the question, when one recall searches both, then evidence items of the
+    other are measured by that answer."""
     tell(pipeline)
     tell(pipeline, OTHERS, "bert")
     found = recalled(pipeline, owners=["bert"])

@@ -1,4 +1,4 @@
-"""The commands that change memory, through the program, with a worker beside them."""
+"""The commands that change memory, through the program, while a worker runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TALK = {
 
 
 def work(running: Stack, stopped: threading.Event) -> None:
-    """What workers do, until told to stop."""
+    """What workers do, until stopped."""
     while not stopped.wait(BETWEEN_S):
         running.execute("UPDATE memforest.tree SET due_at = now() WHERE due_at IS NOT NULL")
         for part in (
@@ -222,7 +222,7 @@ def test_a_forest_goes_out_and_in(program: Program, tmp_path: Path) -> None:
     assert program.json("import", str(file), "--owner", "eve-too")["numbers"]["already"] == 1
 
 
-def test_a_forest_is_built_anew_after_its_plan(program: Program) -> None:
+def test_a_forest_is_rebuilt_after_its_plan(program: Program) -> None:
     program.reported("fay")
     plan = program.json("rematerialize", "--owner", "fay", "--set", "session_k=4", "--dry-run")["plan"]
     assert (plan["sessions"], plan["extraction_calls"], plan["cost_usd"]) == (3, 0, 0)
@@ -250,7 +250,7 @@ def test_policies_say_what_they_would_do(program: Program) -> None:
     assert program.json("policy", "show") == {"policies": []}
 
 
-def test_what_was_asked_for_is_listed(program: Program) -> None:
+def test_requested_operations_are_listed(program: Program) -> None:
     program.reported("hal")
     program("forget", "--owner", "hal", "--everything", "--yes")
     newest = program.json("operations", "--limit", "1")["operations"]

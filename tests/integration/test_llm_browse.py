@@ -285,7 +285,7 @@ class TestPlanning:
         assert 0 < len(found[0].text or "") <= 20
         assert found[0].time_start is not None
 
-    def test_one_call_gives_trees_their_questions_and_the_browse_asks_them(
+    def test_one_call_gives_trees_their_questions_and_the_browse_uses_them(
         self, bob: Walker, server: ModelServer
     ) -> None:
         def plans(body: Mapping[str, Any]) -> str:
@@ -343,7 +343,7 @@ class TestRewriting:
         ]
         assert [turn["speaker"] for turn in document["turns"]] == ["Bob", "Ann"] * 3
 
-    def test_a_fault_keeps_the_question(self, bob: Walker, server: ModelServer) -> None:
+    def test_a_fault_leaves_the_question_unchanged(self, bob: Walker, server: ModelServer) -> None:
         server.script(Fault.RATE_LIMIT)
         with bob.reading() as rows:
             turns = rows.last_turns(ForestId(bob.forest), "lamps", LAST_TURNS)

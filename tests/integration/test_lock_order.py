@@ -119,7 +119,7 @@ def order(
             if prepare is not None:
                 prepare(running.services, directory)
                 running.drive()
-            # All that happens is told of, to nobody.
+            # Every event is for this webhook; its host has no address, so nothing is posted.
             running.memory.webhooks.create("https://example.com/hook")
             running.services.webhooks.poster._resolve = lambda host, port: []
             superuser = running.owner_engine()

@@ -1,4 +1,4 @@
-"""Maintenance tasks as rows: asked for once, claimed by one, resumed after a kill, apart by tenant."""
+"""Maintenance tasks as rows: requested once, claimed by one, resumed after a kill, separate by tenant."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def free(pipeline: Stack, max_lost: int = 3) -> int:
         return connection.execute(free_tasks(_LOST), values).rowcount
 
 
-def test_while_a_task_waits_or_runs_asking_again_means_that_one(known: Stack) -> None:
+def test_while_a_task_waits_or_runs_the_same_request_gets_that_task(known: Stack) -> None:
     first = ask(known, "a")
     assert ask(known, "a") == first
     assert ask(known, "b") != first
@@ -131,7 +131,7 @@ def test_kinds_of_another_version_and_tasks_of_another_tenant_are_left_alone(kno
     assert claim(known, "other") is not None
 
 
-def test_progress_is_kept_under_the_lease_and_a_lost_lease_changes_nothing(known: Stack) -> None:
+def test_progress_is_stored_under_the_lease_and_a_lost_lease_changes_nothing(known: Stack) -> None:
     """Given a task whose lease ended and that another took over, when the first comes back, then it is refused."""
     task = ask(known)
     slow = held(known)
@@ -163,7 +163,7 @@ def test_a_lease_ends_with_its_worker(known: Stack) -> None:
     assert free(known) == 1
 
 
-def test_a_task_that_keeps_losing_its_workers_waits_for_a_person(known: Stack) -> None:
+def test_a_task_that_loses_its_workers_too_often_waits_for_a_person(known: Stack) -> None:
     task = ask(known)
     for _ in range(4):
         held(known)

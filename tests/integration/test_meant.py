@@ -1,5 +1,5 @@
 """Questions about now, before, first and last over the real pipeline: a joke, a wish or somebody else's life is not lifted
-above what is so, and where nothing is certain pieces are in the order of recall."""
+above what is so, and where nothing is certain items are in the order of recall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIFTS = {"current", "previous", "series"}
 
 
 class Case(NamedTuple):
-    """What somebody says on three days, a question, words of its first piece, and of the pieces that nothing lifts."""
+    """What somebody says on three days, a question, words of its first item, and of the items that nothing lifts."""
 
     why: str
     days: tuple[tuple[str, ...], ...]
@@ -198,14 +198,14 @@ def test_what_is_not_meant_is_found_and_not_lifted(people: Stack, number: int) -
         assert not LIFTS & set(piece.signals)
 
 
-def test_where_only_a_joke_tells_a_state_nothing_is_promoted(people: Stack) -> None:
+def test_where_only_a_joke_mentions_a_state_nothing_is_promoted(people: Stack) -> None:
     found = recalled(people, "castle", "Where do I live now?")
     assert any("castle" in piece.text for piece in found)
     assert all("current" not in piece.signals for piece in found)
 
 
-def test_a_state_that_is_told_with_laughter_is_not_promoted_and_neither_is_the_one_before(people: Stack) -> None:
-    """Whether it is a joke is not certain, so pieces are in the order of recall."""
+def test_a_state_that_is_mentioned_with_laughter_is_not_promoted_and_neither_is_the_one_before(people: Stack) -> None:
+    """Whether it is a joke is not certain, so items are in the order of recall."""
     found = recalled(people, "laughing", "Where do I live now?")
     assert "leeds" in found[0].text
     assert all("current" not in piece.signals for piece in found)

@@ -1,4 +1,4 @@
-"""What Prometheus is told equals what was counted and what the rows say, over real HTTP."""
+"""What Prometheus scrapes equals what was counted and what the rows say, over real HTTP."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CALL = CallRecord(Step.EXTRACT, "gpt", 900, 80, 600, 0.25, 1_500.0, "ok")
 
 @dataclass
 class Hands:
-    """A clock that stands still until it is moved."""
+    """A clock that does not run until it is moved."""
 
     at: float = 1_000.0
 
@@ -154,7 +154,7 @@ def test_many_scrapes_cost_one_look(pipeline: Stack) -> None:
         assert sum(named(scraped(server), "memforest_queue_items").values()) > 0
 
 
-def test_while_postgres_is_away_no_old_number_is_told(pipeline: Stack) -> None:
+def test_while_postgres_is_unavailable_no_old_number_is_reported(pipeline: Stack) -> None:
     """Given counted work, when Postgres goes, then the store is down and no queue has a depth; back, it has again."""
     ingest(pipeline, 1)
     engine = open_engine(pipeline.settings.database)
@@ -177,7 +177,7 @@ def test_while_postgres_is_away_no_old_number_is_told(pipeline: Stack) -> None:
     assert sum(named(up, "memforest_queue_items").values()) > 0
 
 
-def test_counters_are_what_was_told(pipeline: Stack) -> None:
+def test_counters_are_what_was_reported(pipeline: Stack) -> None:
     """Given calls, retries and the like, then each is in the series that its labels say."""
     telemetry: Telemetry = (counted := PrometheusTelemetry())
     failed = CallRecord(Step.EXTRACT, "gpt", 0, 0, 0, 0.0, 30.0, "model_rate_limited")
@@ -309,8 +309,8 @@ def test_settings_open_metrics(pipeline: Stack) -> None:
             assert value(scraped(next_to_it), "memforest_store_up") == 1
 
 
-def test_an_autoscaler_is_told_what_metrics_prints(pipeline: Stack) -> None:
-    """Given waiting windows, then the query for autoscalers, asked as the service's role, and the command agree on
+def test_an_autoscaler_gets_what_metrics_prints(pipeline: Stack) -> None:
+    """Given waiting windows, then the query for autoscalers, run as the service's role, and the command agree on
     each queue, and on nothing once all is done."""
     pipeline.memory.enqueue("bob", "s1", said("I live in Oslo.", "Nice."))
     pipeline.execute("UPDATE memforest.cell SET created_at = clock_timestamp() - interval '100 s'")

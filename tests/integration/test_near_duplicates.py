@@ -1,4 +1,4 @@
-"""Opposites said on one day are two facts, and one statement in two wordings is one, whoever wrote the sentences."""
+"""Opposites said on one day are two facts; one statement in two wordings is one, no matter who wrote the sentences."""
 
 from __future__ import annotations
 

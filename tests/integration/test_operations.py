@@ -1,4 +1,4 @@
-"""Operations: asked for with a row and an entry in the audit, followed to their end, and told apart by tenant."""
+"""Operations: requested with a row and an entry in the audit, followed to their end, and separated by tenant."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ask(pipeline: Stack, **arguments: int) -> TaskId:
     )
 
 
-def test_an_operation_is_a_row_with_its_forest_and_who_asked(pipeline: Stack, scripted: Scripted) -> None:
+def test_an_operation_is_a_row_with_its_forest_and_actor(pipeline: Stack, scripted: Scripted) -> None:
     task = ask(pipeline, limit=7)
 
     found = operations(pipeline).get(pipeline.tenant, task)
@@ -100,7 +100,7 @@ def test_one_that_was_given_up_says_why(pipeline: Stack, scripted: Scripted) -> 
     assert [entry.outcome for entry in operations(pipeline).audit(pipeline.tenant)] == ["dead", "requested"]
 
 
-def test_the_audit_says_who_asked_for_what_and_how_it_ended(pipeline: Stack, scripted: Scripted) -> None:
+def test_the_audit_has_the_actor_the_request_and_the_outcome(pipeline: Stack, scripted: Scripted) -> None:
     task = ask(pipeline, limit=7)
     pipeline.runtime.maintain()
 
@@ -118,7 +118,7 @@ def test_the_audit_says_who_asked_for_what_and_how_it_ended(pipeline: Stack, scr
     assert len(operations(pipeline).audit(pipeline.tenant, action=KIND, task=task)) == 2
 
 
-def test_the_audit_keeps_no_name_of_an_owner(pipeline: Stack, scripted: Scripted) -> None:
+def test_the_audit_stores_no_name_of_an_owner(pipeline: Stack, scripted: Scripted) -> None:
     ask(pipeline)
     (row,) = pipeline.rows("SELECT a::text AS whole FROM memforest.audit a")
     assert not re.search(r"\bada\b", row.whole), row.whole

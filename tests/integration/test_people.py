@@ -69,7 +69,7 @@ def broken(running: Stack) -> dict[str, Mapping[str, int]]:
 
 
 def rebuild(running: Stack, *, extract: bool = False) -> None:
-    """Rebuild the memory beside the live one, and switch; nobody waits for back-offs."""
+    """Rebuild the memory next to the live one, and switch; nobody waits for back-offs."""
     rules = None if extract else {"session_k": 4}
     running.memory.lifecycle.rematerialize(CLUB, rules=rules, extract=extract, actor="tests")
     for _ in range(30):
@@ -216,7 +216,7 @@ def test_the_owner_has_one_tree_of_all_that_is_about_the_owner(pipeline: Stack) 
 
 
 def test_the_quick_start_gives_its_user_a_tree(pipeline: Stack) -> None:
-    """Given an owner who only tells of somebody else, then the owner has a tree of what they told."""
+    """Given an owner who only talks about somebody else, then the owner has a tree of what they said."""
     moves = ["Bob moved from Boston to Davis in May 2023.", "Bob moved from Davis to Miami in July 2024."]
     turns = [{"role": "user", "content": text, "timestamp": START + n} for n, text in enumerate(moves)]
     pipeline.memory.enqueue("alice", "sess_001", turns)

@@ -22,7 +22,7 @@ from tests.harness.stack import Stack, stack
 
 
 def said(*sentences: str, start: int = 1_700_000_000, name: str = "Bob") -> list[dict[str, object]]:
-    """User turns, a minute apart."""
+    """User turns, one per minute."""
     return [
         {"role": "user", "name": name, "speaker_id": name.lower(), "content": text, "timestamp": start + 60 * number}
         for number, text in enumerate(sentences)
@@ -87,7 +87,7 @@ def test_a_longer_session_leaves_what_was_extracted_alone(pipeline: Stack) -> No
 
 
 def test_an_entity_gets_its_tree_at_three_facts_from_two_sessions(pipeline: Stack) -> None:
-    """Given facts that name Kyoto, when they are three from two sessions, then its tree holds all of them."""
+    """Given facts that name Kyoto, when they are three from two sessions, then its tree has all of them."""
     pipeline.memory.ingest("bob", "s1", said("I booked a hotel in Kyoto.", "The garden in Kyoto was quiet."))
     pipeline.drive()
     kyoto = "SELECT state, leaf_count FROM memforest.tree WHERE kind = 'entity' AND scope_key = 'kyoto'"
@@ -126,7 +126,7 @@ def test_reducers_side_by_side_place_each_cell_once(pipeline: Stack) -> None:
 
 
 def test_reduction_goes_on_without_the_index(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given an index that is away, when a batch is reduced, then exact duplicates still merge."""
+    """Given an unavailable index, when a batch is reduced, then exact duplicates still merge."""
     from memforest_core.errors import IndexUnavailable
 
     pipeline.memory.ingest("bob", "s1", said("I love hiking.", "I love hiking."))
@@ -197,7 +197,7 @@ def test_a_window_that_is_extracted_while_its_forest_is_written_is_placed_by_the
 
 
 def raw_left(pipeline: Stack) -> int:
-    """How many cells the index lacks."""
+    """How many cells are not indexed yet."""
     return int(
         pipeline.rows("SELECT count(*) FROM memforest.index_row WHERE kind = 'cell' AND indexed_version = 0")[0][0]
     )

@@ -154,7 +154,7 @@ def embedding(model: ModelServer) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("fault", [Fault.SERVER_ERROR, Fault.BAD_REQUEST, Fault.BROKEN_BODY])
-def test_a_text_that_cannot_be_embedded_keeps_no_other_from_the_index(
+def test_a_text_that_cannot_be_embedded_blocks_no_other_text(
     servers: SessionServers, tmp_path: Path, fault: Fault
 ) -> None:
     """Given one poisoned text in a batch, then the others have their vectors, and only its own point is behind."""

@@ -34,7 +34,7 @@ AGES = ("max_age_days", "facts_max_age_days", "digests_max_age_days", "window_ma
 
 def tell(running: Stack) -> None:
     """What Bob said on four days, at rest, to be cloned; and on his phone the same evening and another one."""
-    # A fact that is said twice keeps the wording and the time that it was placed with: dinner's, whatever is read first.
+    # A fact said twice has the wording and the time that it was placed with: dinner's, whatever is read first.
     running.memory.client.enqueue("bob", "dinner", DINNER)
     running.drive()
     for session, turns in (("home", HOME), ("kyoto", KYOTO), ("lamps", LAMPS)):
@@ -182,8 +182,8 @@ def test_facts_go_by_when_they_were_said_last_and_words_stay(bob: Bob) -> None:
 
 
 def test_digests_go_when_their_time_is_too_long_ago(bob: Bob) -> None:
-    """Given an age of digests, then those of times that ended before go and nothing else; asked for again, a day is
-    told anew, as its turns are there; the day of a pinned turn stays."""
+    """Given an age of digests, then those of times that ended before go and nothing else; requested again, the digest
+    of a day is rebuilt, as its turns are there; the day of a pinned turn stays."""
     bob.digested()
     bob.pin(session="home", turn="home-1")
     facts, words = bob.facts(), bob.turns()
@@ -451,7 +451,7 @@ def test_pins_travel_with_merges_bundles_and_rebuilds(bob: Bob, tmp_path: Path) 
     bob.assert_verified()
 
 
-def test_a_fact_said_in_a_pinned_turn_and_elsewhere_keeps_its_pinned_place(bob: Bob) -> None:
+def test_a_fact_said_in_a_pinned_turn_and_elsewhere_stays_by_the_pinned_turn(bob: Bob) -> None:
     """Given a pinned turn whose fact was said again in words that go, then the fact stays, by the pinned words."""
     bob.pin(session="home", turn="home-3")
     bob.memory.ingest("bob", "later", said("I love hiking.", "I live in Davis.", start=MONDAY + 2 * DAY_S))

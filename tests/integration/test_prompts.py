@@ -98,7 +98,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return paths
 
 
-def test_each_step_is_told_its_own_instructions_and_then_how_its_input_is_framed(
+def test_each_step_gets_its_own_instructions_and_then_how_its_input_is_framed(
     ground: Ground, files: dict[str, Path]
 ) -> None:
     with ground.opened(**files) as running:
@@ -132,8 +132,8 @@ def test_each_step_is_told_its_own_instructions_and_then_how_its_input_is_framed
 
 
 def test_other_instructions_find_nothing_that_was_paid_for_without_them(ground: Ground, files: dict[str, Path]) -> None:
-    """Given a forest made with the built-in prompts, when workers come with others, then what is made again is asked
-    for anew, stored summaries hold until then, and going back finds what was paid for."""
+    """Given a forest made with the built-in prompts, when workers come with others, then what is made again needs new
+    calls, stored summaries stay valid until then, and going back finds what was paid for."""
     with ground.opened() as running:
         running.memory.ingest("bob", "s1", LAMPS)
         running.drive()

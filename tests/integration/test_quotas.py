@@ -263,7 +263,7 @@ def test_an_async_import_streams_too(tight: Stack) -> None:
 
 
 def test_a_stream_of_sessions_takes_the_memory_of_one(pipeline: Stack) -> None:
-    """Given many sessions of 50 KB, then what is kept after many is no more than after a few."""
+    """Given many sessions of 50 KB, then the memory in use after many is no more than after a few."""
 
     def large() -> Iterator[tuple[str, str, Sequence[object]]]:
         for number in range(90):
@@ -272,7 +272,7 @@ def test_a_stream_of_sessions_takes_the_memory_of_one(pipeline: Stack) -> None:
     def measured() -> Iterator[int]:
         for number, _ in enumerate(pipeline.memory.client.enqueue_stream(large())):
             if number in (20, 89):
-                gc.collect()  # what is kept is what can be reached
+                gc.collect()  # only what can be reached counts
                 yield tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()
@@ -400,7 +400,7 @@ def test_the_import_command_ends_later_when_there_is_no_room(tight: Stack, shell
 # Traces
 
 
-def test_a_session_keeps_the_trace_it_was_created_under(pipeline: Stack) -> None:
+def test_the_trace_of_a_session_is_the_one_it_was_created_under(pipeline: Stack) -> None:
     client = pipeline.memory.client
     client.enqueue("bob", "s1", said("One.", "Two."), trace=TRACE)
     client.enqueue("bob", "s1", said("One.", "Two.", "Three."), trace="00-" + "1" * 32 + "-" + "2" * 16 + "-01")

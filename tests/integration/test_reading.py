@@ -125,7 +125,7 @@ def test_an_unknown_owner_has_nothing_and_others_see_nothing(memory: MemForest) 
     "options, code",
     [({"limit": 0}, "invalid_limit"), ({"limit": 1_001}, "invalid_limit"), ({"cursor": "?"}, "invalid_cursor")],
 )
-def test_what_is_asked_for_wrongly_is_refused_with_what_to_change(
+def test_wrong_options_are_refused_with_what_to_change(
     memory: MemForest, options: dict[str, object], code: str
 ) -> None:
     tree = memory.trees("bob").items[0]

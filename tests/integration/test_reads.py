@@ -148,7 +148,7 @@ def test_a_statement_that_takes_too_long_is_ended_and_the_connection_goes_on(eng
     assert reader.one(BACKEND) == before
 
 
-def test_a_refused_statement_tells_its_state_and_no_values(engine: sa.Engine) -> None:
+def test_a_refused_statement_reports_its_state_and_no_values(engine: sa.Engine) -> None:
     with pytest.raises(InvariantViolated, match="22P02") as caught:
         Reader(engine, TENANT).together(BACKEND, number_of("SELECT CAST(:reported AS int)", reported="a secret"))
     assert "secret" not in str(caught.value)
@@ -167,14 +167,14 @@ def test_a_connection_that_was_lost_in_the_pool_is_replaced_unseen(
     assert reader.one(SHOWN) == [("TimeZone", "UTC"), ("jit", "off")]
 
 
-def test_a_store_that_is_away_is_named(engine: sa.Engine) -> None:
+def test_an_unavailable_store_is_named(engine: sa.Engine) -> None:
     unavailable = open_engine(DatabaseSettings.model_validate({"url": "postgresql+psycopg://nobody@localhost:1/none"}))
     with pytest.raises(StoreUnavailable):
         Reader(unavailable, TENANT).one(BACKEND)
 
 
 @pytest.mark.parametrize("pooler", ["auto", "transaction"])
-def test_behind_a_pooler_callers_beside_each_other_find_what_they_ask_for(
+def test_behind_a_pooler_concurrent_callers_find_what_they_ask_for(
     servers: SessionServers, address: DatabaseSettings, pooler: str
 ) -> None:
     """Given two server connections and six callers of two tenants, each sees its own tenant, each time."""

@@ -1,4 +1,4 @@
-"""Recall over the real pipeline: what was said is found, explained, and found again when parts are away."""
+"""Recall over the real pipeline: what was said is found, explained, and found again when parts are unavailable."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_every_mode_finds_what_was_said(bob: Stack, mode: str) -> None:
     assert result.degraded == ()
 
 
-def test_postgres_is_asked_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forest; what the hits need; the roots; candidates; token vectors; texts; ways. Children of nodes are kept."""
+def test_postgres_is_queried_in_few_rounds(bob: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The forest; what the hits need; roots; candidates; token vectors; texts; ways. Children of nodes are cached."""
     bob.memory.recall("bob", "Which instrument is Bob learning?")
     sent: list[int] = []
     send = Reader._sent
@@ -142,7 +142,7 @@ def test_a_part_of_a_long_turn_is_delivered_alone(pipeline: Stack) -> None:
     assert best.kind == "cell"
 
 
-def test_only_the_range_asked_for(bob: Stack) -> None:
+def test_only_the_requested_range_is_recalled(bob: Stack) -> None:
     result = bob.memory.recall("bob", "Where did Bob move?", k=50, since="2024-01-01")
     assert {piece.session_id for piece in result.evidence} == {"miami"}
     result = bob.memory.recall("bob", "Where did Bob move?", k=50, until="2023-12-31")
@@ -158,12 +158,12 @@ def test_neighbours_come_from_the_tree_or_the_dialogue(bob: Stack) -> None:
     assert all(moment <= datetime(2024, 2, 12, 18, 0, tzinfo=UTC) for moment in moments)
 
 
-def test_the_state_before_the_one_asked_about_is_among_the_first(bob: Stack) -> None:
+def test_the_state_before_the_one_in_the_question_is_among_the_first(bob: Stack) -> None:
     result = bob.memory.recall("bob", "Where did Bob live before moving to Miami?")
     assert any("to Davis" in text for text in first(result))
 
 
-def test_the_text_keeps_its_budget(bob: Stack) -> None:
+def test_the_text_fits_its_budget(bob: Stack) -> None:
     result = bob.memory.recall("bob", "Where did Bob live?", k=8)
     assert len(result.text(30)) <= 120
     assert result.text().count("[Monday 8 May 2023]") == 1
@@ -186,7 +186,7 @@ def test_bad_input_is_refused(bob: Stack, question: str, options: dict[str, obje
 
 @pytest.mark.parametrize("mode", ["auto", "flat", "embedding"])
 def test_an_owner_without_a_memory_yet_gets_an_empty_result_that_says_so(bob: Stack, mode: str) -> None:
-    """Given somebody's first message, when a chat asks their memory, then there is nothing, and no error."""
+    """Given somebody's first message, when a chat queries their memory, then there is nothing, and no error."""
     found = bob.memory.recall("nobody", "Where?", mode=mode)
     assert (found.evidence, found.owner_known, found.degraded) == ((), False, ())
     assert found.mode != "auto"
@@ -348,8 +348,8 @@ FILL = (
 
 
 COLD = {"TEXT_OF_CELLS", "TEXT_OF_FACTS", "LAST_SAID"}
-"""They read a whole forest. Full text is asked while the index is away (row security keeps ``@@`` from an index), the
-last turn for questions that name a time."""
+"""They read a whole forest. Full text is searched while the index is unavailable (under row security, ``@@`` can't use
+an index); the last turn is read for questions that name a time."""
 
 
 def test_no_statement_of_recall_reads_a_whole_table(pipeline: Stack) -> None:

@@ -23,7 +23,7 @@ def dialogue(*turns: tuple[str, str]) -> list[TurnInput]:
 
 
 def recalled(stack: Stack, weight: float = 0.15) -> dict[str, Evidence]:
-    """The pieces by their texts."""
+    """The evidence items by their texts."""
     service = stack.services.recall
     changed = replace(
         service, settings=service.settings.model_copy(update={"weights": service.settings.weights | {"answer": weight}})

@@ -1,4 +1,4 @@
-"""Recall by vector, over several owners, bounded to channels and beside external Qdrant collections, on the real
+"""Recall by vector, over several owners, bounded to channels and together with external Qdrant collections, on the real
 stack."""
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class TestChannels:
 
 
 class TestOwners:
-    def test_one_call_asks_several_forests(self, grown_once: Stack) -> None:
+    def test_one_call_searches_several_forests(self, grown_once: Stack) -> None:
         memory = grown_once.memory
         found = memory.recall(None, HOME, k=50, owners=["ann", "bea", "nobody"])
         assert {piece.owner for piece in found.evidence} == {"ann", "bea"}
@@ -198,7 +198,7 @@ class Notes:
         return SourceSettings.model_validate(own | {"metadata": ("lang",)} | changes)
 
     def recall(self, owner: str = "ann", mapped: dict[str, Any] | None = None, **options: Any) -> RecallResult:
-        """A recall beside the collection, ``mapped`` in this way."""
+        """A recall that also reads the collection, ``mapped`` in this way."""
         sources = Sources({"notes": self.settings(**(mapped or {}))}, self.embedder.dimension)
         service: RecallService = replace(self.stack.services.recall, sources=sources)
         if "vector" not in options:
@@ -225,7 +225,7 @@ def points(result: RecallResult) -> set[str]:
 
 
 class TestSources:
-    def test_points_stand_beside_what_the_forest_has(self, notes: Notes) -> None:
+    def test_points_are_found_together_with_what_the_forest_has(self, notes: Notes) -> None:
         found = notes.recall(k=20)
         assert points(found) == {"1", "2", "3"}
         assert ("ann", "s1") in sessions(found)
@@ -244,7 +244,7 @@ class TestSources:
         assert points(notes.recall(k=20, since="2024-02-15")) == {"2"}
         assert points(notes.recall(k=20, metadata={"lang": "it"})) == {"3"}
 
-    def test_a_vector_asks_them_too(self, notes: Notes) -> None:
+    def test_a_vector_searches_them_too(self, notes: Notes) -> None:
         vector = notes.embedder.embed_query(["the river at Bristol"]).vectors[0]
         found = notes.recall(vector=vector, k=20)
         assert next(piece.point_id for piece in found.evidence if piece.source) == "2"
@@ -256,7 +256,7 @@ class TestSources:
         with notes.writing() as client:
             assert client.scroll("notes", limit=100, with_payload=True) == before
 
-    def test_collections_that_do_not_fit_are_told_in_a_sentence(self, notes: Notes) -> None:
+    def test_collections_that_do_not_fit_are_reported_in_a_sentence(self, notes: Notes) -> None:
         with notes.writing() as client:
             Notes.make(client, "small", 3)
             Notes.make(client, "dots", notes.embedder.dimension, q.Distance.DOT)
@@ -280,7 +280,7 @@ class TestSources:
             client.upsert("plain", [q.PointStruct(id=9, vector=vector.tolist(), payload={"text": "Leeds has canals."})])
         assert points(notes.recall(mapped={"collection": "plain", "vector": ""})) == {"9"}
 
-    def test_a_source_that_is_away_is_named(self, notes: Notes) -> None:
+    def test_an_unavailable_source_is_named(self, notes: Notes) -> None:
         missing = notes.recall(mapped={"collection": "nothing"})
         assert missing.degraded == ("Source notes was left out: it is unavailable.",)
         with socket.create_server(("127.0.0.1", 0)) as nobody:

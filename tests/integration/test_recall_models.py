@@ -48,7 +48,7 @@ def server() -> Iterator[ModelServer]:
 def ann(servers: SessionServers, tmp_path: Path, embedder: Embedder, server: ModelServer) -> Iterator[Stack]:
     model = {"model": "openai/test-model", "api_base": server.url, "api_key": "test"}
     llm = {step: model for step in ("browse", "plan")}
-    # A tree for each topic, however small: what is asked of a tree can be seen then.
+    # A tree for each topic, however small, so that the question to each tree can be seen.
     with stack(servers, tmp_path, embedder=embedder, llm=llm, reduce={"scene_min_facts": 1}) as running:
         for session, said in SAID.items():
             turns = [{"role": "user", "name": name, "content": text, "timestamp": at} for at, name, text in said]
@@ -61,7 +61,7 @@ def spent(ann: Stack) -> dict[str, int]:
     return {row.step: row.n for row in ann.rows("SELECT step, count(*) AS n FROM memforest.llm_call GROUP BY step")}
 
 
-def test_a_model_ranks_the_children_and_every_call_is_kept(ann: Stack, server: ModelServer) -> None:
+def test_a_model_ranks_the_children_and_every_call_is_stored(ann: Stack, server: ModelServer) -> None:
     before = spent(ann).get("browse", 0)
     result = ann.memory.recall("ann", HARBOUR, mode="llm")
     assert "Pepper loves the boats" in result.evidence[0].text
@@ -74,10 +74,10 @@ def test_a_model_ranks_the_children_and_every_call_is_kept(ann: Stack, server: M
     assert all(call.latency_ms >= 20 and call.prompt_tokens > 0 for call in logged)
 
 
-def test_a_cross_encoder_keeps_to_the_limits_and_its_calls_are_kept(
+def test_a_cross_encoder_obeys_the_limits_and_its_calls_are_stored(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
-    """With one request a minute the second recall finds no permit: it keeps its order, and says so."""
+    """With one request a minute the second recall gets no permit: its order stays as it was, and the result says so."""
     with RerankServer() as server:
         rerank = {"model": "cohere/test-rerank", "api_base": server.url, "api_key": "test", "timeout_s": 20.0}
         settings = {"recall": {"rerank": rerank}, "limits": {"requests_per_minute": 1}}
@@ -97,7 +97,7 @@ def test_a_cross_encoder_keeps_to_the_limits_and_its_calls_are_kept(
             assert stored.latency_ms > 0
 
 
-def test_the_planner_asks_each_tree_its_own_question(ann: Stack, server: ModelServer) -> None:
+def test_the_planner_gives_each_tree_its_own_question(ann: Stack, server: ModelServer) -> None:
     result = ann.memory.recall("ann", HARBOUR, mode="planner")
     assert result.plan == {"type": "direct", "question": "single"}
     requested = [json.loads(messages_of(call.body)[-1][1]) for call in server.requests]
@@ -130,6 +130,6 @@ def test_a_model_that_fails_leaves_the_scores_to_decide_and_says_so(
     assert any("ranked by scores" in sentence for sentence in result.degraded)
 
 
-def test_auto_takes_the_most_thorough_mode_and_keeps_to_the_time(ann: Stack) -> None:
+def test_auto_takes_the_most_thorough_mode_within_the_time_budget(ann: Stack) -> None:
     assert ann.memory.recall("ann", HARBOUR, mode="auto").mode is Mode.PLANNER
     assert ann.memory.recall("ann", HARBOUR, mode="auto", budget_ms=1_000).mode is Mode.EMBEDDING

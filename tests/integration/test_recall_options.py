@@ -134,7 +134,7 @@ def test_sessions_can_be_left_out_with_their_neighbours(ann: Stack) -> None:
     assert near <= {"spring", "summer"}
 
 
-def test_pieces_that_score_too_little_are_left_out(ann: Stack) -> None:
+def test_evidence_that_scores_too_little_is_left_out(ann: Stack) -> None:
     everything = ann.memory.recall("ann", HOME, k=50).evidence
     least = everything[2].score
 

@@ -20,7 +20,7 @@ def tell(stack: Stack) -> None:
 
 
 def reported(stack: Stack, **weights: float) -> list[Evidence]:
-    """The pieces among the first five that tell it."""
+    """The items with the answer among the first five."""
     service = stack.services.recall
     changed = replace(
         service, settings=service.settings.model_copy(update={"weights": service.settings.weights | weights})
@@ -29,7 +29,7 @@ def reported(stack: Stack, **weights: float) -> list[Evidence]:
 
 
 def test_a_relative_of_a_word_finds_the_turn(grown_once: Stack) -> None:
-    """Given that only one turn tells it, in another word, then words alone find it, by the relatives of the question's."""
+    """Given one turn with the answer, in another word, then words alone find it, through related words."""
     assert reported(grown_once, dense=0.0)
     assert not reported(grown_once, dense=0.0, related=0.0)
 
@@ -39,7 +39,7 @@ def test_a_relative_lifts_what_vectors_found(grown_once: Stack) -> None:
     assert lifted.score > plain.score
 
 
-def test_what_related_words_gave_is_told_apart(grown_once: Stack) -> None:
+def test_what_related_words_gave_is_a_signal_of_its_own(grown_once: Stack) -> None:
     """Given a turn that has only a relative of the question's words, when a recall explains itself, then all that words
     gave its cell is theirs, and nothing else differs."""
     service = grown_once.services.recall

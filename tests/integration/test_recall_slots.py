@@ -1,4 +1,4 @@
-"""A recall that waits for a slot, beside what is written meanwhile: it has looked already for what the index lacks."""
+"""A recall that waits for a slot while others write: it has already searched for cells that are not indexed yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEW = "I paid 90 dollars for the case of the violin."
 
 
 class Given(Slots):
-    """Slots that tell when somebody asks for one."""
+    """Slots that set an event when a caller requests one."""
 
     def __init__(self) -> None:
         super().__init__(1, patience_s=60.0)

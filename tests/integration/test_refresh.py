@@ -1,4 +1,4 @@
-"""Refresh as a dataflow: who is ready, what a save may overwrite, and what happens when the model is away."""
+"""Refresh as a dataflow: which nodes are ready, what a save may overwrite, and what an unavailable model changes."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ def test_a_tree_that_is_not_due_is_left_alone(grown: Stack) -> None:
     assert dirty(grown) == before
 
 
-def test_a_mark_during_the_summary_keeps_the_node_dirty_and_the_text(grown: Stack) -> None:
-    """Given a node that changes while it is summarized, when it is saved, then the text is kept and the node is dirty."""
+def test_a_node_marked_during_its_summary_stays_dirty_and_the_text_is_saved(grown: Stack) -> None:
+    """Given a node that changes during its summary, when it is saved, then the text is stored and the node is dirty."""
 
     class Marking(CountingSummarizer):
         def summarize(self, node: ReadyNode, budget: int, calls: list[CallRecord]) -> str:
@@ -196,7 +196,7 @@ def test_equal_inputs_are_summarized_once(grown: Stack) -> None:
 
 
 def test_below_so_many_leaves_rules_write_every_text(grown: Stack) -> None:
-    """Given trees of 24 facts, when a model is for nodes of 25 leaves or more, then it is not asked, and all have a text."""
+    """Given trees of 24 facts, when a model is for nodes of 25 leaves, then it is not called, and all have a text."""
     summarizer = CountingSummarizer()
     refresh_all(grown, service(grown, summarizer, model_from_leaves=25))
     assert dirty(grown) == 0
@@ -210,8 +210,8 @@ def test_below_so_many_leaves_rules_write_every_text(grown: Stack) -> None:
     }
 
 
-def test_from_so_many_leaves_on_the_model_is_asked(grown: Stack) -> None:
-    """Given the same trees, when 24 leaves are enough, then it is asked for the roots that have so many, and no others."""
+def test_from_so_many_leaves_on_the_model_is_called(grown: Stack) -> None:
+    """Given the same trees, when 24 leaves are enough, then it is called for roots that have so many, and no others."""
     summarizer = CountingSummarizer()
     refresh_all(grown, service(grown, summarizer, model_from_leaves=24))
     assert sorted(node.kind for node in summarizer.requested) == ["entity", "scene"]
@@ -219,7 +219,7 @@ def test_from_so_many_leaves_on_the_model_is_asked(grown: Stack) -> None:
     assert sorted(written) == [("entity", True, 24), ("scene", True, 24)]
 
 
-def test_another_number_of_leaves_holds_for_what_is_summarized_from_then_on(grown: Stack) -> None:
+def test_another_number_of_leaves_applies_to_what_is_summarized_from_then_on(grown: Stack) -> None:
     """Given texts of rules, when the number is lowered, then a node is the model's once its children are others."""
     refresh_all(grown, service(grown, CountingSummarizer(), model_from_leaves=1_000))
     mark_all(grown)
@@ -233,9 +233,9 @@ def test_another_number_of_leaves_holds_for_what_is_summarized_from_then_on(grow
     assert any(node.kind is TreeKind.ENTITY for node in summarizer.requested)
 
 
-def test_the_model_is_asked_again_when_an_earlier_child_changes_and_not_for_growth_at_the_end(grown: Stack) -> None:
+def test_the_model_is_called_again_when_an_earlier_child_changes_and_not_for_growth_at_the_end(grown: Stack) -> None:
     """Given summaries of all children but the last, when facts join the last one, then the model's words stay, and
-    lines of the last child bring the new facts; when an earlier child changes, the model is asked again."""
+    lines of the last child bring the new facts; when an earlier child changes, the model is called again."""
     summarizer = CountingSummarizer()
     refresher = service(grown, summarizer, model_from_leaves=20, model_reads_last=False, budget_chars=630)
     grow(grown, 26)
@@ -282,7 +282,7 @@ def test_with_the_settings_as_they_come_what_is_forgotten_is_in_no_summary(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
     """Given trees with more leaves than a model needs, and nodes with less, when words of theirs are forgotten, then no
-    text has them, neither before nor after it is written anew, and the model never reads them again."""
+    text has them, neither before nor after it is rewritten, and the model never reads them again."""
     own = {"accept": AcceptSettings().model_dump(), "refresh": RefreshSettings().model_dump()}
     enough = RefreshSettings().model_from_leaves
     secret = range(0, enough + 12, 13)
@@ -321,7 +321,7 @@ def test_with_the_settings_as_they_come_what_is_forgotten_is_in_no_summary(
         assert not any("marzipan" in json.dumps(call.body) for call in model.requests[before:])
 
 
-def test_while_the_model_is_away_nodes_take_a_marked_extract_and_are_made_again(grown: Stack) -> None:
+def test_while_the_model_is_unavailable_nodes_take_a_marked_extract_and_are_made_again(grown: Stack) -> None:
     unavailable = CountingSummarizer(fault=ModelUnavailable("away"))
     refresh_all(grown, service(grown, unavailable))
     assert dirty(grown) == 0
@@ -361,7 +361,7 @@ def test_a_tree_is_due_after_quiet_but_no_later_than_its_staleness(pipeline: Sta
 
 def test_a_large_tree_is_due_later_than_a_small_one_but_no_later_than_its_staleness(pipeline: Stack) -> None:
     """Given trees of which one has more than the leaves from which the quiet period grows, when a turn comes to both,
-    then the large one waits longer, but never beyond its staleness, and not at all when a flush asks for it."""
+    then the large one waits longer, but never beyond its staleness, and not at all when a flush requests it."""
     settings = pipeline.settings.refresh
     many = QUIET_LEAVES * 2
     pipeline.memory.ingest("bob", "s1", said(*[LAMP.format(n=n) for n in range(many - 1)]))
@@ -398,8 +398,8 @@ PAUSE = 4711
 
 @contextmanager
 def held_up(pipeline: Stack) -> Iterator[Callable[[], bool]]:
-    """While this lasts, a transaction that looks for functions in the schema ``hook`` first stops when it asks for the
-    time: after its statement's snapshot was taken, and before its rows are locked. Yields whether one has stopped."""
+    """While this lasts, a transaction that searches the schema ``hook`` for functions first stops when it reads the
+    clock: after its statement's snapshot was taken, and before its rows are locked. Yields whether one has stopped."""
     pipeline.execute("CREATE SCHEMA hook")
     pipeline.execute("GRANT USAGE ON SCHEMA hook TO PUBLIC")
     pipeline.execute(

@@ -191,7 +191,7 @@ def test_a_fact_that_was_said_elsewhere_too_loses_only_that_occurrence(pipeline:
     assert_verified(pipeline)
 
 
-def test_a_fact_that_its_new_extraction_tells_again_stays(lamps: Stack) -> None:
+def test_a_fact_that_its_new_extraction_has_again_stays(lamps: Stack) -> None:
     """Given cells extracted again with the same result, when they are reduced, then old candidates go and no fact."""
     chosen = cells(lamps, "lamps")[2:5]
     before = lamps.rows("SELECT fact_id, seq FROM memforest.fact ORDER BY seq")
@@ -242,7 +242,7 @@ def test_scopes_that_lose_everything_lose_their_tree_and_may_have_one_again(lamp
     assert_verified(lamps)
 
 
-def test_a_scene_forgets_where_its_facts_stood_and_when_they_were(lamps: Stack) -> None:
+def test_a_scene_forgets_the_vectors_and_the_times_of_removed_facts(lamps: Stack) -> None:
     """Given scenes, when facts go, then each centroid is the sum of the routing vectors of the facts that stayed, and
     each span theirs."""
     chosen = [*cells(lamps, "lamps")[:4], *cells(lamps, "lamps")[10:]]

@@ -1,4 +1,4 @@
-"""Any sequence of sessions, deletions and merges leaves what a forest has that was told nothing else to begin with."""
+"""Any sequence of sessions, deletions and merges leaves the same forest as ingesting only what was not deleted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Session:
 
 @dataclass(slots=True)
 class Model:
-    """What each owner was told and has not been made to forget, in plain lists."""
+    """What was ingested for each owner and is not forgotten, in plain lists."""
 
     rng: random.Random
     reported: dict[str, list[Session]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def play(pipeline: Stack, model: Model) -> None:
                 pipeline.memory.lifecycle.merge(others, owner, actor=ACTOR)
                 for other in others:
                     model.reported[owner] += model.reported.pop(other)
-    # What was asked for is carried out in this order; what comes next may go on beside it.
+    # Requested operations are carried out in this order; the work that follows may be concurrent.
     while any(not task.finished for task in pipeline.memory.lifecycle.operations(100)):
         pipeline.runtime.maintain()
 
@@ -134,7 +134,7 @@ def leaves(pipeline: Stack, owner: str, kind: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_sequence_leaves_what_was_not_deleted(pipeline: Stack, seed: int) -> None:
     """Given random steps with work under way between them, then every session's leaves are those of a plain model, and
-    facts and the speaker's tree those of a forest that was only told what is left; verify finds nothing."""
+    facts and the speaker's tree those of a forest that only got what is left; verify finds nothing."""
     model = Model(random.Random(seed))
     for _ in range(STEPS):
         play(pipeline, model)

@@ -25,7 +25,7 @@ from tests.harness.stack import Stack, stack
 from tests.harness.timing import until
 
 SCALE = 30
-"""A second here stands for half a minute: the timeout of 90 s is 3 s, and 5 tokens a second are 150."""
+"""A second here means half a minute: the timeout of 90 s is 3 s, and 5 tokens a second are 150."""
 TIMEOUT_S = 90 / SCALE
 THREADS = 4
 DEADLINE_S = 60.0
@@ -149,7 +149,7 @@ def test_a_slow_model_is_given_windows_that_it_answers_in_time_each_once(
         assert len(read_by(extractions(model)[-1])) == 40
 
 
-def test_who_waits_is_told_how_fast_the_model_answers(
+def test_a_waiting_caller_learns_how_fast_the_model_answers(
     servers: SessionServers, tmp_path: Path, embedder: Embedder
 ) -> None:
     """Given 5 tokens a second, when nothing failed, then status, waits and the checkup name the pace and the time."""

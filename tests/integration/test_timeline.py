@@ -83,7 +83,7 @@ def test_states_are_ordered_by_event_and_the_last_one_is_current(ines: Stack, se
     assert not oslo.supersedes
 
 
-def test_the_three_times_are_kept_apart(ines: Stack, service: TimelineService) -> None:
+def test_the_three_times_are_separate(ines: Stack, service: TimelineService) -> None:
     bergen, porto, _ = service.timeline(ines.tenant, "ines", attribute="residence").states
     assert bergen.time_label == "date unknown"
     assert not bergen.time.known
@@ -105,7 +105,7 @@ def test_the_same_value_said_again_is_one_state_with_all_its_turns(ines: Stack, 
     assert porto.last_mentioned_at == datetime(2023, 1, 15, 9, tzinfo=UTC)
 
 
-def test_a_stop_ends_what_holds_and_a_new_start_begins(ines: Stack, service: TimelineService) -> None:
+def test_a_stop_ends_the_current_state_and_a_new_start_begins(ines: Stack, service: TimelineService) -> None:
     baker, stop, librarian = service.timeline(ines.tenant, "ines", attribute="job").states
     assert (baker.value, baker.superseded_by, stop.supersedes) == ("baker", stop.fact_id, (baker.fact_id,))
     assert (stop.change, stop.current) == ("stop", False)
@@ -122,7 +122,7 @@ def test_as_of_knows_what_had_been_said_by_then(ines: Stack, service: TimelineSe
     spring = service.timeline(ines.tenant, "ines", attribute="residence", as_of="2022-05-01")
     assert reported(spring) == [("Bergen", True)]
     assert spring.states[0].superseded_by is None
-    # The move of June was told in July.
+    # The move of June was mentioned in July.
     assert reported(service.timeline(ines.tenant, "ines", attribute="residence", as_of="2022-07-01")) == [
         ("Bergen", True)
     ]
@@ -165,7 +165,7 @@ def test_everybody_has_a_chain_of_their_own(ines: Stack, service: TimelineServic
     }
 
 
-def test_a_scene_tells_its_facts_in_order(ines: Stack, service: TimelineService) -> None:
+def test_a_scene_lists_its_facts_in_order(ines: Stack, service: TimelineService) -> None:
     found = service.timeline(ines.tenant, "ines", scene="work")
     assert [state.attribute for state in found.states] == ["job", "job", "job"]
     assert reported(found)[-1] == ("librarian", True)

@@ -142,7 +142,7 @@ def test_two_processes_share_one_trace() -> None:
     assert set(collector.paths) == {"/v1/traces"}
 
 
-def test_threads_keep_their_traces_apart() -> None:
+def test_traces_of_threads_do_not_mix() -> None:
     """Given sessions that are worked on side by side, then each span has the parent that it was given."""
     parents = [f"00-{number:032x}-{number:016x}-01" for number in range(1, 9)]
     together = threading.Barrier(len(parents))
@@ -201,7 +201,7 @@ def test_a_long_attribute_is_cut() -> None:
     assert len(attributes(span)["memforest.owner"]) == 200
 
 
-def test_the_callers_choice_not_to_trace_is_kept() -> None:
+def test_the_callers_choice_not_to_trace_is_respected() -> None:
     """Given a parent that is not sampled, then nothing is sent, and what comes after is not sampled either."""
     with collecting() as collector:
         with opened(collector.endpoint) as tracing, tracing.span("enqueue", REMOTE[:-2] + "00") as trace:
@@ -232,7 +232,7 @@ def burst(tracing: OtelTracing, count: int) -> float:
 
 @dataclass
 class Closing:
-    """Closes a tracing within half a second, and then, if asked again, new ones that have a span to send."""
+    """Closes a tracing within half a second; each later call closes a new one that has a span to send."""
 
     tracing: OtelTracing
     endpoint: str

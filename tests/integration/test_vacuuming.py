@@ -99,7 +99,7 @@ def in_rows_of_pages(pipeline: Stack) -> list[str]:
 
 
 def in_items_of_indexes(pipeline: Stack) -> list[str]:
-    """B-trees in whose pages an entry holds a planted word."""
+    """B-trees in whose pages an entry contains a planted word."""
     maintained(pipeline, "CREATE EXTENSION IF NOT EXISTS pageinspect")
     found = []
     indexes = pipeline.rows(
@@ -182,11 +182,11 @@ def test_after_a_deletion_pages_and_indexes_are_vacuumed(rested: Stack) -> None:
     assert rested.memory.recall("other", "Which tea?").evidence
 
 
-def test_written_anew_no_file_holds_a_byte_of_it(
+def test_after_a_full_vacuum_no_file_contains_a_byte_of_it(
     rested: Stack, servers: SessionServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given free space of pages, which keeps bytes until something else is written there, when everything is written
-    anew by command, then no table, index, toast or catalog file holds a word."""
+    """Given free space of pages, where bytes remain until something else is written there, when a command rewrites
+    everything, then no table, index, toast or catalog file contains a word."""
     maintained(rested, "ANALYZE")
     forgotten(rested)
     assert in_files(rested, servers) != []

@@ -33,7 +33,7 @@ ALLERGIC = said("I live in Boston and I am allergic to peanuts.")
 
 
 class Failing:
-    """An embedder that may be told to refuse, as one whose key has expired does."""
+    """An embedder that can be made to refuse, as one whose key has expired does."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -115,8 +115,8 @@ def test_a_vector_that_is_missing_is_made_again_and_buries_nothing(running: Stac
     assert violations(running) == {}
 
 
-def test_a_reduction_that_fails_after_others_did_its_work_holds_back_nothing(running: Stack, failing: Failing) -> None:
-    """Given a batch that another process places meanwhile, when the first process fails, then the forest is not delayed."""
+def test_a_reduction_that_fails_after_others_did_its_work_delays_nothing(running: Stack, failing: Failing) -> None:
+    """Given a batch that another process reduces, when the first process fails, then the forest is not delayed."""
     running.memory.ingest("bert", "s", MOVED)
     running.runtime.extract()
     running.execute("DELETE FROM memforest.vector")
@@ -326,7 +326,7 @@ def test_rows_under_the_lease_of_a_writer_that_died_are_indexed_by_others(runnin
     assert fact_states(running) == {("done", False, False)}
 
 
-def test_rows_are_given_back_when_the_index_is_away(running: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_given_back_when_the_index_is_unavailable(running: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a reducer whose facts can't be indexed now, then their rows wait for anybody."""
     lease = reduced_under_a_lease(running)
     monkeypatch.setattr(type(running.services.indexer), "_reachable", lambda _: False)

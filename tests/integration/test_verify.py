@@ -1,4 +1,4 @@
-"""Verification: what pipelines leave is clean, every kind of damage is found under its name, derived damage is mended."""
+"""Verification: what pipelines leave is clean, all damage is found under its name, derived damage is repaired."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def tell(running: Stack) -> None:
 def shared(
     servers: SessionServers, grown: Grown, tmp_path_factory: pytest.TempPathFactory, embedder: Embedder
 ) -> Iterator[Stack]:
-    """A clone that tests share who put back what they damage, with a copy of its rows beside them."""
+    """A clone shared by tests that restore what they damage, with a copy of its rows in another schema."""
     with cloned(servers, grown, tmp_path_factory.mktemp("shared"), embedder) as running:
         running.execute("CREATE SCHEMA saved")
         for table in running.counts():
@@ -96,7 +96,7 @@ def damage(pipeline: Stack, statement: str) -> None:
     pipeline.execute(f"SET LOCAL session_replication_role = replica; {statement}")
 
 
-def test_what_a_pipeline_at_rest_leaves_keeps_every_promise(rested: Stack) -> None:
+def test_what_a_pipeline_at_rest_leaves_breaks_no_promise(rested: Stack) -> None:
     report = verify(rested)
     assert broken(report) == {}
     assert report.complete
@@ -420,10 +420,10 @@ def persistent(pipeline: Stack) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("check", "what", "statement"), DAMAGE, ids=[f"{d[0]}-{d[1]}-{n}" for n, d in enumerate(DAMAGE)]
 )
-def test_damage_is_found_under_its_name_and_mended_if_derived(
+def test_damage_is_found_under_its_name_and_repaired_if_derived(
     request: pytest.FixtureRequest, check: Check, what: str, statement: str
 ) -> None:
-    """Given rows changed behind everybody's back, then verification names the promise that they break. Asked to repair,
+    """Given rows changed behind everybody's back, then verification names the promise that they break. With repair,
     it leaves nothing wrong where everything is derived, and never touches what is not."""
     derived = can_be_repaired(check, Found(uuid4(), what))
     pipeline: Stack = request.getfixturevalue("rested" if derived else "restored")
@@ -442,7 +442,7 @@ def test_damage_is_found_under_its_name_and_mended_if_derived(
 
 @pytest.mark.parametrize("what", ["turn", "occurrence", "placement", "fact"])
 def test_repair_leaves_persistent_state_alone_and_says_what_is_left(rested: Stack, what: str) -> None:
-    """Given rows that nobody can make again are gone, then repair mends what follows from the rest, and no more."""
+    """Given rows that nobody can make again are gone, then repair rebuilds what follows from the rest, and no more."""
     damage(rested, f"DELETE FROM memforest.{what}")
     before = persistent(rested)
     report = verify(rested, repair=True)
@@ -517,7 +517,7 @@ def test_points_that_the_index_lost_are_found_and_written_again(rested: Stack) -
     assert broken(verify(rested)) == {}
 
 
-def test_points_that_nobody_stands_for_are_found_and_deleted(rested: Stack) -> None:
+def test_points_without_a_matching_row_are_found_and_deleted(rested: Stack) -> None:
     """Given points without a row, and one that is newer than its row, then both are found, for all and for one owner."""
     bob, stray = forest_of(rested, "bob"), uuid4()
     fact = UUID(str(rested.rows(f"SELECT {FACT}")[0][0]))
@@ -531,7 +531,9 @@ def test_points_that_nobody_stands_for_are_found_and_deleted(rested: Stack) -> N
     assert broken(verify(rested)) == {}
 
 
-def test_an_index_that_is_away_is_said_and_the_rest_is_checked(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_index_is_reported_and_the_rest_is_checked(
+    rested: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unavailable(*_: object) -> None:
         raise IndexUnavailable("away")
 
@@ -554,8 +556,8 @@ def test_one_owner_is_checked_alone(rested: Stack) -> None:
         verify(rested, "nobody")
 
 
-def test_tenants_are_checked_apart_or_all_together(rested: Stack) -> None:
-    """Given damage in another tenant, then only a look at all tenants finds it."""
+def test_tenants_are_checked_separately_or_all_together(rested: Stack) -> None:
+    """Given damage in another tenant, then only a check of all tenants finds it."""
     damage(
         rested,
         "INSERT INTO memforest.tenant (tenant_id) VALUES ('other'); INSERT INTO memforest.forest (tenant_id, forest_id,"
@@ -569,7 +571,7 @@ def test_tenants_are_checked_apart_or_all_together(rested: Stack) -> None:
     assert (everything.forests, everything.violations) == (3, 1)
 
 
-def test_dead_work_is_told_not_held_against_anybody(rested: Stack) -> None:
+def test_dead_work_is_reported_and_is_no_violation(rested: Stack) -> None:
     damage(rested, f"UPDATE memforest.cell SET state = 'dead', outcome = 'dead' WHERE cell_id = {CELL}")
     report = verify(rested)
     assert report.violations == 0

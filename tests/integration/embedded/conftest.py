@@ -1,4 +1,4 @@
-"""Data directories in the places people put them, and a process that owns one."""
+"""Data directories at paths that people choose, and a process that owns one."""
 
 from __future__ import annotations
 

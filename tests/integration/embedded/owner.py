@@ -2,7 +2,7 @@
 
     owner.py DIRECTORY MODE
 
-``wait`` reports and waits for Ctrl-C, then asks its servers and closes; ``leave`` exits without
+``wait`` reports and waits for Ctrl-C, then queries its servers and closes; ``leave`` exits without
 closing; ``fork`` lets a fork try everything and then live on without its parent.
 """
 

@@ -23,7 +23,7 @@ def test_programs_that_the_account_can_not_reach_are_copied_once(place: Path) ->
         shutil.copytree(libraries, closed / libraries.name)
     account = server_account()
 
-    # when a place to run them from is asked for, twice
+    # when a path to run them from is requested, twice
     first = reachable_programs(hidden, "1", account, copies=place / "copies")
     second = reachable_programs(hidden, "1", account, copies=place / "copies")
 

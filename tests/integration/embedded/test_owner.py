@@ -46,7 +46,7 @@ def eventually(is_valid: Callable[[], bool], *, within_s: float = 5.0) -> bool:
     return True
 
 
-def test_a_second_process_is_refused_and_told_who_has_it(data: Path, owner: StartOwner) -> None:
+def test_a_second_process_is_refused_with_the_id_of_the_owning_process(data: Path, owner: StartOwner) -> None:
     first = owner("wait").reported()
 
     with pytest.raises(DataDirectoryInUse, match=f"process {first['pid']} since") as refused:
@@ -115,7 +115,7 @@ def test_after_kill_9_of_owner_and_servers_the_next_start_recovers(data: Path, o
 
 
 @pytest.mark.parametrize("orphaned", [True, False], ids=["initdb lives on", "initdb died too"])
-def test_a_cluster_that_was_half_made_is_made_anew(place: Path, owner: StartOwner, orphaned: bool) -> None:
+def test_a_half_made_cluster_is_rebuilt(place: Path, owner: StartOwner, orphaned: bool) -> None:
     making = place / "data" / "pg.new"
     running = owner("leave")
     assert eventually(lambda: (making / "global").exists())

@@ -150,7 +150,7 @@ def test_a_server_that_fails_says_why_and_takes_the_others_with_it(data: Path) -
     DataDirectory(data).close()
 
 
-def test_a_server_out_of_sight_keeps_its_data_to_itself(data: Path) -> None:
+def test_data_of_a_server_in_another_container_is_refused(data: Path) -> None:
     with (data / "pg.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # as a server in another container would
 
@@ -175,8 +175,8 @@ def test_a_long_path_below_a_closed_directory_is_as_good_as_any(place: Path) -> 
 
 
 @pytest.mark.parametrize("alive", range(4))
-def test_a_program_that_ends_between_two_looks_has_done_its_work(alive: int, tmp_path: Path) -> None:
-    """Given a program whose end is what is waited for, then it makes no difference at which look it is seen."""
+def test_a_program_that_ends_between_two_polls_has_done_its_work(alive: int, tmp_path: Path) -> None:
+    """Given a caller that waits for the end of a program, then any poll may be the one that sees the end."""
     codes = iter([None] * alive)
     program = SimpleNamespace(poll=lambda: next(codes, 0))
     log = process.ServerLog(tmp_path / "log")

@@ -1,4 +1,4 @@
-"""Operations beside each other: each pair ends as if one had been done after the other, and nothing is lost in silence."""
+"""Concurrent operations: each pair ends as if one had been done after the other, and nothing is lost in silence."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def ends(forests: Stack, kind: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Querying:
-    """How an operation on Ann's forest is asked for: the first of a pair, and the second."""
+    """How an operation on Ann's forest is requested: the first of a pair, and the second."""
 
     role: Role
     first: Callable[[Stack, Path], object]
@@ -190,7 +190,7 @@ def pairs() -> list[object]:
 
 @pytest.mark.parametrize(("earlier", "later"), pairs())
 def test_a_pair_ends_as_one_after_the_other(forests: Stack, tmp_path: Path, earlier: str, later: str) -> None:
-    """Given one operation in the midst and another one asked for, when both have come to rest, then each was done and
+    """Given one operation that is running and another one requested, when both have ended, then each was done and
     said so, or was refused with a sentence; nothing forgotten is anywhere, and nothing else is lost."""
     rng = random.Random(f"{earlier} {later}")
     do(forests).export("ann", tmp_path / "before.memforest", actor="before")
@@ -271,8 +271,8 @@ def test_the_database_has_the_table_of_the_code(forests: Stack) -> None:
 
 
 def test_a_deletion_under_way_is_waited_for_by_a_merge(forests: Stack) -> None:
-    """Given a deletion after its first batch, when its owner is to be merged away, then the merge says what it waits
-    for, and carries none of the words into the target."""
+    """Given a deletion after its first batch, when its owner is to be merged into another, then the merge says
+    what it waits for, and carries none of the words into the target."""
     deletion = do(forests).forget("ann", session="secret", actor=BY)
     step(forests)
     merge = do(forests).merge(["ann"], "ben", actor=BY)
@@ -285,11 +285,11 @@ def test_a_deletion_under_way_is_waited_for_by_a_merge(forests: Stack) -> None:
     assert merge.state().fulfilled
 
 
-def test_a_merge_into_an_owner_whose_deletion_was_just_asked_for_goes_to_a_new_memory(
+def test_a_merge_into_an_owner_whose_deletion_was_just_requested_goes_to_a_new_memory(
     forests: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given the deletion of a whole memory that did not begin, when another is merged into it, then that waits, and is
-    what the owner has afterwards: as if it had been asked for when the deletion was done."""
+    """Given the deletion of a whole memory that did not begin, when another memory is merged into it, then the merge
+    waits. Afterwards the owner has the merged memory, as if the merge had been requested after the deletion."""
     with monkeypatch.context() as slow:
         slow.setattr(Erasure, "_give_up_forests", lambda *_: None)
         deletion = do(forests).forget("ann", everything=True, actor=BY)
@@ -305,7 +305,7 @@ def test_a_merge_into_an_owner_whose_deletion_was_just_asked_for_goes_to_a_new_m
     assert_whole(forests)
 
 
-def test_a_deletion_that_was_given_up_holds_what_would_carry_its_words_away(forests: Stack, tmp_path: Path) -> None:
+def test_a_dead_deletion_blocks_operations_that_would_copy_its_words(forests: Stack, tmp_path: Path) -> None:
     deletion = do(forests).forget("ann", session="secret", actor=BY)
     merge = do(forests).merge(["ann"], "ben", actor=BY)
     forests.execute("UPDATE memforest.maintenance SET state = 'running' WHERE kind = 'erase'")
@@ -324,7 +324,7 @@ def test_a_deletion_that_was_given_up_holds_what_would_carry_its_words_away(fore
 
 @pytest.mark.parametrize("steps", [1, 3, 6])
 def test_a_deletion_during_a_rebuild_reaches_the_copy(forests: Stack, steps: int) -> None:
-    """Given a rebuild whose copy holds the words already, when they are deleted, then the copy is begun anew: no label,
+    """Given a rebuild whose copy has the words already, when they are deleted, then the copy is made again: no label,
     vector or row of it has them, and the receipt outlives the forest it was about."""
     rebuild = do(forests).rematerialize("ann", rules={"session_k": 4}, actor=BY)
     step(forests, steps)

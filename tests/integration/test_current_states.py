@@ -1,4 +1,4 @@
-"""What holds now over the real pipeline: timelines and recall agree, in whatever order sessions arrive."""
+"""The current state over the real pipeline: timelines and recall agree, in whatever order sessions arrive."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.harness.stack import Stack, stack
 from tests.integration.test_recall import UnavailableEmbedder, UnavailableIndex
 
 Case = dict[str, Any]
-CASES: list[Case] = json.loads((Path(__file__).parent / "data" / "holding.json").read_text(encoding="utf-8"))
-"""Invented people. ``sessions`` stand in the order in which they arrive, each with when it was said and its turns;
+CASES: list[Case] = json.loads((Path(__file__).parent / "data" / "current_states.json").read_text(encoding="utf-8"))
+"""Invented people. ``sessions`` are in the order in which they arrive, each with its timestamp and its turns;
 ``states`` is the whole chain; ``now`` and ``before`` are questions with words of the turn that answers them."""
 FIRST = 3
-"""Pieces among which the answer to a question about what came before is, where several may hold at a time."""
+"""Evidence items that have the answer about an earlier state among them, if several states may be current at a time."""
 ONE_AT_A_TIME = {"residence", "job", "relationship"}
 
 
@@ -88,13 +88,13 @@ def test_the_cases_cover_what_they_should() -> None:
 
 
 @each_case
-def test_the_timeline_tells_what_holds_in_which_order_and_how_long(people: Stack, case: Case) -> None:
+def test_the_timeline_has_the_states_with_their_order_and_length(people: Stack, case: Case) -> None:
     requested = {"as_of": case["as_of"]} if "as_of" in case else {}
     assert [shown(state) for state in states(people, case, **requested)] == case["states"]
 
 
 @each_case
-def test_a_question_about_now_has_the_state_that_holds_first(people: Stack, case: Case) -> None:
+def test_a_question_about_now_finds_the_current_state_first(people: Stack, case: Case) -> None:
     question, words = case["now"]
     requested = {"as_of": case["as_of"]} if "as_of" in case else {}
     best = recalled(people, case, question, **requested)[0]
@@ -113,15 +113,15 @@ def test_a_question_about_before_has_the_earlier_state(people: Stack, case: Case
 
 
 MOVED = CASES[0]
-"""Somebody who lives in Oslo on 1 May 2024, and tells on 10 May of a move to Bergen two weeks ago."""
+"""Somebody who lives in Oslo on 1 May 2024, and mentions on 10 May a move to Bergen two weeks ago."""
 
 
 @pytest.mark.parametrize("mode", ["flat", "embedding"])
-def test_the_state_that_holds_comes_first_in_every_mode(people: Stack, mode: str) -> None:
+def test_the_current_state_comes_first_in_every_mode(people: Stack, mode: str) -> None:
     assert "Bergen" in recalled(people, MOVED, "Where do I live now?", mode=mode)[0].text
 
 
-def test_the_state_that_holds_comes_first_without_index_and_embedder(people: Stack) -> None:
+def test_the_current_state_comes_first_without_index_and_embedder(people: Stack) -> None:
     service = RecallService(
         RecallStore(people.services.engine),
         UnavailableIndex(),  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_the_state_that_holds_comes_first_without_index_and_embedder(people: Sta
     assert len(result.degraded) == 2
 
 
-def test_at_an_earlier_time_the_earlier_state_holds(people: Stack) -> None:
+def test_at_an_earlier_time_the_earlier_state_is_current(people: Stack) -> None:
     (oslo,) = states(people, MOVED, as_of="2024-05-05")
     assert (oslo.value, oslo.current, oslo.ended) == ("Oslo", True, None)
     assert "Oslo" in recalled(people, MOVED, "Where do I live now?", as_of="2024-05-05")[0].text
@@ -153,7 +153,7 @@ def test_pages_keep_the_order_of_the_states(people: Stack) -> None:
     assert found == case["states"]
 
 
-def test_what_was_said_more_often_than_is_read_still_counts_when_it_was_said_last(pipeline: Stack) -> None:
+def test_the_last_of_more_mentions_than_are_read_still_counts(pipeline: Stack) -> None:
     """The first and the last mentions are read."""
     lived = [{"id": f"t{at}", "role": "user", "name": "Gil", "content": "I live in Visby."} for at in range(300)]
     moved = {"id": "m", "role": "user", "name": "Gil", "content": "I moved to Kalmar."}

@@ -1,5 +1,5 @@
-"""What recall keeps in memory changes nothing: beside whatever is written, it finds what a process finds that has just
-begun."""
+"""Caches of recall change no result: whatever is written meanwhile, a warm recall finds what a new process
+finds."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ class Memory:
         fact = self.rng.choice(facts)[0]
         text = f"Bob has {self.rng.randint(2, 90)} old umbrellas in the hall."
         requested = self.running.memory.lifecycle.correct("bob", fact, text=text, actor="tests")
-        while not requested.state().finished:  # it looks again a second later when the reducer was not there yet
+        while not requested.state().finished:  # it is checked again a second later when the reducer was not there yet
             self.running.runtime.maintain()
             self.running.runtime.reduce()
             time.sleep(0.05)
 
 
 def reported(result: RecallResult) -> list[tuple[Evidence, Close]]:
-    """Evidence with its score apart: sums in another order differ in the last place."""
+    """Evidence with its score separate: sums in another order differ in the last digit."""
     assert not result.degraded
     return [
         (replace(piece, score=0.0, signals=dict.fromkeys(piece.signals, 0.0)), Close(piece.score))
@@ -99,7 +99,7 @@ def reported(result: RecallResult) -> list[tuple[Evidence, Close]]:
 
 @contextmanager
 def cold(running: Stack) -> Iterator[RecallService]:
-    """A service that has kept nothing, over an index that has kept nothing; then the index has what it had before."""
+    """A service with empty caches, over an index with empty caches; then the index has what it had before."""
     index = running.services.index
     assert isinstance(index, EdgeIndex)
     warm = index._memory
@@ -158,8 +158,8 @@ def test_a_tree_that_has_not_changed_is_not_read_again(pipeline: Stack, monkeypa
     assert read
 
 
-def test_what_was_deleted_is_not_found_by_what_is_kept(pipeline: Stack) -> None:
-    """Given a recall that has just kept trees and vectors, when a session is deleted, then nothing of it is found,
+def test_what_was_deleted_is_not_found_by_a_warm_recall(pipeline: Stack) -> None:
+    """Given a recall that has just cached trees and vectors, when a session is deleted, then nothing of it is found,
     although nothing was refreshed or indexed since."""
     client = pipeline.memory.client
     client.enqueue("bob", "garage", said("I keep a zorblax telescope in the garage.", "I live in Davis."))
