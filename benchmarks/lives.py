@@ -81,7 +81,7 @@ class Described:
 
 
 def period(number: int, sessions: int, seed: int) -> Iterator[Described]:
-    """The sessions of one period, a day apart: some of the sentences and words there are, in ever new combinations."""
+    """The sessions of one period, one a day: some of the sentences and words there are, in ever new combinations."""
     rng = random.Random(f"{seed}/{number}")
     sentences = rng.sample(SAID, OWN_SENTENCES)
     words = {name: rng.sample(list(all_), max(1, round(len(all_) * OWN))) for name, all_ in WORDS.items()}

@@ -84,7 +84,7 @@ class Reads:
 
 @contextmanager
 def looking(url: str) -> Iterator[Reads]:
-    """Looks at the server's sessions while the block runs."""
+    """Polls the server's sessions while the block runs."""
     reads, done, engine = Reads(), threading.Event(), sa.create_engine(url, isolation_level="AUTOCOMMIT")
 
     def check_now() -> None:
@@ -129,7 +129,7 @@ _STORED = sa.text("""
 
 
 def reading(url: str, vectors: Path | None = None) -> Reading:
-    """CPU of this process and of the server, its WAL position, its counts of rows, and what is kept: in the database,
+    """CPU of this process and of the server, its WAL position, its counts of rows, and the bytes stored in the database
     and in the directory of the vector index."""
     engine = sa.create_engine(url)
     with engine.connect() as connection:

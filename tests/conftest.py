@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import structlog
 
-if TYPE_CHECKING:  # the environment of the agent frameworks lacks what servers need
+if TYPE_CHECKING:  # what servers need is not installed in the environment of the agent frameworks
     from tests.harness.servers import SessionServers
 
 TESTS = Path(__file__).parent
@@ -52,10 +52,10 @@ RELEASE = (
     "unit/deploy/test_kubernetes.py",
 )
 """Folders and modules of ``make test-release``: deployment, pages in a browser, benchmarks, and other slow tests. Single
-slow tests, beside faster ones of the same promise, are marked where they are."""
+slow tests, in modules with faster ones of the same promise, are marked where they are."""
 WITHOUT_CONNECTIONS = {"unit", "property"}
 GARBAGE_FROM = 10_000
-"""New objects after which Python looks for garbage in cycles; its own 700 is meant for small programs."""
+"""New objects after which Python collects garbage in cycles; its own 700 is meant for small programs."""
 
 
 @cache
@@ -141,7 +141,7 @@ class ConnectionRefusedHere(Exception):
 
 
 def refuse(*_arguments: object, **_named: object) -> NoReturn:
-    """Stands where a connection would be opened."""
+    """Replaces the function that would open a connection."""
     raise ConnectionRefusedHere(ConnectionRefusedHere.__doc__)
 
 

@@ -88,8 +88,8 @@ def _settled(scene: Scene) -> tuple[float, bool]:
         return time.monotonic(), True
 
 
-def stored(row: Row) -> bool:
-    """Whether every promise was kept."""
+def passed(row: Row) -> bool:
+    """Whether no promise was broken and the system recovered."""
     return all(row[name] == 0 for name in ZERO) and row["recover_s"] is not None
 
 
@@ -123,7 +123,7 @@ def main() -> None:
     candidates = len(expected.attached)
     seconds = round(time.monotonic() - started, 1)
     report.end(rows, {"what": MEASURED, "sessions": count, "candidates": candidates, "seconds": seconds})
-    sys.exit(0 if all(stored(row) for row in rows) else 1)
+    sys.exit(0 if all(passed(row) for row in rows) else 1)
 
 
 if __name__ == "__main__":

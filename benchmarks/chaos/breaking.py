@@ -24,12 +24,12 @@ from tests.harness.processes import Deployment, environment
 LONGEST_DELAY_S = 2.0
 """A doubled message comes again after at most this long."""
 ENOUGH = "enough-doubled"
-"""What the broker is asked to echo when the doubling ends."""
+"""The text that the broker echoes when the doubling ends."""
 
 
 @contextmanager
 def meanwhile(step: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run ``step`` in a thread that is told to stop at the end; what it raised is raised then."""
+    """Run ``step`` in a thread and set its stop event at the end; what it raised is raised then."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(step, stop)
@@ -80,7 +80,7 @@ def restart_postgres(servers: EmbeddedServers, unavailable_s: float) -> None:
 class Doubler:
     """Sends each message of the four queues a second time, later, to either end of its queue.
 
-    It sees every push, because the broker tells it (MONITOR); a message that it sent itself is known by its tag.
+    It sees every push through the broker's MONITOR command; a tag marks the messages that it sent itself.
     """
 
     def __init__(self, redis_url: str, rng: random.Random) -> None:

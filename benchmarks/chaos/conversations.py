@@ -22,7 +22,7 @@ _VOWELS = ("a", "e", "i", "o", "u")
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A session to enqueue, and what is asked about it afterwards."""
+    """A session to enqueue, and a question about it for afterwards."""
 
     owner: str
     session_id: str

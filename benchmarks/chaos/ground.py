@@ -65,7 +65,7 @@ class Ground:
         owned_index: tuple[str, int] | None = None,
     ) -> Iterator[Scene]:
         """A deployment on an empty database, without workers yet; ``settings`` are environment variables. Where time is
-        ``measured``, workers have the defaults beside them. ``owned_index``: as in ``deployment``."""
+        ``measured``, all other settings of the workers are the defaults. ``owned_index``: as in ``deployment``."""
         directory = self.directory / name
         directory.mkdir()
         with deployment(
@@ -99,7 +99,7 @@ class Scene:
     """(owner, session id) of every call that returned."""
 
     def enqueue(self, sessions: Sequence[Conversation], over_s: float = 0.0) -> None:
-        """Enqueue as a careful caller: evenly over a time in seconds, and again when the store was away."""
+        """Enqueue as a careful caller: evenly over a time in seconds, and retry when the store was unavailable."""
         started = time.monotonic()
         for number, one in enumerate(sessions):
             time.sleep(max(0.0, started + over_s * number / len(sessions) - time.monotonic()))

@@ -75,7 +75,7 @@ class Left:
     cells: int
     """Not yet in the trees."""
     verbatim: int
-    """Kept word by word for now, or waiting to be extracted again."""
+    """Stored word by word for now, or waiting to be extracted again."""
     trees: int
     points: int
     comparisons: int
@@ -111,7 +111,7 @@ def left(running: Deployment) -> Left:
 
 
 def current(running: Deployment) -> str:
-    """Which work stands still: kind and state, rows, seconds left of the longest lease, most attempts, lost leases."""
+    """Work that is not done: kind and state, rows, seconds left of the longest lease, most attempts, lost leases."""
     rows = running.rows(_CURRENT)
     return "\n".join(f"{row[0]}: {row[1]} rows, lease {row[2]} s, {row[3]} attempts, {row[4]} lost" for row in rows)
 
@@ -125,7 +125,7 @@ def facts(running: Deployment) -> Facts:
 
 
 def difference(calm: Facts, run: Facts) -> Difference:
-    """What the run lacks, and what it has too much of."""
+    """What is missing in the run, and what it has too much of."""
     missing = sum(1 for candidate in calm.attached if not run.attached[candidate])
     unexpected = sum(1 for candidate in run.attached if candidate not in calm.attached)
     twice = sum(max(0, count - 1) for count in run.attached.values())

@@ -39,7 +39,7 @@ GRACE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """When the disturbance ended (monotonic seconds), and what else the row tells."""
+    """When the disturbance ended (monotonic seconds), and further details for the row."""
 
     ended: float
     details: Details = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Scenario:
     name: str
     play: Callable[[Scene], Played]
     after: Callable[[Scene], tuple[Details, int]] | None = None
-    """Looked at once everything is settled: details, and promises not kept."""
+    """Called once everything is settled: returns details, and the number of broken promises."""
     faults: Mapping[Fault, float] | None = None
     without_index: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def restarted_postgres(scene: Scene) -> Played:
 
 
 def absent_index(scene: Scene) -> Played:
-    """The vector index is away for the whole ingest; recall answers meanwhile, and says so."""
+    """The vector index is unavailable for the whole ingest; recall answers meanwhile, and says so."""
     scene.running.start_worker(processes=2)
     scene.enqueue(scene.sessions)
     scene.settle(indexed=False)
@@ -120,13 +120,13 @@ def absent_index(scene: Scene) -> Played:
 
 
 def index_is_back(scene: Scene) -> tuple[Details, int]:
-    """Afterwards recall finds everything through the index, and says nothing of a part that is away."""
+    """Afterwards recall finds everything through the index, and reports no unavailable part."""
     found, described = _ask(scene)
     return {"found_after": found}, (len(scene.sessions) - found) + described
 
 
 def _ask(scene: Scene) -> tuple[int, int]:
-    """One question for each session: how many answers hold its detail, how many say that the index is away."""
+    """One question for each session: how many answers hold its detail, how many say that the index is unavailable."""
     with MemForest.connect(scene.running.settings) as memory:
         results = memory.recall_many([(one.owner, one.question) for one in scene.sessions])
     found = sum(
@@ -224,7 +224,7 @@ def _count(scene: Scene, sessions: Sequence[str], condition: str) -> int:
 
 
 def clock_difference(scene: Scene) -> Played:
-    """Two workers whose clocks are five minutes apart: leases are the database clock's, so none is taken for lost."""
+    """Two workers whose clocks differ by five minutes: leases use the database clock, so none is taken for lost."""
     running = scene.running
     for offset in (-CLOCK_DIFFERENCE_S / 2, CLOCK_DIFFERENCE_S / 2):
         running.launch_worker(launcher=("benchmarks.chaos.skewed", str(offset)))

@@ -1,1 +1,1 @@
-"""Evaluation of recall on public and own conversations, beside honest baselines in the same run."""
+"""Evaluation of recall on public and own conversations, with honest baselines in the same run."""

@@ -71,7 +71,7 @@ class AnswerTask:
 def tasks(methods: Sequence[Method], data: Dataset, model: str) -> Iterator[AnswerTask]:
     """Every question to every method, with the delivered text of the method's first 10 items.
 
-    Questions about what was never said are asked too: the right answer says so.
+    This includes questions about what was never said: the right answer says so.
     """
     for conversation in data:
         for method in methods:
@@ -107,7 +107,7 @@ def answer_and_judge(
         writer = csv.writer(file, lineterminator="\n")
         for number, done in enumerate(_done(_open(questions, rows, samples), pool, chat, samples, calls), 1):
             row, codes = done
-            # A row that is taken again stands twice until the end; the later one counts.
+            # A row that is taken again is in the file twice until the end; the later one counts.
             writer.writerow(cells(row, width))
             file.flush()
             rows[row.key] = row

@@ -28,7 +28,7 @@ OURS = frozenset({"flat_facts"})
 
 
 def baselines(corpora: Corpora, data: Dataset) -> list[Method]:
-    """All of them, over the same corpora. Those of peers start processes when they are first asked: close them."""
+    """All of them, over the same corpora. Those of peers start processes at the first question: close them."""
     plain = [Baseline(name, search, cut, corpora) for name, (search, cut) in SEARCHES.items()]
     tuned = [Convex(name, cut, corpora, data) for name, cut in TUNED.items()]
     return [*plain, *tuned, Scales(SCALES, corpora), *peers(corpora)]

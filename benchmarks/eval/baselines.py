@@ -30,7 +30,7 @@ class Answered:
     stages_ms: dict[str, float] = field(default_factory=dict)
     degraded: tuple[str, ...] = ()
     k_ms: float | None = None
-    """Of a query for the configured number of pieces; None where a method has no such number."""
+    """Of a query for the configured number of items; None where a method has no such number."""
 
 
 class Method(Protocol):

@@ -126,7 +126,7 @@ class Scales:
 
 
 Held = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Pairs of positions: a turn, and a text that holds it or a part of it."""
+"""Pairs of positions: a turn, and a text that contains it or a part of it."""
 
 
 def _held(turns: Corpus, texts: Corpus) -> Held:
@@ -142,7 +142,7 @@ def _held(turns: Corpus, texts: Corpus) -> Held:
 
 
 def _lent(scores: Scores, held: Held, turns: int) -> Scores:
-    """For each turn the score of the best text that holds it."""
+    """For each turn the score of the best text that contains it."""
     lent = np.full(turns, -np.inf)
     np.maximum.at(lent, held[0], scores[held[1]])
     return lent

@@ -27,7 +27,7 @@ CELL_TURNS = 2
 CHUNK_CHARS = 800
 EMBEDDED_AT_ONCE = 256
 STORED = 10
-"""Conversations whose cuts are kept: with some 600 turns each, their vectors are 20 MB."""
+"""Conversations whose cuts are cached: with some 600 turns each, their vectors are 20 MB."""
 
 FACTS = sa.text(
     """
@@ -107,9 +107,9 @@ class Cut(StrEnum):
 
 
 class Corpora:
-    """The cuts of each conversation, made when they are first asked for; those of the last few conversations are kept.
+    """The cuts of each conversation, made when they are first needed; those of the last few conversations are cached.
 
-    Tuning goes through all conversations before each is asked about.
+    Tuning goes through all conversations before the questions of each.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Corpora:
 
     def of(self, conversation: Conversation, cut: Cut) -> Corpus:
         """One cut of a conversation."""
-        # By identity, which is kept from being used again by keeping the conversation.
+        # By identity: the conversation is cached too, so that no other object can get the same id.
         _, made = self._made.pop(id(conversation), (conversation, {}))
         self._made[id(conversation)] = conversation, made
         if len(self._made) > STORED:
@@ -170,7 +170,7 @@ def _cells(session: Session) -> Iterator[Piece]:
 
 
 def _chunks(session: Session) -> Iterator[Piece]:
-    """Whole turns up to 800 characters; a longer turn is cut into pieces of its own."""
+    """Whole turns up to 800 characters; a longer turn is cut into chunks of its own."""
     lines: list[tuple[int, Turn, str]] = []
     for number, turn in enumerate(session.turns):
         whole = speech(turn.speaker, turn.text)

@@ -24,7 +24,7 @@ class Turn:
     speaker: str
     text: str
     at: datetime | None = None
-    """When it was said, aware; None when only the session's time is known."""
+    """The turn's timestamp, with a time zone; None when only the session's time is known."""
     role: str = "user"
     """``user``, ``assistant`` or ``tool``, as it is ingested."""
     by_owner: bool = False
@@ -53,7 +53,7 @@ class Question:
     answerable: bool = True
     """False for one whose right answer is that the conversation does not say."""
     excerpts: Mapping[str, str] = field(default_factory=dict)
-    """For the ids of long gold turns the piece that holds the answer: only it has to be delivered."""
+    """For the ids of long gold turns the part that contains the answer: only it has to be delivered."""
 
     @property
     def measures_recall(self) -> bool:
@@ -63,7 +63,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One memory: sessions in the order of time, and what is asked about them."""
+    """One memory: sessions in the order of time, and the questions about them."""
 
     id: str
     sessions: tuple[Session, ...]
@@ -76,7 +76,7 @@ class Conversation:
                 yield session, turn
 
     def evidence(self, question: Question) -> list[str]:
-        """What has to be delivered for a question: each gold turn's text, or the piece of it that holds the answer."""
+        """What has to be delivered for a question: each gold turn's text, or the part of it with the answer."""
         texts = {turn.id: turn.text for _, turn in self.turns()}
         return [question.excerpts.get(turn, texts[turn]) for turn in question.gold]
 

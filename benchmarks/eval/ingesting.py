@@ -23,7 +23,7 @@ FLUSH_TIMEOUT_S = 6 * 3_600.0
 """For one conversation; a slow chat model takes long over hundreds of sessions."""
 ROOM_TIMEOUT_S = 3_600.0
 _SHAPING = ("embedding", "accept", "extract", "reduce", "tree", "refresh")
-"""Groups of settings that decide what is stored, beside the models that extract and summarize."""
+"""Groups of settings that decide what is stored, in addition to the models that extract and summarize."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Memory:
     memory: MemForest
     turns: int
     ingest_s: float
-    """From the first session accepted to the last one indexed; that of the first time when it is kept."""
+    """From the first session accepted to the last one indexed; the first run's time when its node is used again."""
     stored: bool
     """Whether an earlier run ingested it."""
 
 
 def storage_key(data: Dataset, settings: Settings) -> str:
-    """A directory's name for what these sessions become under these settings, whatever is asked: 16 characters.
+    """A directory's name for what these sessions become under these settings, whatever the questions: 16 characters.
 
     It does not know the code: after a change to extraction or the trees another home is needed.
     """
@@ -54,7 +54,7 @@ def storage_key(data: Dataset, settings: Settings) -> str:
 def remembered(data: Dataset, settings: Settings, home: Path | None) -> Iterator[Memory]:
     """A running node with all sessions of the data set, placed, summarized and indexed.
 
-    With ``home`` the node is kept there, and found there the next time; an ingestion that was interrupted goes on.
+    With ``home`` the node is stored there, and found there the next time; an ingestion that was interrupted goes on.
     Raises what the node raises, such as DataDirectoryInUse.
     """
     with ExitStack() as stack:

@@ -14,7 +14,7 @@ from memforest_core.models.calls import ChatModel, ChatRequest, Message, Step
 JUDGE = Step.PROFILE
 """The step whose model judges, as nothing here writes profiles: MEMFOREST_LLM__PROFILE__MODEL names a judge."""
 REQUESTED = 2
-"""A judge whose verdict can't be read is asked again once, and shown why."""
+"""A judge whose verdict can't be read gets a second request, which shows why."""
 MAX_SHOWN_CHARS = 2_000
 
 _SYSTEM = """\
@@ -63,7 +63,7 @@ def judge(chat: ChatModel, question: str, gold_answer: str, answer: str) -> Verd
 def verdict_of(text: str) -> Verdict:
     """The verdict in a model's text, which is one JSON object, fenced or not. Raises ContentFault.
 
-    Nothing may stand beside the object: a text with two verdicts has none.
+    Nothing may come before or after the object: a text with two verdicts has none.
     """
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```") and "\n" in bare:

@@ -1,6 +1,6 @@
 """Three invented lives with their chats, written for this project: half of the questions are open, half are locked.
 
-The locked half stands in a file of its own that nobody reads by accident. A run over it prints and writes figures only:
+The locked half is in a file of its own that nobody reads by accident. A run over it prints and writes figures only:
 its questions have a hash as their id, and records of them name no gold turns.
 """
 

@@ -1,7 +1,7 @@
 """Conversations in the format of LoCoMo (``locomo10.json``): two speakers, dated sessions, evidence by dialogue ids.
 
 Two fields are ours: a turn's ``role`` (one with the role ``user`` is the owner's), and a question's ``evidence_text``,
-for ids of long gold turns the piece that holds the answer.
+for ids of long gold turns the part that contains the answer.
 """
 
 from __future__ import annotations
@@ -119,14 +119,14 @@ def _question(path: Path, id_: str, raw: Mapping[str, Any], known: Mapping[str, 
         category=category,
         gold=tuple(one for one in evidence_ids(raw.get("evidence")) if one in known),
         answer=str(raw.get("answer", raw.get("adversarial_answer", ""))),
-        # What is asked for in the adversarial category was never said.
+        # What a question of the adversarial category wants to know was never said.
         answerable=category != CATEGORIES[5],
         excerpts=_excerpts(path, id_, raw.get("evidence_text") or {}, known),
     )
 
 
 def _excerpts(path: Path, id_: str, raw: object, known: Mapping[str, str]) -> dict[str, str]:
-    """Pieces of gold turns by the turns' ids; each has to be in its turn, letter by letter."""
+    """Parts of gold turns by the turns' ids; each has to be in its turn, letter by letter."""
     if not isinstance(raw, dict) or not all(
         isinstance(text, str) and text in known.get(turn, "") for turn, text in raw.items()
     ):

@@ -15,7 +15,7 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import tenant_transaction
 
 DEEP = 1_000
-"""Pieces asked for to tell what was never a candidate from what stands too low: as many as recall gives."""
+"""Items to request, as many as recall gives: to separate what was never a candidate from what is ranked too low."""
 
 STORED = sa.text(
     """
@@ -36,13 +36,13 @@ class Loss(StrEnum):
     """What became of a gold turn; each that is not found within 2,000 tokens has exactly one of the four."""
 
     NOT_STORED = "not_stored"
-    """No cell holds it."""
+    """No cell contains it."""
     NOT_RECALLED = "not_recalled"
-    """Not among 1,000 pieces: never a candidate."""
+    """Not among 1,000 items: never a candidate."""
     BELOW_200 = "below_200"
-    """A candidate, below the first 200 pieces."""
+    """A candidate, below the first 200 items."""
     CUT_2000 = "cut_2000"
-    """Among the first 200 pieces, but its words are not in the first 2,000 tokens."""
+    """Among the first 200 items, but its words are not in the first 2,000 tokens."""
 
 
 GOLD = "gold"
@@ -79,13 +79,13 @@ class Outcome:
     found_500: Sequence[bool]
     found_2000: Sequence[bool]
     items: Sequence[Item]
-    """The first 200 pieces."""
+    """The first 200 items."""
     fitting: Sequence[Item]
     """Those within 2,000 tokens."""
 
 
 def lost(outcome: Outcome, held: Stored, deeper: Callable[[], Sequence[Item]]) -> dict[str, int]:
-    """How many gold turns each stage lost; ``deeper`` gives 1,000 pieces, asked for only when that decides."""
+    """How many gold turns each stage lost; ``deeper`` gives 1,000 items, and is called only when they decide."""
     counts: Counter[str] = Counter({GOLD: len(outcome.gold)})
     quoted, shown = _turns(outcome.items), _turns(outcome.fitting)
     deep: frozenset[str] | None = None
@@ -109,7 +109,7 @@ def _turns(items: Sequence[Item]) -> frozenset[str]:
 
 
 def loss_table(records: Sequence[Record]) -> Mapping[str, object]:
-    """Percent of all gold turns that each stage lost, and that each budget holds in the end."""
+    """Percent of all gold turns that each stage lost, and that are found within each budget in the end."""
     total: Counter[str] = Counter()
     for record in records:
         total.update(record.losses)

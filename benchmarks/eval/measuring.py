@@ -14,7 +14,7 @@ from memforest_core.domain.times import TimeSpan
 BUDGETS = (500, 2_000)
 """Tokens of delivered text."""
 HALF = 0.5
-"""A sentence stands for its turn from this share of the turn's length."""
+"""A sentence counts as its turn from this share of the turn's length."""
 RUN = 40
 """Characters in a row that are the same count as delivered: longer than what different turns share by chance."""
 
@@ -90,15 +90,15 @@ def signs(text: str) -> tuple[str, ...]:
 
 
 def found(gold: Sequence[str], text: str) -> list[bool]:
-    """For each gold turn's text whether the delivered text holds it: pointing at a turn does not count."""
+    """For each gold turn's text whether the delivered text contains it: pointing at a turn does not count."""
     there = flat(text)
     return [any(sign in there for sign in signs(one)) for one in gold]
 
 
 def fractions(gold: Sequence[str], text: str) -> list[float]:
-    """For each gold turn's text the share of its characters that the delivered text holds.
+    """For each gold turn's text the share of its characters that the delivered text contains.
 
-    A character counts when it is in a run of at least 40 that the text holds letter by letter apart from white space;
+    A character counts when it is in a run of at least 40 that the text has letter by letter, white space ignored;
     of a shorter turn all of it has to be there. So a chunk that cuts a long turn counts with its part, once.
     """
     there = flat(text)

@@ -25,7 +25,7 @@ Opened = Callable[[], AbstractContextManager[System]]
 
 
 class Peer:
-    """A memory of others: it is told the texts of a cut and asked for the best of them."""
+    """Another project's memory: it gets the texts of a cut, and a search in it returns the best of them."""
 
     def __init__(self, name: str, cut: Cut, corpora: Corpora, opened: Opened) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Peer:
         return self._system
 
     def close(self) -> None:
-        """Stop it, if it was ever asked."""
+        """Stop it, if it was ever started."""
         self._stack.close()
 
 
@@ -88,7 +88,7 @@ def positions(texts: Sequence[str], corpus: Corpus) -> Order:
 
 @contextmanager
 def _mem0() -> Iterator[System]:
-    """mem0 that keeps messages as they are (``infer`` off), on a Postgres of its own."""
+    """mem0 that stores messages as they are (``infer`` off), on a Postgres of its own."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-mem0-")))
         models = stack.enter_context(ModelServer(embedding="minilm"))
@@ -122,7 +122,7 @@ PEERS: Mapping[str, Kind] = {
 
 
 def peers(corpora: Corpora) -> list[Peer]:
-    """All of them; none is started before it is asked."""
+    """All of them; none is started before its first question."""
     return [Peer(name, kind.cut, corpora, kind.opened) for name, kind in PEERS.items()]
 
 

@@ -41,7 +41,7 @@ class Record:
     found_2000: float
     """The same for 2,000 tokens."""
     ranks: tuple[int | None, ...]
-    """For each gold turn the place (from 1) of the first item that quotes it; None below all that were asked for."""
+    """For each gold turn the rank (from 1) of the first item that quotes it; None when no requested item does."""
     recall_at_5: float
     """Share of the gold turns that the first 5 items quote."""
     recall_at_10: float
@@ -55,9 +55,9 @@ class Record:
     """Tokens of the delivered text of the first 10 items, headers included."""
     ms: float | None
     """Wall time of the query whose items are measured here (up to 200), its embedding included; None where a row is not
-    timed, because what was asked before was kept."""
+    timed, because results of earlier questions were cached."""
     k_ms: float | None = None
-    """Wall time of a query for the configured number of pieces; None where a method has no such number."""
+    """Wall time of a query for the configured number of items; None where a method has no such number."""
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     losses: Mapping[str, int] = field(default_factory=dict)
     """How many gold turns each stage lost, by ``losses.Loss``; only for the row ``memforest``, else empty."""
@@ -103,7 +103,7 @@ def read_records(directory: Path) -> list[Record]:
 
 
 def read_run(directory: Path) -> dict[str, Any]:
-    """What was measured, as ``RecordFile`` was told. Raises WrongRun when there is none."""
+    """What was measured, as given to ``RecordFile``. Raises WrongRun when there is none."""
     path = directory / RUN
     if not path.exists():
         raise WrongRun(f"{directory} holds no run: give the directory that was given with --out.")
@@ -125,9 +125,9 @@ class RecordFile:
         repeated: Collection[str] = (),
         gold: bool = True,
     ) -> None:
-        """Begin anew, or go on without the records of the methods that are measured ``again``.
+        """Begin an empty file, or go on without the records of the ``repeated`` methods, which are measured again.
 
-        Without ``gold`` records name no gold turns: figures do not need them, and a locked question keeps its own.
+        Without ``gold`` records name no gold turns: figures do not need them, and a locked question's stay secret.
         Raises WrongRun when the records there belong to another run.
         """
         directory.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class RecordFile:
             stored = read_records(directory)
         self._records = {record.key: record for record in stored if record.method not in repeated}
         (directory / RUN).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-        # Written anew, so that a torn last line does not stay in the middle.
+        # The file is rewritten, so that a torn last line does not stay in the middle.
         self._path.write_text("".join(map(written, self._records.values())), encoding="utf-8")
         self._file: TextIO = self._path.open("a", encoding="utf-8")
 
@@ -159,7 +159,7 @@ class RecordFile:
         self._records[record.key] = record
 
     def of(self, method: str, question_ids: Iterable[str]) -> list[Record]:
-        """The records of a method, in the order of the questions; those not asked yet are left out."""
+        """The records of a method, in the order of the questions; questions without a record are left out."""
         return [self._records[method, id_] for id_ in question_ids if (method, id_) in self._records]
 
     def end(self, result: Mapping[str, object]) -> None:

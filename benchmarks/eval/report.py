@@ -231,7 +231,7 @@ def _difference(cell: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _ablation(found: Measured) -> str:
-    """The default configuration minus each variant, over the questions that both were asked."""
+    """The default configuration minus each variant, over the questions that both have records of."""
     variants = {name: records for name, records in found.records.items() if is_variant(name)}
     described: Mapping[str, Mapping[str, Any]] = adds(found.ours, variants, found.seed) if found.ours else {}
     fractions = {str(one["method"]): one for one in found.rows}

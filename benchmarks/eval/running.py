@@ -32,13 +32,13 @@ from memforest_core.domain.ids import TenantId
 from memforest_core.settings import OFFLINE, Settings
 
 SELDOM = 50_000
-"""New objects between two looks for garbage, in processes whose times are of no interest."""
+"""New objects between two garbage collections, in processes whose times are of no interest."""
 FIRST = 10
 """Items whose text is counted as a method's context."""
 
 
 class UnknownMethod(Exception):
-    """A row was asked for that this run does not have; the message names them."""
+    """A row was requested that this run does not have; the message names them."""
 
 
 def names(settings: Settings, group: str) -> list[str]:
@@ -82,8 +82,8 @@ class Run:
         """Ask what is not recorded yet; one conversation after the other, so that each cut is made once.
 
         With more ``jobs`` as many processes ask, each over connections of its own; the records of one task are written
-        together then, and nothing that they ask is timed: they would wait for each other. Peers are asked by this
-        process in any case: each has one memory. Raises PeerAway.
+        together then, and none of their queries is timed: they would wait for each other. Only this process queries
+        peers, because each has one memory. Raises PeerAway.
         """
         open_ = self._open(records)
         if jobs == 1:
@@ -112,7 +112,7 @@ class Run:
                         records.add(record)
 
     def close(self) -> None:
-        """Stop the peers that were asked."""
+        """Stop the peers that were started."""
         for method in self.methods:
             if isinstance(method, Peer):
                 method.close()
@@ -152,7 +152,7 @@ class Run:
         number, place, questions = task
         conversation, method = self.data[number], self.methods[place]
         if not isinstance(method, Recalling) or method.timed:
-            # The first query of a method pays for connections and caches; it is asked twice, and counts once.
+            # The first query of a method pays for connections and caches; it is sent twice, and counts once.
             method.ask(conversation, conversation.questions[questions[0]])
         for at in questions:
             yield self._measured(method, conversation, conversation.questions[at])
@@ -214,8 +214,8 @@ _here: list[Run] = []
 
 def _begin(settings: Settings, data: Dataset, wanted: Sequence[str]) -> None:
     configure_logs(logging.WARNING)
-    # What is kept is nearly all there is, and looking through it for garbage takes a sixth of the time. Not with one
-    # process: its times are to be those of a usual one.
+    # Nearly all objects stay in use, and a search through them for garbage takes a sixth of the time. With one process
+    # this is not set: its times are to be those of a usual one.
     gc.set_threshold(SELDOM, 20, 100)
     _here.append(Run.of(open_services(settings), data, wanted, timed=False))
 

@@ -111,7 +111,7 @@ def comparison(
 def by_type(ours: Sequence[Record], others: Mapping[str, Sequence[Record]], seed: int) -> dict[str, Row]:
     """Ours minus each other row, by share, for all questions and each type, as in ``comparison``.
 
-    For each row ``500`` and ``2000``; rows that were not asked everything are compared over what both were asked.
+    For each row ``500`` and ``2000``; rows without all questions are compared over the questions that both have.
     """
     return {
         name: {
@@ -123,7 +123,7 @@ def by_type(ours: Sequence[Record], others: Mapping[str, Sequence[Record]], seed
 
 
 def adds(ours: Sequence[Record], variants: Mapping[str, Sequence[Record]], seed: int) -> dict[str, Row]:
-    """What each variant lacks adds to ours: our share minus the variant's, over the questions that both were asked.
+    """What the part missing in each variant adds to ours: our share minus the variant's, over the questions of both.
 
     For each variant ``500`` and ``2000`` with the difference in points, its 95% interval with conversations drawn
     (``low``, ``high``) and with questions drawn (``question_low``, ``question_high``), and ``changed``: how many

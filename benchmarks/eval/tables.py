@@ -17,7 +17,7 @@ from benchmarks.eval.measuring import flat
 from benchmarks.harness import Row
 
 COLUMNS = ("method", "model_size", "question_type", "qid", "question", "gold_answer")
-"""What stands before ``answer_1 .. answer_n, judge_1 .. judge_n``."""
+"""The columns before ``answer_1 .. answer_n, judge_1 .. judge_n``."""
 MAX_K = 8
 """pass@k is given up to this k."""
 PASS_1 = "pass_1"

@@ -1,4 +1,4 @@
-"""The same conversations about other people: what was tuned to names falls apart on them.
+"""The same conversations about other people: what was tuned to names fails on them.
 
 The names of the speakers, and every given name of a list, are replaced wherever they stand as a word: with a
 possessive, in lower case for a speaker's name, in upper case. Each conversation has replacements of its own.

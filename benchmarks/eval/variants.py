@@ -108,10 +108,10 @@ class Recalling:
     service: RecallService
     tenant: TenantId
     timed: bool = True
-    """Whether it asks a second time, for the clock."""
+    """Whether the query is repeated to measure its time."""
 
     def ask(self, conversation: Conversation, question: Question) -> Answered:
-        """The evidence within every budget, and its time; then the time of the configured number of pieces.
+        """The evidence within every budget, and its time; then the time of the configured number of items.
 
         The second recall finds what the first one left in caches; the first is the one whose evidence is measured.
         """
@@ -128,7 +128,7 @@ class Recalling:
         return result, (time.perf_counter() - started) * 1_000.0
 
     def recall(self, conversation: Conversation, question: Question, k: int | None) -> RecallResult:
-        """``k`` pieces, asked when the question was, else when the last session began."""
+        """``k`` items, as of the question's timestamp, else as of the start of the last session."""
         asked_at = question.asked_at or conversation.sessions[-1].started_at
         return self.service.recall(self.tenant, conversation.id, question.text, k, self.mode, asked_at=asked_at)
 

@@ -1,1 +1,1 @@
-"""MemForest beside other agent memories: the same sessions, the same model server, the same embedder."""
+"""MemForest compared with other agent memories: the same sessions, the same model server, the same embedder."""

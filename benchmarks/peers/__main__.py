@@ -1,6 +1,6 @@
 """MemForest, mem0 and hindsight with the same sessions, the same model server over HTTP and the same embedder.
 
-A row a system and latency of the model's chat: sessions a minute until their facts can be asked for, calls and tokens
+A row a system and latency of the model's chat: sessions a minute until their facts can be recalled, calls and tokens
 until nothing is left to do, recall, memory of all processes, and what is left after kill -9 in the middle. ``make
 peers`` installs the peers first. A system that can't run here gets a row that says why.
 """

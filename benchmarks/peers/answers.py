@@ -1,7 +1,7 @@
-"""What the model server answers to each system's prompts: the same facts, in the shape that each asks for.
+"""What the model server answers to each system's prompts: the same facts, in the shape that each expects.
 
-The facts of a talk are those of our offline rules, whoever asks, so that no system is told more than another. Prompts
-are told apart by sentences of mem0ai 2.2.1 and hindsight-api-slim 1.1.0; a newer version may word them anew.
+The facts of a talk are those of our offline rules for every system, so that none learns more than another. Prompts are
+recognized by sentences of mem0ai 2.2.1 and hindsight-api-slim 1.1.0; a newer version may word them differently.
 """
 
 from __future__ import annotations

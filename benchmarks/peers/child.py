@@ -26,13 +26,13 @@ class Library(Protocol):
         """Hand a session over; it is accepted when this returns."""
 
     def await_facts(self) -> None:
-        """Until the facts of all accepted sessions can be asked for."""
+        """Until the facts of all accepted sessions can be recalled."""
 
     def settle(self, owners: Sequence[str]) -> None:
         """Until nothing is left to do for what these owners' sessions brought, also by an earlier process."""
 
     def recall(self, owner: str, question: str, k: int) -> list[str]:
-        """The texts of the ``k`` best pieces."""
+        """The texts of the ``k`` best items."""
 
 
 def obey(library: Library) -> None:

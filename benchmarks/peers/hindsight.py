@@ -1,4 +1,4 @@
-"""hindsight's API server with its worker inside, on the embedded Postgres; asked over HTTP as its clients ask."""
+"""hindsight's API server with its worker inside, on the embedded Postgres; called over HTTP as its clients do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.harness.processes import free_port
 
 START_S = 300.0
 QUIET_S = 2.0
-"""Without an open operation for this long, nothing is left to do: its poller looks twice a second."""
+"""Without an open operation for this long, nothing is left to do: its poller runs twice a second."""
 WORK_S = 1_800.0
 OPEN = ("pending", "processing")
 RETAIN = ("retain", "batch_retain")

@@ -25,7 +25,7 @@ from tests.harness.model_server import ModelServer
 from tests.harness.provider_tokens import count_tokens
 
 K = 10
-"""Pieces of a recall that are looked at."""
+"""Items of a recall that are compared."""
 WARM_UP = 8
 """Sessions before the clock starts, of owners of their own: imports, connections, tables."""
 HALF_S = 900.0
@@ -51,7 +51,7 @@ class Ground:
         return len(self.server.requests)
 
     def forget(self) -> None:
-        """Count anew."""
+        """Reset the counts."""
         self.server.requests.clear()
         self.answered.clear()
 
@@ -136,7 +136,7 @@ def resident_mb() -> float:
 
 
 def prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Of all messages, and of the answer's schema when that is sent beside them."""
+    """Of all messages, and of the answer's schema when that is sent with them."""
     schema = (body.get("response_format") or {}).get("json_schema")
     texts = [text for _, text in messages_of(body)] + ([json.dumps(schema)] if schema else [])
     return sum(map(count_tokens, texts))
@@ -149,7 +149,7 @@ def cpu_s() -> float:
 
 
 def in_peace(opened: Opened, sessions: Sequence[Session], latency_s: float, seed: int) -> tuple[Row, int]:
-    """Speed, cost, memory and recall; and how many model calls it took until all facts could be asked for."""
+    """Speed, cost, memory and recall; and how many model calls it took until all facts could be recalled."""
     owners = list(dict.fromkeys(each.owner for each in sessions))
     with ground(latency_s) as place, started(opened, place, seed) as system:
         begun, cpu = perf_counter(), cpu_s()
@@ -184,7 +184,7 @@ def in_peace(opened: Opened, sessions: Sequence[Session], latency_s: float, seed
 
 
 def with_kill(opened: Opened, sessions: Sequence[Session], latency_s: float, seed: int, calls: int) -> Row:
-    """kill -9 after half the ``calls`` that an undisturbed run makes; then a new start; nobody sends anything anew."""
+    """kill -9 after half the ``calls`` that an undisturbed run makes; then a new start; nobody sends anything twice."""
     owners = list(dict.fromkeys(each.owner for each in sessions))
     with ground(latency_s) as place, started(opened, place, seed) as system:
         system.add(sessions)

@@ -18,7 +18,7 @@ DIMENSION = 384
 
 
 class Mem0Library:
-    """``mem0.Memory``; ``infer`` "on" extracts facts by the model, "off" keeps messages as they are."""
+    """``mem0.Memory``; ``infer`` "on" extracts facts by the model, "off" stores messages as they are."""
 
     def __init__(self, directory: str, model_url: str, postgres_url: str, infer: str) -> None:
         model = {"api_key": "test-key", "openai_base_url": model_url}

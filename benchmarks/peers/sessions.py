@@ -1,4 +1,4 @@
-"""The sessions that all systems are told: a made-up life, with one detail in each session that is asked for later."""
+"""The sessions that all systems ingest: a made-up life; a later question is about one detail of each session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLIES = ("I see.", "How lovely.", "That sounds like a busy week.", "Good to kn
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session to hand over, and what is asked about it afterwards."""
+    """A session to hand over, and a question about it for afterwards."""
 
     owner: str
     session_id: str
@@ -29,7 +29,7 @@ class Session:
 
 
 def made(count: int, turns: int, seed: int) -> list[Session]:
-    """``count`` sessions, ten of each owner, of ``turns`` turns each (6 to 40): a person tells, an assistant nods."""
+    """``count`` sessions, ten of each owner, of ``turns`` turns each (6 to 40): a person talks, an assistant agrees."""
     described = []
     for number, one in enumerate(conversations(count, seed)):
         rng = random.Random(f"{seed}/{number}/replies")

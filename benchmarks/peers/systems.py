@@ -27,7 +27,7 @@ class PeerUnavailable(Exception):
 
 
 class System(Protocol):
-    """A memory that is started in a directory, told sessions, asked, and killed."""
+    """A memory that is started in a directory, ingests sessions, answers questions, and is killed."""
 
     sent: set[str]
     """Ids of sessions whose handing over began."""
@@ -41,16 +41,16 @@ class System(Protocol):
         """Begin to hand over sessions, from several threads; returns at once."""
 
     def await_facts(self) -> None:
-        """Until all sessions are handed over and their facts can be asked for."""
+        """Until all sessions are handed over and their facts can be recalled."""
 
     def settle(self, owners: Sequence[str]) -> None:
         """Until it has nothing left to do."""
 
     def recall(self, owner: str, question: str, k: int) -> tuple[list[str], float]:
-        """The texts of the ``k`` best pieces, and how long it took in seconds."""
+        """The texts of the ``k`` best items, and how long it took in seconds."""
 
     def kill(self) -> None:
-        """kill -9 of the process that holds the memory; its database lives on."""
+        """kill -9 of the process that holds the memory; its database goes on running."""
 
     def stop(self) -> None:
         """In peace."""

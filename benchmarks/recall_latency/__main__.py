@@ -1,4 +1,4 @@
-"""How long a recall in embedding mode takes as forests grow, alone, beside others and first; without the embedding."""
+"""How long a recall in embedding mode takes as forests grow: alone, with others, and first; without the embedding."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Size:
 
 @contextmanager
 def opened(facts: int, forests: int, options: argparse.Namespace) -> Iterator[Size]:
-    """Fill both stores anew, ask until the process has kept what it keeps, and at the end measure a new process."""
+    """Fill two new stores, ask until the caches of the process are filled, and at the end measure a new process."""
     with database() as running, tempfile.TemporaryDirectory(prefix="memforest-bench-index-") as directory:
         requested = filled(running, Path(directory), facts, forests, WARM_UP + options.questions, options.seed)
         with collection(Path(directory)) as index:

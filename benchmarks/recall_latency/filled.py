@@ -46,5 +46,5 @@ def _filled(
     running.owner.dispose()
     owners = list(said)
     random.Random(seed).shuffle(owners)
-    # Round robin: with more forests than questions each is asked once.
+    # Round robin: with more forests than questions no forest gets two.
     return [(name, world.question(said[name])) for name in itertools.islice(itertools.cycle(owners), questions)]

@@ -66,7 +66,7 @@ def collection(directory: Path | None = None) -> Iterator[VectorIndex]:
 
 
 def maintained(index: VectorIndex) -> float:
-    """Wait for the graphs that are being built; seconds. Raises TimeoutError after TENDED_S."""
+    """Wait for the graphs that are being built; seconds. Raises TimeoutError after MAINTAINED_S."""
     started = time.monotonic()
     while isinstance(index, EdgeIndex) and index.refreshing:
         if time.monotonic() - started > MAINTAINED_S:
@@ -116,9 +116,9 @@ def alone(measured: Sequence[Measured]) -> Row:
 def at_once(
     service: RecallService, requested: Questions, callers: int, ready: Callable[[], object] | None = None
 ) -> Row:
-    """As many callers, each asking its next question when it has the answer to the one before.
+    """As many callers, each of which sends its next question when it has the answer to the one before.
 
-    Each asks FIRST of its questions beforehand, so that its connection to Postgres has planned the statements; then
+    Each sends FIRST of its questions beforehand, so that its connection to Postgres has planned the statements; then
     ``ready`` is called, and all begin.
     """
     times: list[float] = []
@@ -180,7 +180,7 @@ def _first(url: sa.URL, directory: Path, requested: Questions) -> Row:
 
 
 def first_of_forests(service: RecallService, requested: Questions) -> Row:
-    """Forests that were not asked before, one after the other, and then the same questions again."""
+    """Forests that had no question before, one after the other, and then the same questions again."""
     first, repeated = ([recalled(service, owner, one.text).ms for owner, one in requested] for _ in range(2))
     return {"n": len(first), "first_p50_ms": round(median(first), 2), "again_p50_ms": round(median(repeated), 2)}
 

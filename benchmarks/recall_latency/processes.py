@@ -1,4 +1,4 @@
-"""Callers in several processes of one machine, whose index one of them owns: each asks it at the owner's socket."""
+"""Callers in several processes of one machine, one of which owns the index: all query it at the owner's socket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ready: list[Barrier] = []
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one process asks, and where."""
+    """The questions of one process, and the servers that it needs."""
 
     url: sa.URL
     socket: Path
@@ -37,7 +37,7 @@ class _Share:
 
 
 def in_processes(url: sa.URL, index: VectorIndex, requested: Questions, callers: int, processes: int) -> Row:
-    """The callers divided among so many processes, each of which asks all questions: recalls a second of all together,
+    """The callers divided among so many processes, each of which has all questions: recalls a second of all together,
     and the p50 of the slowest. ``index`` is owned by this process."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="memforest-bench-socket-") as directory:

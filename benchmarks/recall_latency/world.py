@@ -1,4 +1,4 @@
-"""A seeded world to remember: topics with words of their own, people who talk about them, and what is asked later."""
+"""A seeded world to remember: topics with words of their own, people who talk about them, and later questions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = 8_000
 TOPICS = 200
 TOPIC_WORDS = 150
 NAMES = 300
-"""People, places and things that are talked about."""
+"""People, towns and things that are talked about."""
 SPEAKERS = 8
 """Who talk with the owner, one a session."""
 SESSION_TURNS = 20
@@ -89,7 +89,7 @@ class StoredVectors:
 
 
 class World:
-    """Everything drawn from one seed; sessions of a forest follow each other, a day apart."""
+    """Everything drawn from one seed; sessions of a forest follow each other, one a day."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
@@ -130,7 +130,7 @@ class World:
         ]
 
     def question(self, said: Sequence[Said]) -> Requested:
-        """A question about one of the turns; one in ten asks what came before."""
+        """A question about one of the turns; one in ten is about what came before."""
         one = self._rng.choice(said)
         words = [word for word in one.turn.content.rstrip(".").split() if word not in _SMALL]
         picked = self._rng.sample(words, min(len(words), self._rng.randint(3, 5)))

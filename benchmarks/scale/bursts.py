@@ -12,7 +12,7 @@ from memforest_core.work.jobs import WorkKind
 
 TENANT_SESSIONS = 4
 READS = 50
-"""How often is asked whose turn it is: each unit of work begins with that."""
+"""How often the query for whose turn it is runs: each unit of work begins with it."""
 ROUNDS = 1_000_000
 
 
@@ -47,7 +47,7 @@ def long_session(place: Place, turns: int, seed: int) -> Costs:
 
 
 def tenants(place: Place, count: int, seed: int) -> Costs:
-    """Four sessions of each tenant, interleaved; looks for whose turn it is while all have work; a recall of each."""
+    """Four sessions of each tenant, interleaved; queries for whose turn it is while all have work; a recall of each."""
     with place.stack() as (meter, _):
         services, names = meter.running.services, [f"tenant-{number}" for number in range(count)]
         clients = [

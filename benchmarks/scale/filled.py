@@ -1,4 +1,4 @@
-"""Stacks that begin with filled forests; another process fills them, so that memory tells of what is done to them."""
+"""Stacks that begin with filled forests; another process fills them, so that memory use is that of the work on them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Cost:
 Costs = Mapping[str, Cost]
 """By operation, in the order in which they were done."""
 Scenario = Callable[[int, int], Costs]
-"""Does everything at one size (with one seed); in a process of its own, so that memory tells of this size alone."""
+"""Does everything at one size (with one seed); in a process of its own, so that memory use is that of this size."""
 
 
 @dataclass(slots=True)

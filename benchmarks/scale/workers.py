@@ -31,7 +31,7 @@ FULL = 0.85
 WAITING = 0.2
 """Share of Postgres' busy sessions that wait for a lock, above which locks are what stops more."""
 PARTS = ("workers", "postgres", "index")
-"""Whose processors' time is told apart."""
+"""The processes whose CPU time is measured separately."""
 _LEFT = "SELECT count(*) FROM memforest.cell WHERE NOT placed"
 
 
@@ -78,7 +78,7 @@ def one_deployment(
     """Enqueue all (owner, session, turns), start the workers, and measure from when they are ready until every fact is
     in its trees. ``launcher`` is the module of the workers.
 
-    The windows are held until then: a few of them would be done before anybody looks.
+    The windows are held until then: otherwise a few of them would be done before the measurement begins.
     """
     running = scene.running
     migration_url = running.settings.database.migration_url

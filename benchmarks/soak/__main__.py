@@ -111,7 +111,13 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2, metavar="N", help="worker processes (default: %(default)s)")
     options.add_argument("--kill-every", type=float, default=20.0, metavar="S", help="seconds (default: %(default)s)")
     options.add_argument("--rate", type=float, default=4.0, metavar="N", help="actions a second (default: %(default)s)")
-    options.add_argument("--keep", type=Path, metavar="DIR", help="keep the log of actions and the parts' logs there")
+    options.add_argument(
+        "--keep",
+        dest="log_directory",
+        type=Path,
+        metavar="DIR",
+        help="keep the log of actions and the parts' logs there",
+    )
     requested = options.parse_args()
     configure_logs(logging.ERROR)
     report = Report(requested.seed, requested.json)
@@ -119,8 +125,8 @@ def main() -> None:
         try:
             row = played(requested, Path(directory))
         finally:
-            if requested.keep is not None:
-                _retain(Path(directory), requested.keep)
+            if requested.log_directory is not None:
+                _retain(Path(directory), requested.log_directory)
     for finding in row["findings"]:  # type: ignore[attr-defined]
         say(f"finding: {finding}"[:2_000])
     report.end([row], {"what": MEASURED, "minutes": requested.minutes, "kill_every_s": requested.kill_every})

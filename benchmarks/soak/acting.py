@@ -20,7 +20,7 @@ SHOWN = ("window", "day", "week", "month", "profile", "context")
 LONGEST = 5
 """Turns that are ingested at once."""
 DONE_BEFORE = {"not_found", "forest_gone", "same_fact"}
-"""What a call is told whose first try was done by a process that was killed."""
+"""Errors that a call may get when a process that was killed had already done its first try."""
 
 
 class Action:
@@ -34,7 +34,7 @@ class Action:
         self.known = known
 
     def arguments(self) -> dict[str, Any]:
-        """What the caller is told; an owner's sessions move when it is merged, so it is asked for at each try."""
+        """The arguments of the call; an owner's sessions move when it is merged, so they are computed at each try."""
         raise NotImplementedError
 
     def done(self, reply: Reply) -> list[str]:
@@ -123,7 +123,7 @@ class Recall(Action):
 
 
 class Show(Recall):
-    """Read what is made of the memory and kept: a window, the days, a profile, a context."""
+    """Read what is derived from the memory and stored: a window, the days, a profile, a context."""
 
     do = "show"
 
@@ -339,7 +339,7 @@ class Import(Whole):
 
 
 class Chooser:
-    """Chooses actions at random; the lock of the model is held by whoever asks."""
+    """Chooses actions at random; its caller has to hold the lock of the model."""
 
     def __init__(self, known: Known, directory: Path) -> None:
         self._known = known
@@ -380,7 +380,7 @@ class Chooser:
         return Append(self._known, owner, session, [self._known.say(session, owner)])
 
     def last(self) -> list[Action]:
-        """A session for each owner, whatever became of them: deleted and merged ones can be told something again."""
+        """A session for each owner, whatever became of them: deleted and merged owners can get new sessions."""
         found: list[Action] = []
         for owner in self._known.names:
             session = self._known.session()

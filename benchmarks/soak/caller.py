@@ -107,7 +107,7 @@ ACTIONS: dict[str, Callable[..., object]] = {
 
 
 def answered(memory: MemForest, what: str, arguments: dict[str, Any]) -> dict[str, object]:
-    """What an action came to, as JSON keeps it."""
+    """The outcome of an action, as JSON represents it."""
     try:
         return {"value": ACTIONS[what](memory, **arguments)}
     except MemForestError as error:

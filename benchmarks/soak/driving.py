@@ -32,7 +32,7 @@ MOST_WAITING = 300
 
 
 class Caller:
-    """A caller's process, started anew when it was killed."""
+    """A caller's process, restarted after it was killed."""
 
     def __init__(self, running: Deployment, number: int) -> None:
         self._running = running
@@ -110,7 +110,7 @@ class Seen:
 
 
 class Driver:
-    """One caller after the other action, until it is told to stop; what it does stands in a log before it is done."""
+    """Runs one action after the other until its stop event is set; each is written to a log before it is done."""
 
     def __init__(self, known: Known, chooser: Chooser, seen: Seen, log: TextIO, rate: float) -> None:
         self._known, self._chooser, self._seen = known, chooser, seen
@@ -175,7 +175,7 @@ class Driver:
 
 @dataclass
 class Killer:
-    """Kills a random process every so often, and starts workers anew; callers start by themselves."""
+    """Kills a random process every so often, and restarts workers; callers start by themselves."""
 
     running: Deployment
     callers: list[Caller]

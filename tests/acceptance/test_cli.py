@@ -111,7 +111,7 @@ def started_up(directory: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Remembered:
-    """A data directory that holds the demo's conversation, and the demo's report."""
+    """A data directory with the demo's conversation, and the demo's report."""
 
     directory: Path
     demo: Ended
@@ -192,7 +192,7 @@ def test_the_demo_answers_where_bob_lived(remembered: Remembered) -> None:
     ]
 
 
-def test_the_demos_exit_code_tells_whether_all_expectations_hold(remembered: Remembered) -> None:
+def test_the_demos_exit_code_says_whether_all_expectations_hold(remembered: Remembered) -> None:
     report = remembered.demo.json
     assert report["ok"] is (all(answer["found"] for answer in report["questions"]) and not report["differences"])
     assert remembered.demo.code == (0 if report["ok"] else 1)
@@ -294,7 +294,7 @@ def test_trees_are_listed_and_drawn(addresses: dict[str, str]) -> None:
     assert f"{root['leaves']} leaves" in drawn[1]
 
 
-def test_status_tells_about_the_system_and_about_a_session(addresses: dict[str, str]) -> None:
+def test_status_describes_the_system_and_a_session(addresses: dict[str, str]) -> None:
     state = run("status", "--json", **addresses).json
     assert state["schema_revision"] == state["schema_needed"]
     assert [worker["alive"] for worker in state["workers"]] == [True]
@@ -308,8 +308,8 @@ def test_status_tells_about_the_system_and_about_a_session(addresses: dict[str, 
     assert progress["turns"] == len(session.turns)
 
 
-def test_a_reader_that_goes_away_is_no_error(addresses: dict[str, str]) -> None:
-    """Given more output than a pipe holds, when its reader leaves, then the command ends quietly."""
+def test_a_reader_that_closes_the_pipe_is_no_error(addresses: dict[str, str]) -> None:
+    """Given more output than fits in a pipe, when its reader closes it, then the command ends quietly."""
     tree = subprocess.Popen(
         [*MEMFOREST, "tree", "bob", "--json"],
         stdout=subprocess.PIPE,
@@ -370,13 +370,13 @@ def test_a_bad_line_is_named_and_the_others_go_on(addresses: dict[str, str]) -> 
     ]
 
 
-def test_a_second_node_is_told_who_has_the_directory(node: Node) -> None:
+def test_a_second_node_says_which_process_has_the_directory(node: Node) -> None:
     second = memforest("up", "--data", str(node.directory), "--json")
     assert (second.code, second.error["code"]) == (2, "data_directory_in_use")
     assert str(node.pid) in second.error["message"]
 
 
-def test_other_processes_recall_with_vectors_beside_a_running_node(node: Node) -> None:
+def test_other_processes_recall_with_vectors_while_a_node_runs(node: Node) -> None:
     """Given a node in the foreground, when others ask by its directory or by its addresses, then vectors take part."""
     requested = ("recall", "Where did Bob live before moving to Miami?", "--owner", "bob", "--json")
     by_directory = run(*requested, "--data", str(node.directory)).json
@@ -390,7 +390,7 @@ def test_other_processes_recall_with_vectors_beside_a_running_node(node: Node) -
     ]
 
 
-def test_verify_beside_a_running_node_compares_both_stores(node: Node) -> None:
+def test_verify_compares_both_stores_while_a_node_runs(node: Node) -> None:
     report = run("verify", "--data", str(node.directory), "--json")
     assert report.code == 0, report.err
     assert (report.json["violations"], report.json["complete"]) == (0, True)
@@ -424,7 +424,7 @@ def test_the_addresses_of_a_node_are_for_its_user_alone(node: Node) -> None:
     assert (node.directory / "node.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_owner_without_a_memory_is_told_so_in_a_sentence(node: Node) -> None:
+def test_a_sentence_says_that_an_owner_has_no_memory(node: Node) -> None:
     for command in (("recall", "Where?", "--owner", "nobody"), ("timeline", "--owner", "nobody")):
         ended = run(*command, **node.addresses)
         assert (ended.code, ended.out.strip()) == (
@@ -441,8 +441,8 @@ def test_the_timeline_of_the_readme(node: Node) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_stops_when_told_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    """Given a node in the foreground, when it is told to stop, then it ends with 0 and so do its servers."""
+def test_up_stops_on_a_signal_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Given a node in the foreground, when it gets a signal to stop, then it ends with 0 and so do its servers."""
     process, announced = started_up(tmp_path / "data")
     with stopped_at_last(process):
         servers = psutil.Process(process.pid).children(recursive=True)
@@ -513,7 +513,7 @@ def test_the_schema_is_upgraded_once(servers: SessionServers, tmp_path: Path) ->
 
 
 def test_a_worker_finishes_what_is_under_way_and_leaves(servers: SessionServers, tmp_path: Path) -> None:
-    """Given calls under way, when the worker gets SIGTERM, then they end well and nothing is taken up anew."""
+    """Given calls under way, when the worker gets SIGTERM, then they end well and no new work is started."""
     health = tmp_path / "health"
     with deployment(servers, tmp_path, latency_s=0.5, MEMFOREST_WORKER__HEALTH_FILE=str(health)) as running:
         process = running.start_worker(concurrency=2)

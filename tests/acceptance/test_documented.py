@@ -1,4 +1,4 @@
-"""What the pages of docs/ tell a reader to run, run as it stands there."""
+"""The commands that a reader of docs/ is to run, run exactly as they are written."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def run(example: str, *arguments: object, lines: str = "") -> str:
 
 
 def test_the_chatbot_remembers_across_runs(tmp_path: Path) -> None:
-    """Given a chat of yesterday, when the program runs again, then it knows what was said, and what it was told to
-    remember and to forget."""
+    """Given a chat of yesterday, when the program runs again, then it knows what was said, and what the user wanted it
+    to remember and to forget."""
     data = tmp_path / "memory"
     first = run(
         "chatbot.py",
@@ -56,7 +56,7 @@ def test_the_chatbot_remembers_across_runs(tmp_path: Path) -> None:
 
 
 def test_the_group_chat_knows_its_members(tmp_path: Path) -> None:
-    """Given ten days of three members, one of whom changed the nickname, then each has one profile with what holds
+    """Given ten days of three members, one of whom changed the nickname, then each has one profile with what is true
     now, and a prompt for a channel has nothing of another one."""
     shown = run("group_chat.py", "--data", tmp_path / "memory")
 
@@ -81,7 +81,7 @@ def test_the_group_chat_reads_a_file(tmp_path: Path) -> None:
 
 
 def test_the_first_example_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code under "Use it" is run as it stands there."""
+    """The code under "Use it" is run as it is written."""
     text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Use it")[2]
     code = text.partition("```python\n")[2].partition("```")[0]
     assert "memory.context(" in code

@@ -75,11 +75,11 @@ def log_in(tab: Tab, address: str, key: str) -> None:
     tab.follow("Log in")
 
 
-def test_a_person_asks_opens_a_tree_follows_a_fact_to_its_turn_and_forgets_it(
+def test_a_person_recalls_opens_a_tree_follows_a_fact_to_its_turn_and_forgets_it(
     memory: MemForest, address: str, key: str, tab: Tab
 ) -> None:
-    """Given a browser without a key, when its person logs in, asks, opens the tree that voted, follows a fact to the
-    turn that said it, and forgets the fact and its turn, then both are gone for them and for recall."""
+    """Given a browser without a key, when its person logs in, enters a question, opens the tree that voted, follows a
+    fact to the turn that said it, and forgets the fact and its turn, then both are gone for them and for recall."""
     log_in(tab, address, key)
     assert "Overview" in tab.text
     tab.follow(OWNER)
@@ -147,8 +147,8 @@ def test_all_pages_fit_a_desk_and_a_phone_in_the_light_and_in_the_dark(address: 
 
 
 def test_the_pages_work_without_scripts(address: str, key: str, tmp_path: Path) -> None:
-    """Given a browser that runs no script, then its person logs in, asks, looks into a tree and counts what would
-    go."""
+    """Given a browser that runs no script, then its person can log in, enter a question, open a tree and count what
+    would be deleted."""
     with Chromium(tmp_path).tab(scripts=False) as tab:
         log_in(tab, address, key)
         tab.open(address + href("/ask", owner=OWNER, question="Where does Bob live?"))
@@ -252,7 +252,7 @@ def test_up_serves_its_pages_at_a_free_port_when_its_own_is_taken(tmp_path: Path
     assert f"Until then pages are served at {reported['page']}." in err
 
 
-def test_the_demo_keeps_its_node_and_names_the_page(tmp_path: Path) -> None:
+def test_the_demo_leaves_its_node_running_and_names_the_page(tmp_path: Path) -> None:
     process = started("demo", "--keep", "--json", "--data", str(tmp_path / "data"), MEMFOREST_SERVER__PORT="0")
     try:
         page = announcement(process)["page"]

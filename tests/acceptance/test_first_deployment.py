@@ -55,10 +55,10 @@ def running(servers: SessionServers, tmp_path: Path) -> Iterator[Deployment]:
         yield made
 
 
-def test_the_order_of_a_first_start_is_told(servers: SessionServers) -> None:
+def test_errors_explain_the_order_of_a_first_start(servers: SessionServers) -> None:
     """Given an empty database and a service role that does not exist, when a worker is started, then it says that the
-    role is missing and how it is made; when the upgrade runs without the owner's address, then it asks for that; with
-    it, both role and schema are made."""
+    role is missing and how it is made; when the upgrade runs without the owner's address, then it says that this is
+    missing; with it, both role and schema are made."""
     name, role = f"first_{uuid4().hex}", f"first_{uuid4().hex}"
     admin(servers, f"CREATE DATABASE {name}")
     variables = {"MEMFOREST_DATABASE__URL": at(servers.postgres_url, database=name, user=role)}
@@ -89,7 +89,7 @@ def test_the_order_of_a_first_start_is_told(servers: SessionServers) -> None:
 
 
 def test_celerys_own_command_runs_a_worker(running: Deployment, tmp_path: Path) -> None:
-    """Given ``celery -A memforest_workers worker``, then it is enlisted, does the work, and leaves in good order."""
+    """Given ``celery -A memforest_workers worker``, then it is registered, does the work, and leaves in good order."""
     log = tmp_path / "celery.log"
     with log.open("wb") as out:
         worker = subprocess.Popen(
@@ -191,7 +191,7 @@ def test_flower_does_not_start_open(running: Deployment, command: list[str]) -> 
 
 
 @pytest.mark.parametrize("insecure", [False, True])
-def test_flower_asks_for_the_password(running: Deployment, tmp_path: Path, insecure: bool) -> None:
+def test_flower_requires_the_password(running: Deployment, tmp_path: Path, insecure: bool) -> None:
     """Given FLOWER_BASIC_AUTH alone, then pages want it, and nobody can stop a worker; --insecure lets everybody look."""
     port, log = free_port(), tmp_path / "flower.log"
     more = {} if insecure else {"FLOWER_BASIC_AUTH": "ann:secret"}
@@ -230,7 +230,7 @@ def answered(port: int, path: str, user: str = "", method: str = "GET") -> int:
 
 
 def test_make_says_that_venv_is_missing(tmp_path: Path) -> None:
-    """Given a Python without the module that Debian packages apart, then make says what to install."""
+    """Given a Python without the module that Debian packages separately, then make says what to install."""
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\ncase "$*" in *ensurepip*|*venv*) exit 1;; esac\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Flower beside a node, in a real browser while sessions flow: queues, tasks, worker, and nothing that was said."""
+"""A node's Flower, in a real browser while sessions flow: queues, tasks, worker, and nothing that was said."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def test_a_page_that_ends_is_said_once_and_the_node_goes_on(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_page_ends_with_the_node(tmp_path: Path, number: signal.Signals) -> None:
-    """Given a node with its page, when it is told to stop, or is killed, then the page is gone as well."""
+    """Given a node with its page, when it gets a signal to stop, or is killed, then the page is gone as well."""
     with up(tmp_path / "data") as node:
         flower = node.flower
         os.kill(node.process.pid, number)

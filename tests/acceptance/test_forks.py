@@ -98,7 +98,7 @@ def started(running: Deployment, module: str, source: str, *command: str) -> Ite
 
 
 def check(answers: list[tuple[str, dict[str, object]]]) -> None:
-    """Each answer is about the owner that was asked for, and came from several processes."""
+    """Each answer is about the owner of its question, and the answers came from several processes."""
     for owner, answer in answers:
         own = [f"I bought thing{owner}{number} in {CITIES[OWNERS.index(owner)]}." for number in range(6)]
         assert answer["turns"] == own

@@ -119,14 +119,14 @@ def ends_of(pair: Pair) -> Ends:
     return Ends(pair, Prepared("", Path()), states, {"first": 40, "second": 4}, [])
 
 
-def test_one_that_waits_must_end_in_the_order_of_asking() -> None:
+def test_operations_that_wait_must_end_in_the_order_of_their_requests() -> None:
     ends = ends_of(("erase-session", "merge-live"))
     assert against(ends, Reported(state=SECOND_LAST, requested=list(ASKERS))) == []
     assert against(ends, Reported(state=FIRST_LAST, requested=list(ASKERS))) != []
     assert against(ends, Reported(state=FIRST_LAST, requested=list(ASKERS[::-1]))) == []
 
 
-def test_two_that_run_beside_each_other_may_end_in_any_order() -> None:
+def test_operations_that_run_concurrently_may_end_in_any_order() -> None:
     ends = ends_of(("correct", "export"))
     for state in (SECOND_LAST, FIRST_LAST):
         assert against(ends, Reported(state=state, requested=list(ASKERS))) == []

@@ -112,7 +112,7 @@ def test_the_async_facade_runs_the_same_core(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["flat", "embedding"])
 def test_the_demo_conversation_answers_its_residence_questions(memory: MemForest, mode: str) -> None:
-    """Given the demo's conversation, then each residence statement is among the first three pieces of evidence."""
+    """Given the demo's conversation, then each residence statement is among the first three evidence items."""
     for question in load_questions()[:3]:
         result = memory.recall("bob", question.question, k=3, mode=mode)
         assert question.answered_by([evidence.text for evidence in result.evidence]), (

@@ -1,4 +1,4 @@
-"""The litellm path over real HTTP: many slow calls at once, and answers that are not what was asked for."""
+"""The litellm path over real HTTP: many slow calls at once, and answers that are not what the request requires."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_forty_slow_windows_are_read_side_by_side(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["malformed", "truncated", "empty", "wrong_schema"])
 def test_unusable_answers_end_in_facts(tmp_path: Path, fault: str) -> None:
-    """Given a model that never answers as asked, then turns are facts word by word, or whole items of a cut answer."""
+    """Given a model whose answers are never usable, then turns are facts word by word, or whole items of a cut answer."""
     with memory_with_model(tmp_path, "--faults", f'{{"{fault}": 1.0}}') as (memory, _):
         handle = memory.ingest("bob", "s1", turns(1)[:4], wait="facts")
         progress = handle.status()
@@ -64,7 +64,7 @@ def test_unusable_answers_end_in_facts(tmp_path: Path, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", ["malformed", "truncated", "empty"])
 def test_an_answer_is_repaired_when_the_model_is_shown_its_error(tmp_path: Path, fault: str) -> None:
-    """Given a model that fails half of the time, when it is asked again, then most cells are not verbatim."""
+    """Given a model that fails half of the time, when requests are repeated, then most cells are not verbatim."""
     with memory_with_model(tmp_path, "--faults", f'{{"{fault}": 0.5}}', "--seed", "3") as (memory, _):
         progress = memory.ingest("bob", "s1", turns(2)[:32], wait="facts").status()
         assert progress.placed == progress.cells == 16

@@ -61,7 +61,7 @@ def running(servers: SessionServers, tmp_path: Path) -> Iterator[Deployment]:
 
 
 def test_killed_processes_are_replaced_and_the_work_is_done(running: Deployment) -> None:
-    """Given three processes, when each is killed with -9, then others take their places and their leases."""
+    """Given three processes, when each is killed with -9, then others replace them and take over their leases."""
     with supervised(running, 3) as parent:
         first = children(parent)
         assert len(first) == 3

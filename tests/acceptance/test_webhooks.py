@@ -1,4 +1,4 @@
-"""A worker that is killed while it posts: the event is told of again, under the same id."""
+"""A worker that is killed while it posts: the event is posted again, under the same id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_S = 60.0
 
 def test_what_a_killed_worker_had_posted_is_posted_again(servers: SessionServers, tmp_path: Path) -> None:
     """Given a worker that is killed with -9 after its message has come and before that is noted, when another one
-    runs, then the same message comes again, and both stages of the session are told of."""
+    runs, then the same message comes again, and both stages of the session are reported."""
     allowed = {"MEMFOREST_WEBHOOKS__ALLOW_PRIVATE": "true"}
     with receiver() as reported, deployment(servers, tmp_path, offline=True, settings=allowed) as running:
         client = running.client()

@@ -140,7 +140,7 @@ def test_it_names_itself(installation: Installation) -> None:
 
 def test_a_worker_starts_from_the_wheel(installation: Installation, servers: SessionServers, tmp_path: Path) -> None:
     """Given an empty database, when it is upgraded and a worker started from the wheel in an empty directory, then the
-    worker takes a session to facts, and leaves in good order when it is told to."""
+    worker takes a session to facts, and leaves in good order when it gets a signal to stop."""
     name = f"wheel_{uuid4().hex}"
     admin(servers, f"CREATE DATABASE {name}")
     address = database_settings(servers, name)
@@ -204,7 +204,7 @@ def run_worker(installation: Installation, variables: dict[str, str], owner: sa.
 
 
 def wait_until(reached: Callable[[], bool], worker: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait for something that a running worker brings about; its log tells why it did not."""
+    """Wait for a state that a running worker brings about; on failure its log is shown."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while not reached():
         assert worker.poll() is None, log.read_text()

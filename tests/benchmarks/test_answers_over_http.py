@@ -1,4 +1,4 @@
-"""Answers and verdicts over HTTP: a provider that stumbles leaves failed samples, and a second run mends them."""
+"""Answers and verdicts over HTTP: errors of a provider leave failed samples, and a second run replaces them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_answer_that_does_not_come_is_failed_and_taken_again(
 
 
 @pytest.mark.parametrize("fault", [Fault.MALFORMED, Fault.TRUNCATED, Fault.WRONG_SCHEMA, Fault.WRONG_TYPE])
-def test_a_malformed_verdict_is_asked_for_once_more(server: ModelServer, tmp_path: Path, fault: Fault) -> None:
+def test_a_malformed_verdict_is_requested_once_more(server: ModelServer, tmp_path: Path, fault: Fault) -> None:
     path = tmp_path / "answers.csv"
     server.script(None, fault)
     answer_and_judge([task("a", "June", "May")], chat(server), 1, 1, path)

@@ -77,7 +77,7 @@ def test_every_baseline_answers_and_ours_is_marked() -> None:
     assert tuple(method.name for method in made) == BASELINES
     for method in made:
         if isinstance(method, Peer):
-            # Processes and connections of others: asked in test_peer_rows.
+            # Needs processes and connections of others.
             continue
         got = method.ask(requested_of, requested_of.questions[0])
         assert bool(got.items) == (method.name not in OURS)
@@ -110,8 +110,8 @@ def zoo_is_goat(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def test_each_half_is_answered_with_what_is_best_for_the_other() -> None:
-    """Given a half that words answer and one that meaning answers, then each is asked with the other's weight, and
-    misses what its own would have found."""
+    """Given a half that words answer and one that meaning answers, then the questions of each run with the other's
+    weight, and miss what their own would have found."""
     data = (
         long_conversation("c1", by_word("w1"), by_meaning("m1")),
         long_conversation("c2", by_word("w2"), by_meaning("m2")),

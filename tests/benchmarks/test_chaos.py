@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 import redis
 
-from benchmarks.chaos.__main__ import stored
+from benchmarks.chaos.__main__ import passed
 from benchmarks.chaos.breaking import Doubler
 from benchmarks.chaos.conversations import Conversation, conversations
 from benchmarks.chaos.outcome import Candidate, Difference, Facts, difference, is_ready
@@ -54,7 +54,7 @@ def window(one: Conversation) -> Window:
 
 
 def test_each_conversation_has_a_detail_of_its_own_that_is_extracted_from_it() -> None:
-    """Given many conversations, when the offline rules read one, then a fact holds its detail, and no other's."""
+    """Given many conversations, when the offline rules read one, then a fact has its detail, and no other's."""
     made = conversations(60, 7)
     assert len({one.detail for one in made}) == 60
     assert len({(one.owner, one.session_id) for one in made}) == 60
@@ -77,7 +77,7 @@ def test_a_candidate_without_a_fact_is_missing_whether_it_was_extracted_or_not()
 
 
 def test_other_words_are_one_missing_and_one_too_many() -> None:
-    """Given a cell that was kept word by word, then the calm run's candidate is missing and another one is there."""
+    """Given a cell that was stored word by word, then the calm run's candidate is missing and another one is there."""
     assert difference(once(candidate()), once(candidate(text="I have a cat."))) == Difference(1, 1)
 
 
@@ -120,7 +120,7 @@ def test_a_session_is_ready_with_all_that_was_said_in_it(changes: dict[str, Any]
     assert is_ready(replace(whole, **changes)) is ready
 
 
-def test_a_broken_promise_or_a_run_that_never_ended_is_not_kept() -> None:
+def test_a_broken_promise_or_a_run_that_never_ended_does_not_pass() -> None:
     good: dict[str, object] = {
         "lost": 0,
         "duplicate_facts": 0,
@@ -129,9 +129,9 @@ def test_a_broken_promise_or_a_run_that_never_ended_is_not_kept() -> None:
         "unkept": 0,
         "recover_s": 3.5,
     }
-    assert stored(good)
+    assert passed(good)
     for name in good:
-        assert not stored(good | {name: None if name == "recover_s" else 1})
+        assert not passed(good | {name: None if name == "recover_s" else 1})
 
 
 def test_the_eight_scenarios_are_there_and_the_model_fails_as_often_as_promised() -> None:

@@ -1,4 +1,4 @@
-"""The benchmarks through their command line, at small sizes: what they promise holds and the report can be read."""
+"""The benchmarks through their command line, at small sizes: they stay within bounds and the report can be read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reported(module: str, *arguments: str) -> dict[str, Any]:
 
 
 def ended(module: str, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """The exit code, 1 where a bound is not kept, and the JSON object."""
+    """The exit code, 1 where a bound is exceeded, and the JSON object."""
     done = subprocess.run(
         [sys.executable, "-m", module, "--json", "--seed", "3", *arguments],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The locked half of the lives through the command line: figures come out, and nothing that was asked."""
+"""The locked half of the lives through the command line: figures come out, but no question does."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def outputs(out: Path) -> list[str]:
 
 
 def test_the_locked_half_gives_figures(out: Path, outputs: list[str]) -> None:
-    """Given the locked questions, when they are asked, then each has a record with a hash, a type and its figures."""
+    """Given the locked questions, when they are measured, then each has a record with a hash, a type and its figures."""
     first: dict[str, Any] = json.loads(outputs[0].splitlines()[-1])
     assert [(row["method"], row["n"]) for row in first["rows"]] == [(name, QUESTIONS) for name in METHODS]
     assert all(row["share_2000"] > 0 for row in first["rows"])
@@ -68,7 +68,7 @@ def test_the_locked_half_gives_figures(out: Path, outputs: list[str]) -> None:
     assert [record.gold for record in records] == [()] * len(METHODS) * QUESTIONS
 
 
-def test_nothing_that_is_printed_or_written_tells_a_locked_question(out: Path, outputs: list[str]) -> None:
+def test_nothing_that_is_printed_or_written_reveals_a_locked_question(out: Path, outputs: list[str]) -> None:
     """Given everything that a run leaves, then no question, no answer and no turn can be read in it."""
     assert report([str(out)]) == 0
     files = [path for path in out.rglob("*") if path.is_file()]

@@ -108,7 +108,7 @@ def test_the_run_says_what_it_measured_and_where_evidence_was_lost(first: dict[s
 
 
 def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], first: dict[str, Any]) -> None:
-    """Given records whose last line is torn, when the run resumes, then only what is missing is asked, on the same memory."""
+    """Given records whose last line is torn, when the run resumes, then only missing ones are made, on the same memory."""
     path = place / "out" / RECORDS
     whole = read_records(place / "out")
     assert len(whole) == len(METHODS) * QUESTIONS

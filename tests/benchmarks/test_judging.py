@@ -1,4 +1,4 @@
-"""A verdict counts only when the judge gave exactly one, in the shape asked for."""
+"""A verdict counts only when the judge gave exactly one, in the required shape."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_anything_else_is_none(text: str) -> None:
         verdict_of(text)
 
 
-def test_a_judge_that_mumbles_is_asked_once_more_and_shown_why() -> None:
+def test_a_judge_without_a_clear_verdict_gets_one_more_request_that_shows_why() -> None:
     chat = Scripted("I think so", GOOD)
     assert judge(chat, "When?", "May", "in May") is Verdict.CORRECT
     first, second = chat.requests

@@ -35,14 +35,14 @@ def test_types_are_balanced_over_the_halves() -> None:
         assert Counter(question.category for question in one.questions) == PER_HALF
 
 
-def test_the_evidence_of_every_question_exists_and_stands_in_order() -> None:
+def test_the_evidence_of_every_question_exists_and_is_in_order() -> None:
     for one, question in (*questions(OPEN), *questions(LOCKED)):
         order = [turn.id for _, turn in one.turns()]
         assert list(question.gold) == sorted(set(question.gold), key=order.index), question.id
         assert bool(question.gold) is question.answerable is question.measures_recall
 
 
-def test_no_question_stands_twice_or_in_both_halves() -> None:
+def test_no_question_occurs_twice_or_in_both_halves() -> None:
     requested = [question for _, question in (*questions(OPEN), *questions(LOCKED))]
     assert len(requested) == 120
     assert len({" ".join(question.text.casefold().split()) for question in requested}) == 120

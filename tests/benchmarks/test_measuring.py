@@ -65,14 +65,14 @@ def test_a_short_turn_counts_whole_or_not_and_chance_does_not_count() -> None:
     assert fractions([LONG, TURN], "") == [0.0, 0.0]
 
 
-def test_a_sentence_that_stands_for_its_turn_is_still_a_part_of_it() -> None:
+def test_a_sentence_that_counts_as_its_turn_is_still_a_part_of_it() -> None:
     sentence = "We moved to the old mill in Zutphen last spring."
     assert found([TURN], sentence) == [True]
     assert fractions([TURN], sentence) == [pytest.approx(len(sentence) / len(TURN))]
 
 
 def test_items_of_one_session_and_day_share_a_header_that_counts() -> None:
-    """Given two words a header, when seven words fit, then two pieces of one day do and of two days don't."""
+    """Given two words a header, when seven words fit, then two items of one day do and of two days don't."""
     same = [quote("a b", "t1"), quote("c d", "t2", ordinal=1)]
     separate = [quote("a b", "t1"), quote("c d", "t2", day=2)]
     assert [item.text for item in packed(same, 7, words)] == ["a b", "c d"]

@@ -39,8 +39,8 @@ def memory(servers: SessionServers, tmp_path_factory: pytest.TempPathFactory, em
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_an_earlier_state_is_among_the_first_pieces(memory: Stack, language: str) -> None:
-    """Given a question about an earlier state, when asked, then order and wording bring it up in each language."""
+def test_an_earlier_state_is_among_the_first_items(memory: Stack, language: str) -> None:
+    """Given a question about an earlier state, when recalled, then order and wording bring it up in each language."""
     described = GIVEN[language]
     question = next(one for one in described.questions if one.category == "before")
 
@@ -75,6 +75,6 @@ def fractions(memory: Stack, described: Conversation) -> list[float]:
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_less_is_found_than_by_words_alone(memory: Stack, language: str) -> None:
-    """Given the same memory, when recall and BM25 over its turns are asked all 30 questions, then recall finds no less."""
+    """Given the same memory, when recall and BM25 over its turns get all 30 questions, then recall finds no less."""
     recall, bm25 = fractions(memory, GIVEN[language])
     assert 0.0 < bm25 <= recall

@@ -40,7 +40,9 @@ def test_the_evidence_of_every_question_exists(pair: tuple[dict[str, Any], Conve
     assert [list(question.gold) for question in one.questions] == [list(q["evidence"]) for q in raw["qa"]]
 
 
-def test_every_category_is_asked_and_three_questions_have_no_answer(pair: tuple[dict[str, Any], Conversation]) -> None:
+def test_every_category_has_questions_and_three_questions_have_no_answer(
+    pair: tuple[dict[str, Any], Conversation],
+) -> None:
     _, one = pair
     counted = Counter(question.category for question in one.questions)
     assert set(counted) == set(locomo.CATEGORIES.values())

@@ -88,7 +88,7 @@ def evidence(running: Database, index: VectorIndex, requested: Sequence[Requeste
 def test_nothing_that_is_saved_changes_what_is_found(
     filled: tuple[Database, list[Requested]], index: VectorIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a forest, when the same is asked with every score looked up anew, then evidence and scores are the same."""
+    """Given a forest, when every score is computed by a new search, then evidence and scores are the same."""
     running, requested = filled
     quick = evidence(running, index, requested)
     monkeypatch.setattr(IndexSearch, "score", rebuilt(IndexSearch.score))

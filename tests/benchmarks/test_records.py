@@ -63,7 +63,7 @@ def test_records_of_locked_questions_name_no_gold_turns(tmp_path: Path) -> None:
 
 
 def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None:
-    """Given a run that was killed while it wrote, when it resumes, then the whole records are kept and none is torn."""
+    """Given a run that was killed while it wrote, when it resumes, then the whole records remain and none is torn."""
     with RecordFile(tmp_path, MEASURED, resume=False) as records:
         records.add(record("q1"))
         records.add(record("q2"))

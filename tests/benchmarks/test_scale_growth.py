@@ -20,6 +20,6 @@ def test_only_what_grows_with_the_size_is_within(seconds: float, growth: float, 
     assert row["facts"] == 9_000
 
 
-def test_the_single_writer_is_told_in_turns_and_facts_a_second() -> None:
+def test_the_speed_of_the_single_writer_is_in_turns_and_facts_a_second() -> None:
     (row,) = rows("s", 1_000, {"o": cost(0.25, 75)}, {"o": cost(2.5, 750)}, slack=1.25)
     assert speed(row) == {"turns_a_second": 400.0, "facts_a_second": 300.0}

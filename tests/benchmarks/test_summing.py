@@ -95,7 +95,7 @@ def test_what_is_ours_is_never_the_best_foreign_baseline() -> None:
 
 
 def test_a_part_adds_what_is_lost_without_it() -> None:
-    """Given a variant that loses one question of the four that both were asked, then both intervals tell how sure it is."""
+    """Given a variant that loses one of the four questions of both rows, then both intervals say how sure that is."""
     ours = [record(n, 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(5)]
     without = [record(n, 0.0 if n == 3 else 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(4)]
     got = adds(ours, {"memforest:no-dense": without, "memforest:late": []}, 7)

@@ -17,7 +17,7 @@ def data(*texts: str, question: str = "When did Katrin meet Otto?") -> tuple[Con
 
 
 def test_a_name_becomes_the_same_other_name_everywhere() -> None:
-    """Given a speaker whom texts name in several forms, when transformed, then one other name stands in all of them."""
+    """Given a speaker whom texts name in several forms, when transformed, then one other name is in all of them."""
     (one,) = transformed(data("Katrin's cat", "dear katrin, KATRIN!", "Katrine stays."), 7)
     name = one.sessions[0].turns[0].speaker
     texts = [turn.text for turn in one.sessions[0].turns]

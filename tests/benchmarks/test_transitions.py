@@ -30,11 +30,11 @@ class Requested:
 
     @property
     def found(self) -> bool:
-        """Whether all of its evidence is among the first pieces."""
+        """Whether all of its evidence is among the first items."""
         return self.within(FIRST)
 
     def within(self, parts: int) -> bool:
-        """Whether all of its evidence is among so many pieces."""
+        """Whether all of its evidence is among so many items."""
         return all(rank is not None and rank <= parts for rank in self.ranks)
 
     @property

@@ -23,7 +23,7 @@ def _equal(dialect: PGDialect_psycopg, other: object) -> bool:
 
 
 def share() -> None:
-    """From now on each engine looks into one cache, and dialects that compile alike are one in its keys."""
+    """From now on all engines use one cache, and dialects that compile alike are one in its keys."""
     cache = LRUCache[object, object](COMPILED_STATEMENTS)
     dialects = {"__eq__": _equal, "__hash__": lambda dialect: hash(type(dialect)), "_type_memos": WeakKeyDictionary()}
     for name, value in dialects.items():

@@ -1,4 +1,4 @@
-"""LitellmEmbedder keeps the Embedder port's promises against a provider over HTTP."""
+"""LitellmEmbedder fulfils the Embedder port's promises against a provider over HTTP."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def embedder(server: ModelServer, **changes: Any) -> LitellmEmbedder:
     return LitellmEmbedder("openai/test-embedding", **(given | changes))
 
 
-def test_the_dimension_is_found_by_asking_once(server: ModelServer) -> None:
+def test_the_dimension_is_found_by_one_request(server: ModelServer) -> None:
     model = embedder(server)
     assert not server.requests
     assert model.dimension == HASH_DIMENSION
@@ -47,7 +47,7 @@ def test_the_dimension_is_found_by_asking_once(server: ModelServer) -> None:
     assert len(server.requests) == 1
 
 
-def test_the_first_answer_tells_the_dimension_too(server: ModelServer) -> None:
+def test_the_first_answer_gives_the_dimension_too(server: ModelServer) -> None:
     model = embedder(server)
     model.embed(TEXTS[:1])
     assert model.dimension == HASH_DIMENSION

@@ -69,7 +69,7 @@ FULL_PRECISION = [
     ("Der Hund schläft im Garten.", "The dog sleeps in the garden.", -0.0794),
     ("她搬到了波士顿", "她住在波士顿", 0.9945),
 ]
-"""Cosines of the float32 weights of sentence-transformers/all-MiniLM-L6-v2, computed apart."""
+"""Cosines of the float32 weights of sentence-transformers/all-MiniLM-L6-v2, computed separately."""
 
 
 @pytest.mark.parametrize(("one", "other", "cosine"), FULL_PRECISION)
@@ -178,7 +178,7 @@ def test_tokens_have_vectors_of_their_own(embedder: MiniLmEmbedder) -> None:
     assert embedder.embed([]).tokens is None
 
 
-def test_token_vectors_tell_words_apart_where_they_stand(embedder: MiniLmEmbedder) -> None:
+def test_token_vectors_distinguish_meanings_of_a_word_by_its_context(embedder: MiniLmEmbedder) -> None:
     """Given a word with two meanings, then its vector is nearer to that of the same meaning in other words."""
 
     def last(text: str) -> Unit:

@@ -62,7 +62,7 @@ def test_it_is_used_where_8_bit_products_lose_nothing(tmp_path: Path, flags: str
     assert has_fast_products(cpuinfo) is fast
 
 
-def test_a_machine_that_tells_nothing_has_the_wheels_graph(tmp_path: Path) -> None:
+def test_a_machine_that_does_not_describe_its_processor_has_the_wheels_graph(tmp_path: Path) -> None:
     assert not has_fast_products(tmp_path / "missing")
 
 

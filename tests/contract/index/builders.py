@@ -42,7 +42,7 @@ def direction(*numbers: float, dimension: int = DIMENSION) -> DenseVector:
 
 
 def stored(vector: DenseVector) -> DenseVector:
-    """A vector as an index keeps it: of length one, in half precision."""
+    """A vector as an index stores it: of length one, in half precision."""
     rounded: DenseVector = (vector / np.linalg.norm(vector)).astype(np.float16).astype(np.float32)
     return rounded
 

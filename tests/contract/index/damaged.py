@@ -23,7 +23,7 @@ from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, named, 
 
 MARK = "a mark"
 LIMIT = 16 * 2**30
-"""Bytes of address space: what asks for more ends here, and not the machine's other processes."""
+"""Bytes of address space: a process that needs more fails, and other processes of the machine do not suffer."""
 
 
 def points(version: int = 1) -> list[Point]:

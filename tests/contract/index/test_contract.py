@@ -1,4 +1,4 @@
-"""What every vector index promises, told once for the engine in process and for the server."""
+"""What every vector index promises, tested for the engine in process and for the server."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TestWrites:
         assert found(index, direction(0, 1), min_score=0.9) == [one.id]
 
     def test_points_that_are_named_are_scored_as_they_are_now(self, index: VectorIndex) -> None:
-        """Given points that were scored before, when one is written anew and another is deleted, written again by a
+        """Given points that were scored before, when one is overwritten and another is deleted, written again by a
         late writer or made, then each is scored as it is now."""
         one, two, three = (point(version=5, dense=direction(1)) for _ in range(3))
 
@@ -107,7 +107,7 @@ class TestWrites:
         index.upsert([replace(two, dense=direction(0, 1))])
         assert scores() == {one.id: 0.5, two.id: 0.0, three.id: 1.0}
 
-    def test_points_that_are_named_are_of_the_kind_that_is_asked_for(self, index: VectorIndex) -> None:
+    def test_named_points_are_found_only_if_they_are_of_the_wanted_kind(self, index: VectorIndex) -> None:
         one = point()
         index.upsert([one])
         for kind, expected in ((PointKind.FACT, [one.id]), (PointKind.CELL, []), (PointKind.FACT, [one.id])):
@@ -139,7 +139,7 @@ class TestWrites:
         assert silent.id in found(index)
         assert silent.id not in found(index, terms(t1=1.0))
 
-    def test_preparing_again_keeps_what_is_there(self, index: VectorIndex) -> None:
+    def test_preparing_again_deletes_nothing(self, index: VectorIndex) -> None:
         index.upsert([point()])
         index.prepare()
         assert index.count(ACME) == 1
@@ -173,7 +173,7 @@ class TestFilters:
             ({"kinds": (PointKind.FACT,), "session_ids": (SESSION,)}, []),
         ],
     )
-    def test_a_filter_keeps_exactly_what_it_names(
+    def test_a_filter_passes_exactly_what_it_names(
         self, index: VectorIndex, wanted: dict[str, Any], expected: Sequence[Point]
     ) -> None:
         index.upsert([ROOT, INNER, CELL, OTHER_CELL, FACT])
@@ -206,7 +206,7 @@ class TestFilters:
             ((-2e9, -1e9), ["ancient"]),
         ],
     )
-    def test_overlaps_keeps_known_times_that_touch_the_interval(
+    def test_overlaps_passes_known_times_that_touch_the_interval(
         self, index: VectorIndex, interval: tuple[float, float], expected: list[str]
     ) -> None:
         index.upsert(
@@ -243,7 +243,7 @@ class TestIsolation:
         assert index.count(ACME) == 2
         assert index.count(TenantId("nobody")) == 0
 
-    def test_versions_are_told_to_the_tenant_that_owns_them(self, index: VectorIndex) -> None:
+    def test_versions_are_visible_only_to_the_tenant_that_owns_them(self, index: VectorIndex) -> None:
         mine, theirs = point(version=7), point(tenant=TenantId("bolt"))
         index.upsert([mine, theirs])
         assert index.versions([mine.key, *keys(theirs.id, uuid4())]) == {mine.id: 7}
@@ -279,7 +279,7 @@ class TestScores:
         for hit in hits:
             assert hit.score == pytest.approx(expected[hit.id], rel=1e-4)
 
-    def test_rarity_counts_all_of_the_forest_not_only_what_the_filter_keeps(self, index: VectorIndex) -> None:
+    def test_rarity_counts_all_of_the_forest_not_only_what_the_filter_passes(self, index: VectorIndex) -> None:
         facts = [point(sparse=terms(t1=1.0)) for _ in range(2)]
         cells = [point(kind=PointKind.CELL, sparse=terms(t2=1.0)) for _ in range(9)]
         index.upsert([*facts, *cells])
@@ -288,7 +288,7 @@ class TestScores:
         expected = _brute_force(question, [*facts, *cells])
         assert {hit.id: pytest.approx(hit.score, rel=1e-4) for hit in hits} == expected
 
-    def test_a_point_has_one_score_however_it_is_asked_for(self, index: VectorIndex) -> None:
+    def test_a_point_has_one_score_whatever_filter_finds_it(self, index: VectorIndex) -> None:
         """Given points of two kinds, when they are found by id, by kind, or both, then scores are those of the forest."""
         random = np.random.default_rng(13)
         points = [

@@ -111,7 +111,7 @@ def test_what_was_set_aside_is_there_until_the_next_start(copied: Path) -> None:
 
 
 def test_files_whose_opening_killed_processes_are_set_aside(copied: Path) -> None:
-    """Given an opening that ended its process twice, as when it asks for more memory than there is, then the third
+    """Given an opening that ended its process twice, as when it allocates more memory than there is, then the third
     begins an empty shard; given one that ended it once, then nothing is lost."""
     [shard] = copied.glob("memforest-*")
     begun = shard.with_name(f".{shard.name}.opening")

@@ -96,7 +96,7 @@ def _cut_at(directory: Path) -> int:
     return operation
 
 
-def test_a_second_process_is_told_that_the_directory_is_taken(tmp_path: Path) -> None:
+def test_a_second_process_gets_an_error_that_the_directory_is_taken(tmp_path: Path) -> None:
     with process("-c", WRITER, str(tmp_path), "5000") as writer:
         assert line(writer) == "0"
         with pytest.raises(IndexUnavailable, match="another process has it open"):
@@ -115,7 +115,7 @@ def test_a_closed_index_opens_again_with_everything_in_it(tmp_path: Path) -> Non
     second.close()
 
 
-def test_models_and_dimensions_live_beside_each_other(tmp_path: Path) -> None:
+def test_indexes_of_several_models_and_dimensions_share_a_directory(tmp_path: Path) -> None:
     indexes = [EdgeIndex(tmp_path, model, size) for model, size in (("a/b", 4), ("a/b", 8), ("a-b", 8))]
     assert len({index.name for index in indexes}) == 3
     for index in indexes:

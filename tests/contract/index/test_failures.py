@@ -1,4 +1,4 @@
-"""What a server's failures become: wait and retry, or one sentence that says what to mend."""
+"""What a server's failures become: wait and retry, or one sentence that says what to fix."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ FACTS = where(kinds=(PointKind.FACT,))
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EdgeIndex]:
-    """Facts of one forest, with a graph once it was asked."""
+    """Facts of one forest; the first search builds a graph."""
     monkeypatch.setattr(in_memory_indexes, "SEARCHES_BEFORE", 1)
     monkeypatch.setattr(in_memory_indexes, "GRAPH_FROM", 1_000)
     with closing(EdgeIndex(tmp_path, "m", DIMENSION)) as made:
@@ -67,7 +67,7 @@ def settled(index: EdgeIndex) -> None:
 
 
 def test_it_finds_what_the_engine_finds(index: EdgeIndex) -> None:
-    """Given 3,000 facts, when the nearest 20 are asked for with and without a graph, then 98 of 100 are the same, with
+    """Given 3,000 facts, when the nearest 20 are searched with and without a graph, then 98 of 100 are the same, with
     the same scores."""
     settled(index)
     known = index._memory._known[ACME, FACTS.forest_id]
@@ -84,8 +84,8 @@ def test_it_finds_what_the_engine_finds(index: EdgeIndex) -> None:
 
 
 def test_it_finds_by_words_what_the_engine_finds(index: EdgeIndex) -> None:
-    """Given 3,000 facts, when the best 20 by words are asked for, and the scores of 50 of them, with an inverted index and
-    without, then all are the same."""
+    """Given 3,000 facts, when the best 20 by words and the scores of 50 named ones are searched, with an inverted index
+    and without, then all are the same."""
     settled(index)
     known = index._memory._known[ACME, FACTS.forest_id]
     assert known.index is not None
@@ -102,8 +102,8 @@ def test_it_finds_by_words_what_the_engine_finds(index: EdgeIndex) -> None:
 
 
 def test_named_facts_have_the_cosines_that_they_have_now(index: EdgeIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a graph, when 50 of its facts are named, then they have the cosines of their vectors and the engine is not
-    asked; a fact that is changed, written or deleted then has its new one, or none, at once and afterwards."""
+    """Given a graph, when 50 of its facts are named, then they have the cosines of their vectors, without a request to
+    the engine; a fact that is changed, written or deleted then has its new one, or none, at once and afterwards."""
     requested: list[UUID] = []
     request = EdgeIndex._request
 
@@ -138,8 +138,8 @@ def test_named_facts_have_the_cosines_that_they_have_now(index: EdgeIndex, monke
 def test_nodes_that_nobody_named_before_are_known_after_some_others(
     index: EdgeIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given 200 nodes, when some of them were named, then others have their cosines without the engine being asked; one that
-    is written anew or deleted has its new cosine, or none, at once and afterwards."""
+    """Given 200 nodes, when some of them were named, then others have their cosines without a request to the engine; one
+    that is overwritten or deleted has its new cosine, or none, at once and afterwards."""
     nodes = dict(zip([uuid4() for _ in range(200)], VECTORS, strict=False))
     index.upsert([point(row, kind=PointKind.NODE, dense=vector) for row, vector in nodes.items()])
     of_nodes = where(kinds=(PointKind.NODE,))
@@ -187,7 +187,7 @@ def test_changed_words_are_seen_at_once(index: EdgeIndex) -> None:
 
 
 def test_roots_are_found_as_long_as_they_are_roots(index: EdgeIndex) -> None:
-    """Given roots of session and entity trees and nodes below them, when those nearest to one of them are asked for by
+    """Given roots of session and entity trees and nodes below them, when the roots nearest to one of them are searched by
     meaning or by words, then they are found by their family; one that is no root any more, or was deleted, is not."""
     rare = SparseVector((COMMON + RARE + 1,), (3.0,))
     root, below, other = uuid4(), uuid4(), uuid4()
@@ -236,7 +236,8 @@ def test_a_change_is_seen_at_once(index: EdgeIndex) -> None:
 
 
 def test_a_least_score_cuts_what_a_graph_finds(index: EdgeIndex) -> None:
-    """Given a graph, when no vector is as near as is asked, then nothing is found; one that is, is found alone."""
+    """Given a graph, when no vector is as near as the least score requires, then nothing is found; one that is, is found
+    alone."""
     settled(index)
     query = IndexQuery(VECTORS[5], FACTS, LIMIT, min_score=0.999)
     assert [hit.id for hit in index.search([query])[0]] == [ROWS[5]]

@@ -1,4 +1,4 @@
-"""Scans and the mark: everything stored is seen once, page by page; the mark is kept and never seen as a point."""
+"""Scans and the mark: everything stored is seen once, page by page; the mark is stored and never seen as a point."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ COLLECTION = "/collections/{collection_name}"
 
 
 class Recorder(httpx.BaseTransport):
-    """Passes requests on and keeps them."""
+    """Passes requests on and records them."""
 
     def __init__(self) -> None:
         self._onward = httpx.HTTPTransport()

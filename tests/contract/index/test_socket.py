@@ -78,7 +78,7 @@ def sent(place: Path, call: str, body: bytes) -> Refused:
 
 
 def silent(place: Path) -> socket.socket:
-    """A connection that asks nothing."""
+    """A connection that sends no request."""
     connection = socket.socket(socket.AF_UNIX)
     # A broker client in another thread sets a default timeout now and then, and then a full backlog is an error at once.
     connection.settimeout(None)
@@ -104,7 +104,7 @@ def test_what_one_process_writes_the_owner_has(owner: EdgeIndex, running: Socket
     other.close()
 
 
-def test_a_node_that_is_gone_is_an_index_that_is_away_until_it_is_back(owner: EdgeIndex, place: Path) -> None:
+def test_the_index_of_a_stopped_node_is_unavailable_until_it_starts_again(owner: EdgeIndex, place: Path) -> None:
     """Given a client of a node, when the node ends and starts again, then the same client says so and goes on."""
     other = client(place)
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_a_socket_left_by_a_killed_node_is_replaced(owner: EdgeIndex, place: Pat
 
 
 @pytest.mark.usefixtures("running")
-def test_another_embedding_model_is_told_what_to_set(place: Path) -> None:
+def test_a_client_with_another_embedding_model_learns_what_to_set(place: Path) -> None:
     with pytest.raises(InvalidSettings, match="MEMFOREST_EMBEDDING__MODEL"):
         client(place, "acme/another").prepare()
 
@@ -169,8 +169,8 @@ def test_a_malformed_point_is_named_by_its_field_without_its_text(place: Path) -
 
 @pytest.mark.usefixtures("running")
 def test_calls_share_a_connection(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a client that has asked, when it asks again, also after the node has left its silent connection, then it
-    gets answers; one connection serves calls that follow each other."""
+    """Given a client that made a call, when it makes another, also after the node has closed its silent connection, then
+    it gets answers; one connection serves calls that follow each other."""
     monkeypatch.setattr(serving._Handler, "timeout", 0.2)
     made: list[socket.socket] = []
     connect = socket.socket.connect
@@ -192,7 +192,7 @@ def test_calls_share_a_connection(place: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("running")
 def test_a_forked_process_leaves_the_connections_of_its_parent(place: Path) -> None:
-    """Given a client with a kept connection, when a forked child asks and ends, then both get their own answers."""
+    """Given a client with an open connection, when a forked child calls and ends, then both get their own answers."""
     other = client(place)
     one = point()
     other.upsert([one])
@@ -206,7 +206,7 @@ def test_a_forked_process_leaves_the_connections_of_its_parent(place: Path) -> N
     other.close()
 
 
-def test_a_node_that_stands_still_is_an_index_that_is_away(owner: EdgeIndex, place: Path) -> None:
+def test_the_index_of_a_node_that_hangs_is_unavailable(owner: EdgeIndex, place: Path) -> None:
     """Given a node that takes a call and answers nothing, then its caller waits no longer than it may, and does not ask
     again; a node that ends meanwhile answers what it has read."""
     entered, going_on = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""An input that fails while the model answers others is told from an outage: in Redis, and in a process without it."""
+"""An input that fails while the model answers others is no outage: with limits in Redis, and in a process without it."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_an_input_that_was_found_at_fault_opens_no_circuit_later(model: Model) -
     assert model.admitted()
 
 
-def test_a_repeated_failure_without_other_calls_asks_for_one_check(model: Model) -> None:
+def test_a_repeated_failure_without_other_calls_requires_one_check(model: Model) -> None:
     assert model.failed("poisoned", checks=True) == Fault()
     assert model.failed("poisoned", checks=True) == Fault(alone=False, check=True)
     assert model.failed("other", checks=True) == Fault()

@@ -96,7 +96,7 @@ class TestChat:
         self, server: ModelServer, opened: Opened, fault: Fault
     ) -> None:
         one, other = (chat(server, opened(), timeout_s=0.3) for _ in range(2))
-        # Who is not let wait checks with a short text first whether the model answers at all.
+        # After a failure other than a timeout, one more call with a short text checks whether the model answers at all.
         calls = 3 if fault is Fault.HANG else 4
         server.script(*[fault] * calls)
         for number, model in enumerate((one, other, one)):
@@ -150,7 +150,7 @@ class TestChat:
 
 
 class FakeEmbedder:
-    """Vectors of one number; fails as told."""
+    """Vectors of one number; raises the given errors first."""
 
     model, dimension = "fake", 1
 

@@ -32,7 +32,7 @@ STATE, PERMITS = f"{PREFIX}{{m}}", f"{PREFIX}{{m}}:permits"
 
 @dataclass(frozen=True)
 class ModelState:
-    """What Redis keeps of a model; a new state is a calm one."""
+    """What Redis stores of a model; a new state is a calm one."""
 
     requests: float | None = None
     tokens: float | None = None
@@ -116,7 +116,7 @@ def poll(state: ModelState, now: float) -> tuple[ModelState, Pause]:
 
 
 def factor_now(state: ModelState, now: float) -> float:
-    """The share of the limits in use: as the wait for a request tells."""
+    """The share of the limits in use, computed from the wait for a request."""
     _, admission = ask(replace(state, requests=0.0, filled_at=now), limits(requests_per_minute=600), now)
     return 60 / (600 * 0.95 * admission.wait_s)
 
@@ -135,7 +135,7 @@ def after(*ends: CallEnd, given: ModelLimits | None = None, state: ModelState | 
 
 
 def grants(given: ModelLimits, seconds: float, step: Callable[[], float], tokens: int = 1) -> list[float]:
-    """When calls start if somebody asks again and again."""
+    """When calls start if a caller retries all the time."""
     now, started = NOW, []
     Script.client.delete(STATE, PERMITS)
     ledger = RedisLedger(Script.client, given, lambda: now)
@@ -211,7 +211,7 @@ class TestTokensPerMinute:
         end = CallEnd(CallOutcome.ANSWERED, "p", NOW, reserved=10, used=400)
         assert settle(state, given, end, under_way=1, now=NOW).tokens == pytest.approx(50 - 400)
 
-    def test_unknown_use_keeps_the_estimate(self) -> None:
+    def test_unknown_use_counts_as_estimated(self) -> None:
         given = limits(tokens_per_minute=1_000)
         state, _ = ask(ModelState(), given, tokens=10)
         end = CallEnd(CallOutcome.UNAVAILABLE, "p", NOW, reserved=10)
@@ -368,25 +368,25 @@ class TestPoll:
         assert poll(ModelState(paused_until=NOW + 3), NOW)[1].paused_s == 3.0
         assert poll(after(OUTAGE, OUTAGE, OUTAGE), NOW + 4)[1].paused_s == 6.0
 
-    def test_one_who_asks_is_sent_to_try_and_the_next_waits_a_second(self) -> None:
+    def test_the_first_poll_allows_a_trial_and_the_next_waits_a_second(self) -> None:
         state, first = poll(after(OUTAGE, OUTAGE, OUTAGE), NOW + 10)
         state, second = poll(state, NOW + 10.25)
         _, third = poll(state, NOW + 11.0)
         assert (first, second, third) == (Pause(0.0, True), Pause(0.75), Pause(0.0, True))
 
-    def test_while_the_trial_runs_the_others_look_again_each_second(self) -> None:
+    def test_while_the_trial_runs_the_others_poll_each_second(self) -> None:
         state, _ = ask(after(OUTAGE, OUTAGE, OUTAGE), limits(), NOW + 10, hold_s=30)
         assert poll(state, NOW + 11)[1] == Pause(1.0)
 
 
 def test_the_servers_clock_is_the_clock() -> None:
-    """Workers' clocks may differ by minutes: none of them is asked."""
+    """Workers' clocks may differ by minutes: none of them is used."""
     seconds, micros = Script.client.time()
     _, now = RedisLedger(Script.client, limits_of()).admit("clock", "p", 1, 5.0)
     assert now == pytest.approx(seconds + micros / 1e6, abs=2.0)
 
 
-def test_every_key_ends_by_itself_and_holds_no_text() -> None:
+def test_every_key_expires_and_contains_no_text() -> None:
     ledger = RedisLedger(Script.client, limits_of(requests_per_minute=60))
     ledger.admit("openai/m@host", "p", 1, 5.0)
     ledger.settle("openai/m@host", CallEnd(CallOutcome.UNAVAILABLE, "p", 0.0, 1))

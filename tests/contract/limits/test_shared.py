@@ -119,7 +119,7 @@ class TestTogether:
 
 
 class TestPermits:
-    def test_who_finds_none_in_time_is_told_when_to_come_back(self, opened: Opened) -> None:
+    def test_a_call_that_gets_none_in_time_learns_when_to_retry(self, opened: Opened) -> None:
         limits = opened(limits_of(requests_per_minute=1))
         call(limits)
 
@@ -178,8 +178,8 @@ class TestPermits:
     def test_a_closing_worker_lets_a_question_to_redis_be_answered(
         self, opened: Opened, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Given a caller that asks Redis at this moment, when the worker closes, then its connection is not closed
-        beside it."""
+        """Given a caller with a request to Redis under way, when the worker closes, then the connection stays open until
+        Redis has answered."""
         limits = opened(limits_of(concurrent_calls=1))
         ask, queries, answered = RedisLedger._run, threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""A key that cannot be one is said to be missing or wrong; it is not taken for a server that is away."""
+"""An error says that a key is missing or wrong; it is not taken for an unavailable server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LitellmChat keeps the ChatModel port's promises against a provider that misbehaves over HTTP."""
+"""LitellmChat fulfils the ChatModel port's promises against a provider that misbehaves over HTTP."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_request_carries_messages_schema_limits_and_headers(server: ModelSer
     assert call.headers["x-team"] == "memory"
 
 
-def test_without_a_schema_none_is_asked_for(server: ModelServer) -> None:
+def test_a_request_without_a_schema_sends_no_response_format(server: ModelServer) -> None:
     chat(server).complete(request(schema=None))
     assert "response_format" not in server.requests[0].body
 
@@ -187,7 +187,7 @@ def test_the_deadline_is_hard(server: ModelServer, fault: Fault) -> None:
 
 
 def test_calls_one_after_the_other_share_a_connection(server: ModelServer) -> None:
-    """Given two clients of the same settings, then they share litellm's pool too: no call opens a connection anew."""
+    """Given two clients of the same settings, then they share litellm's pool too: no later call opens a connection."""
     for client in (chat(server), chat(server)):
         for _ in range(3):
             client.complete(request())

@@ -28,7 +28,7 @@ def content(response: httpx.Response) -> Any:
     return response.json()["choices"][0]["message"]["content"]
 
 
-def test_it_holds_two_hundred_slow_calls_at_once() -> None:
+def test_it_serves_two_hundred_slow_calls_at_once() -> None:
     async def all_at_once(url: str) -> None:
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(limits=limits, timeout=20) as client:

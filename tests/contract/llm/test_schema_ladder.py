@@ -1,4 +1,4 @@
-"""A provider that refuses response_format is asked in a weaker way, and is remembered."""
+"""A provider that refuses response_format gets a weaker form of request, and the form is remembered."""
 
 from __future__ import annotations
 

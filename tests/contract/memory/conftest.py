@@ -45,7 +45,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 @pytest.fixture(scope="session")
 def memories(node: Node) -> Iterator[dict[str, MemForest]]:
-    """Each face by its name. What is remote has the same methods, as a test of signatures holds."""
+    """Each kind of memory by its name. The remote one has the same methods, as a test of signatures shows."""
     connected = MemForest.connect(load_settings(**addresses(node.memory.settings)))
     remote = RemoteMemForest(node.address, node.key())
     yield {"embedded": node.memory, "connected": connected, "remote": remote}  # type: ignore[dict-item]

@@ -85,7 +85,7 @@ def test_a_head_that_never_ends_is_refused(node: Node, begin: bytes) -> None:
     assert sent < 8 << 20
 
 
-def test_a_head_just_too_long_is_told_so(node: Node) -> None:
+def test_a_head_just_too_long_gets_status_431(node: Node) -> None:
     with closing(connected(node.address)) as client:
         client.sendall(b"GET /health HTTP/1.1\r\nX-Long: " + b"x" * (MAX_HEAD_BYTES + 1))
         assert answered(client).startswith(b"HTTP/1.1 431 ")

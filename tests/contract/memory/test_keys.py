@@ -1,4 +1,4 @@
-"""What keys hold apart: tenants, owners, scopes and rates; and what the server refuses by itself."""
+"""What keys separate: tenants, owners, scopes and rates; and what the server refuses by itself."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ SAYS_NOTHING = {
 
 
 def reported(one: object) -> bool:
-    """Whether one element of an answer tells anything."""
+    """Whether one element of an answer contains anything."""
     return isinstance(one, dict) and bool(one.get("evidence", True))
 
 
@@ -112,7 +112,7 @@ def reported(one: object) -> bool:
     ids=lambda r: r.id,
 )
 def test_ids_of_another_tenant_are_not_found(client: httpx.Client, theirs: dict[str, str], route: Route) -> None:
-    """Given another tenant's ids, when a route is asked for them, then it answers 404 and tells nothing of them."""
+    """Given another tenant's ids, when a request names them, then the answer is 404 or contains nothing of them."""
     arguments: dict[str, object] = dict(route.example)
     for name, value in theirs.items():
         if name in arguments or f"{{{name}}}" in route.path:
@@ -167,7 +167,7 @@ def test_a_revoked_key_is_refused_within_seconds(node: Node) -> None:
     assert listed.last_used_at is not None
 
 
-def test_secrets_are_kept_as_hashes(node: Node) -> None:
+def test_secrets_are_stored_as_hashes(node: Node) -> None:
     made = node.keys.create(node.memory.tenant, "hashed")
     with node.memory.services.engine.connect() as connection:
         connection.exec_driver_sql("SELECT set_config('memforest.tenant', %s, false)", (str(node.memory.tenant),))
@@ -268,7 +268,7 @@ def test_an_unknown_path_and_method_are_problems(client: httpx.Client) -> None:
     assert client.put(f"{PREFIX}/recall").json()["status"] == 405
 
 
-def test_a_server_that_is_away_is_told(node: Node) -> None:
+def test_an_error_says_that_the_server_is_unavailable(node: Node) -> None:
     remote = RemoteMemForest("http://127.0.0.1:9", node.key())
     with pytest.raises(RetryableError) as raised:
         remote.quota()
@@ -281,7 +281,7 @@ def test_health_and_readiness_need_no_key(node: Node) -> None:
     assert httpx.get(f"{node.address}/ready").json() == {"status": "ok"}
 
 
-def test_a_labelled_key_tells_a_proxy_whose_it_is(node: Node) -> None:
+def test_a_labelled_key_shows_a_proxy_which_servers_it_belongs_to(node: Node) -> None:
     """Given servers whose database has a label, when they make a key, then it begins with it and is a key as any."""
     secret = Keys(node.memory.services.engine, "eu1").create(node.memory.tenant, "labelled", scope="read").secret
     assert secret.startswith("mf_eu1_")

@@ -49,7 +49,7 @@ def text_of(result: Any) -> str:
 
 @pytest.mark.parametrize("transport", [over_http, over_stdio])
 def test_an_agent_remembers_recalls_and_forgets(node: Node, transport: Callable[..., None]) -> None:
-    """Given an agent's client, when it keeps a fact, then all tools tell it; when it forgets it, it is gone."""
+    """Given an agent's client, when it remembers a fact, then all tools show it; when it forgets it, it is gone."""
     owner = f"agent-{uuid4()}"
 
     async def use(client: Client) -> None:

@@ -66,7 +66,7 @@ def is_stored(node: Node, stored: dict[str, str]) -> bool:
 def test_a_key_that_does_not_reach_it(
     node: Node, stored: dict[str, str], method: str, path: str, scope: str, request_: dict[str, Any]
 ) -> None:
-    """Given no key, one of another tenant, one of other owners or of too narrow a scope, then nothing is told or done."""
+    """Given no key, one of another tenant, one of other owners or of too narrow a scope, then nothing is shown or done."""
     url, requested = filled(path, **stored), filled(request_, **stored)
     without = httpx.request(method, node.address + url, **requested)
     assert (without.status_code, without.json()["code"]) == (401, "unauthorized")

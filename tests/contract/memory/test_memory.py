@@ -1,4 +1,4 @@
-"""The library's promises, kept alike by the embedded node, a connected process and the client over HTTP."""
+"""The library's promises, the same for the embedded node, a connected process and the client over HTTP."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_owner_without_a_memory_is_no_error(memory: MemForest) -> None:
     assert memory.sessions(nobody).items == ()
 
 
-def test_bad_input_is_told_in_a_sentence(memory: MemForest, owner: str) -> None:
+def test_bad_input_raises_an_error_that_explains_it(memory: MemForest, owner: str) -> None:
     with pytest.raises(InvalidInput, match="k"):
         memory.recall(owner, "Where?", k=0)
     with pytest.raises(InvalidInput):

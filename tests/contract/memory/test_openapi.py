@@ -52,7 +52,7 @@ NOT_IN_A_SCHEMA = {
 }
 """Codes of refusals of what the document allows, and why it can't say so."""
 TURNS = "Turn "
-"""Messages come in the formats of several chat APIs: what is wrong with one is told of its turn."""
+"""Messages come in the formats of several chat APIs: an error about one names its turn."""
 
 
 def is_in_a_schema(answer: schemathesis.Response) -> bool:

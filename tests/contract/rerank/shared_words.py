@@ -152,6 +152,6 @@ def _varint(value: int) -> bytes:
 
 
 def tokenizer_file(directory: Path) -> dict[str, Any]:
-    """What the directory's tokenizer.json holds."""
+    """The content of the directory's tokenizer.json."""
     document: dict[str, Any] = json.loads((directory / "tokenizer.json").read_text("utf-8"))
     return document

@@ -38,7 +38,7 @@ def reranker(server: RerankServer, provider: str = "cohere", **changes: Any) -> 
     return LitellmReranker(f"{provider}/test-rerank", **(given | changes))
 
 
-def test_one_request_holds_question_texts_and_key(server: RerankServer) -> None:
+def test_one_request_contains_question_texts_and_key(server: RerankServer) -> None:
     reranker(server).rerank("where is bob", ["bob", "dog"])
     (call,) = server.requests
     assert call.path.endswith("/rerank")
@@ -91,7 +91,7 @@ def test_each_failure_has_its_class_and_is_not_tried_again(
 
 
 def test_a_rate_limit_says_how_long_to_wait(server: RerankServer) -> None:
-    """litellm keeps the header of some providers only; Cohere's and Infinity's are lost on the way."""
+    """litellm passes on the header of some providers only; Cohere's and Infinity's are lost on the way."""
     server.script(Fault.RATE_LIMIT)
     with pytest.raises(ModelRateLimited) as raised:
         reranker(server, "hosted_vllm").rerank("bob", ["bob"])

@@ -28,7 +28,7 @@ def test_a_long_question_leaves_room_for_the_text(tmp_path: Path) -> None:
     assert model.rerank("bob " * 2_000, ["bob lives in davis"]).scores[0] > 400
 
 
-def test_padding_that_the_tokenizer_file_asks_for_is_not_done(tmp_path: Path) -> None:
+def test_padding_of_the_tokenizer_file_is_not_applied(tmp_path: Path) -> None:
     directory = cross_encoder(tmp_path, types=False)
     assert tokenizer_file(directory)["padding"]["strategy"] == {"Fixed": 64}
     assert OnnxCrossEncoder(directory, timeout_s=20.0).rerank("bob", ["dog"]).scores == [5.0]

@@ -1,4 +1,4 @@
-"""Redis frozen, killed, emptied: calls go on within the process's own share, and nobody waits for it."""
+"""Redis frozen, killed, emptied: calls go on within the process's own share, and nobody waits for Redis."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class TestFrozen:
 
         assert within(2.5, together, tries=3)
 
-    def test_each_process_keeps_to_its_share_until_it_is_back(
+    def test_each_process_stays_within_its_share_until_redis_is_back(
         self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
     ) -> None:
         limits = opened(limits_of(concurrent_calls=8), processes=4, url=own_redis.redis_url)
@@ -111,7 +111,7 @@ class TestFrozen:
         assert under_way_at_most(limits, 12) == 2
         frozen(False)
         time.sleep(1.1)
-        # What was asked while it was frozen is done now, and undone.
+        # Redis now runs the requests that it got while it was frozen, and they are undone.
         with capture_logs() as logs:
             assert under_way_at_most(limits, 12) == 8
         assert [line["event"] for line in logs] == ["shared_limits_back"]
@@ -141,7 +141,7 @@ class TestFrozen:
         timed(limits)
         assert under_way_at_most(other, 12) == 8
 
-    def test_the_share_of_the_rate_holds(
+    def test_each_process_stays_within_its_share_of_the_rate(
         self, own_redis: EmbeddedServers, frozen: Callable[[bool], None], opened: Opened
     ) -> None:
         limits = opened(limits_of(requests_per_minute=120), processes=2, url=own_redis.redis_url)
@@ -206,7 +206,9 @@ class TestGone:
         assert logs == []
         client.close()
 
-    def test_a_server_that_refuses_writes_counts_as_away(self, own_redis: EmbeddedServers, opened: Opened) -> None:
+    def test_a_server_that_refuses_writes_counts_as_unavailable(
+        self, own_redis: EmbeddedServers, opened: Opened
+    ) -> None:
         limits = opened(url=own_redis.redis_url)
         client = Redis.from_url(own_redis.redis_url)
         client.replicaof("127.0.0.1", "1")
