@@ -69,7 +69,7 @@ def test_the_page_of_frameworks(node: Node) -> None:
 
 
 def test_the_page_of_who_comes_from_elsewhere(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mem0's client against the server; the rows of the other two, whose services are stood in for, are read."""
+    """mem0's client against the server; the rows of the other two, whose services are replaced by objects, are read."""
     key, memory = tenant_of_its_own(node)
     said = {
         "uuid_": "m1",

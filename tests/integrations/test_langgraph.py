@@ -124,7 +124,7 @@ def test_a_search_is_a_recall(store: MemForestStore, memory: Memory, owner: str)
     assert until(lambda: all("Lisbon" not in one.text for one in memory.recall(owner, "Who lives in Lisbon?").evidence))
 
 
-def test_what_a_store_can_not_do_is_told(store: MemForestStore) -> None:
+def test_what_a_store_can_not_do_is_refused(store: MemForestStore) -> None:
     with pytest.raises(InvalidInput, match="another namespace"):
         store.put(("conversations", "x"), "k", {"a": 1})
     with pytest.raises(NotImplementedError):

@@ -61,7 +61,7 @@ def test_only_the_last_messages_from_a_question_on(remote: RemoteMemForest, owne
 
 
 @pytest.mark.parametrize("max_tokens", [1_500, 0])
-def test_a_chat_engine_is_told_what_others_said(remote: RemoteMemForest, owner: str, max_tokens: int) -> None:
+def test_a_chat_engine_sees_what_others_said(remote: RemoteMemForest, owner: str, max_tokens: int) -> None:
     remote.enqueue(owner, "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
     chat = MemForestMemory(memory=remote, owner=owner, session_id="s1", max_tokens=max_tokens)
     engine = SimpleChatEngine.from_defaults(llm=MockLLM(), memory=chat)

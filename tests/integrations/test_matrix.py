@@ -38,7 +38,7 @@ PEOPLE = {
     "openai": ("Gwen", "Cardiff"),
     "pydantic": ("Hana", "Prague"),
 }
-"""Whom each one's conversation tells of, and where they live."""
+"""Whom each one's conversation is about, and where they live."""
 
 
 @dataclass(frozen=True)

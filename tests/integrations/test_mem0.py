@@ -101,7 +101,7 @@ def test_runs_are_sessions(client: MemoryClient, remote: RemoteMemForest, owner:
     assert client.get_all(filters={"user_id": owner})["count"] == 0
 
 
-def test_what_is_not_served_is_told(client: MemoryClient, owner: str) -> None:
+def test_what_is_not_served_is_refused(client: MemoryClient, owner: str) -> None:
     for options in ({"infer": False}, {"expiration_date": "2030-01-01"}, {"custom_instructions": "x"}):
         with pytest.raises(ValidationError, match="leave it out"):
             client.add("I sail.", user_id=owner, **options)

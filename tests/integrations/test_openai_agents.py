@@ -32,7 +32,7 @@ ITEMS: list[Any] = [
 
 
 class Scripted(Model):
-    """Answers with what it was given, one after the other; keeps what it was asked."""
+    """Answers with what it was given, one after the other; records each input."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -103,7 +103,7 @@ def test_more_items_than_a_page(node: Node, owner: str) -> None:
 
 
 def test_an_agent_runs_with_it(face: Any, node: Node, owner: str) -> None:
-    """Given two runs in one session, then the second is told the first; its tools recall what others said."""
+    """Given two runs in one session, then the second sees the first; its tools recall what others said."""
     memory: MemForest = node.memory
     memory.enqueue(owner, "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
 
@@ -129,7 +129,7 @@ def test_an_agent_runs_with_it(face: Any, node: Node, owner: str) -> None:
     assert [turn.content for turn in memory.turns(owner, "s1").items][:2] == ["I am Kim.", "Hello Kim."]
 
 
-def test_what_goes_wrong_is_told_to_the_model(node: Node) -> None:
+def test_the_model_reads_what_went_wrong(node: Node) -> None:
     async def run() -> Any:
         model = Scripted(calls("recall", '{"question": ""}'), says("Sorry."))
         agent = Agent(name="a", model=model, tools=memforest_tools(AsyncMemForest(node.memory, threads=2), "somebody"))

@@ -19,7 +19,7 @@ TOOLS = {"remember", "recall", "context", "timeline", "profile", "forget", "sess
 
 
 def called(toolset: Callable[[], MemForestToolset], tool: str, arguments: dict[str, Any]) -> tuple[str, AgentInfo]:
-    """What a model that calls one tool is told, and what it was offered."""
+    """The text that a model reads after its call of one tool, and what it was offered."""
     seen: list[AgentInfo] = []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -64,5 +64,5 @@ def test_an_agent_remembers_and_recalls(toolset: Callable[[], MemForestToolset],
     assert "Ana" in called(toolset, "forget", {"words": "where Ana lives"})[0]
 
 
-def test_what_goes_wrong_is_told_to_the_model(toolset: Callable[[], MemForestToolset]) -> None:
+def test_the_model_reads_what_went_wrong(toolset: Callable[[], MemForestToolset]) -> None:
     assert "question" in called(toolset, "recall", {"question": ""})[0]

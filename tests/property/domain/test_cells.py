@@ -108,7 +108,7 @@ def test_windows_partition_the_cells(turns: list[Turn], cutting: Cutting) -> Non
 
 
 @given(sessions(), CUTTINGS, st.data())
-def test_a_longer_session_keeps_the_cells_that_were_cut_before(
+def test_a_longer_session_has_the_same_cells_where_it_was_cut_before(
     turns: list[Turn], cutting: Cutting, data: st.DataObject
 ) -> None:
     """Given a session that ended with a full cell, when it is sent again with more turns, then that part cuts alike."""
@@ -137,7 +137,7 @@ def test_turns_that_come_one_by_one_make_the_same_cells(
 
 
 @given(st.text("ab .!?\né", max_size=400), st.integers(1, 40))
-def test_pieces_are_the_text(text: str, limit: int) -> None:
+def test_the_parts_are_the_text(text: str, limit: int) -> None:
     found = list(parts_of(text, limit))
 
     assert "".join(text[start:end] for start, end in found) == text

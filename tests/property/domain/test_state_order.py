@@ -1,4 +1,4 @@
-"""Whatever is said, and in whatever order it arrives, the same state holds; each rule holds for all dates."""
+"""Whatever is said, and in whatever order it arrives, the same state is current; each rule is true for all dates."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_order_of_arrival_changes_nothing(said: list[Said], random: Random) 
 
 
 @given(chains())
-def test_at_most_one_home_holds_and_what_is_over_stands_before_what_ended_it(said: list[Said]) -> None:
+def test_at_most_one_home_is_current_and_what_is_over_comes_before_what_ended_it(said: list[Said]) -> None:
     states = states_of("residence", said)
     assert sum(state.current for state in states) <= 1
     locations = {state.id: at for at, state in enumerate(states)}
@@ -92,8 +92,8 @@ def test_nothing_is_lost_and_positions_differ(said: list[Said]) -> None:
 
 
 @given(st.integers(1, 800), st.integers(1, 300))
-def test_a_change_said_later_ends_an_undated_state_unless_it_tells_of_the_past(gap: int, before: int) -> None:
-    """The state is said, a change to another is told ``gap`` days later that lies ``before`` days before the state."""
+def test_a_change_said_later_ends_an_undated_state_unless_it_is_about_the_past(gap: int, before: int) -> None:
+    """The state is said, and ``gap`` days later a change to another that lies ``before`` days before the state."""
     lives = fact(1, "Oslo", START)
     moved = fact(2, "Bergen", START + timedelta(days=gap), Change.SWITCH, gap + before)
     assert before < STATE_SLACK.days
@@ -105,7 +105,9 @@ def test_a_change_said_later_ends_an_undated_state_unless_it_tells_of_the_past(g
 
 
 @given(st.integers(1, 800), st.integers(1, 800), st.booleans())
-def test_of_two_dated_changes_the_later_date_holds_whichever_was_told_first(one: int, other: int, first: bool) -> None:
+def test_of_two_dated_changes_the_later_date_is_current_whichever_was_said_first(
+    one: int, other: int, first: bool
+) -> None:
     said = START + timedelta(days=1_000)
     states = states_of(
         "residence",

@@ -63,7 +63,7 @@ def test_found_phrases_stand_in_the_sentence_in_order(sentence: str) -> None:
 
 @settings(max_examples=200)
 @given(ANY_TEXT)
-def test_sentences_are_pieces_in_order_and_lose_only_space(text: str) -> None:
+def test_sentences_are_parts_in_order_and_lose_only_space(text: str) -> None:
     parts = sentences(text)
 
     start = 0
@@ -100,7 +100,7 @@ def test_normal_forms_are_stable(text: str) -> None:
 
 @settings(max_examples=200)
 @given(ANY_TEXT | PHRASES)
-def test_a_text_is_found_by_asking_for_it(text: str) -> None:
+def test_a_text_is_found_by_its_own_words(text: str) -> None:
     held = set(terms(text))
 
     assert not held or held & frozenset().union(*variants(text))

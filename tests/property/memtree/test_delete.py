@@ -88,7 +88,7 @@ class Both:
 @given(k=st.integers(3, 9), first=st.integers(0, 150), steps=STEPS)
 @settings(max_examples=250)
 def test_any_batches_leave_the_leaves_of_the_sorted_list(k: int, first: int, steps: list[Step]) -> None:
-    """Given a tree, when batches come and go, then after each it holds what the list holds, and no invariant breaks.
+    """Given a tree, when batches come and go, then after each it has what the list has, and no invariant breaks.
 
     The store loads what ``delete`` promises to need and no more, so a node that is needed besides would be missed.
     """

@@ -32,7 +32,7 @@ ACME = TenantId("acme")
 
 @dataclass
 class Counted:
-    """What the store would count, and how often it was asked."""
+    """Counts as the store would return them, and the number of calls."""
 
     cells: int = 0
     turns: int = 0
@@ -149,7 +149,7 @@ def test_what_was_accepted_here_counts_at_once() -> None:
     assert counted.depths == 2
 
 
-def test_the_queues_drain_tells_when_to_come_back() -> None:
+def test_retry_after_follows_the_rate_at_which_the_queue_drains() -> None:
     """Given 400 cells that became 200 in ten seconds while 100 came in, then 101 too many take as long as they did."""
     quotas, counted, clock = gate(100)
     counted.cells = 400
@@ -162,7 +162,7 @@ def test_the_queues_drain_tells_when_to_come_back() -> None:
 
 @pytest.mark.parametrize("cells, wait", [(400, RETRY_S), (399, LONGEST_RETRY_S), (1, 1.0)])
 def test_the_time_to_come_back_is_bounded(cells: int, wait: float) -> None:
-    """Given a queue that stands still, one that hardly moves, and one that drains at once, then the answer is sane."""
+    """Given a queue that does not move, one that hardly moves and one that drains at once, then the wait is bounded."""
     quotas, counted, clock = gate(1)
     counted.cells = 400
     refused(quotas, counted)
@@ -171,7 +171,7 @@ def test_the_time_to_come_back_is_bounded(cells: int, wait: float) -> None:
     assert refused(quotas, counted).retry_after == wait
 
 
-def test_a_count_that_was_ended_early_tells_no_rate() -> None:
+def test_a_count_that_was_ended_early_gives_no_rate() -> None:
     quotas, counted, clock = gate(100)
     counted.cells, counted.complete = 101, False
     refused(quotas, counted)
@@ -206,7 +206,7 @@ def test_a_day_that_is_full_refuses_until_its_oldest_turns_fall_out() -> None:
     refused(quotas, counted)
 
 
-def test_tenants_are_counted_apart_and_not_kept_for_ever() -> None:
+def test_tenants_are_counted_separately_and_only_up_to_a_maximum() -> None:
     quotas, counted, _ = gate(100)
     check(quotas, counted)
     for number in range(MAX_TENANTS):
@@ -244,7 +244,7 @@ def patient(door: Door, timeout_s: float) -> tuple[str, list[float]]:
     return waited(when_there_is_room(door, timeout_s, clock), sleep), slept
 
 
-def test_it_waits_as_long_as_it_was_told_and_goes_on() -> None:
+def test_it_waits_for_the_named_time_and_goes_on() -> None:
     assert patient(Door(2), 60.0) == ("in", [5.0, 5.0])
 
 

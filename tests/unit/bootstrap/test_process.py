@@ -6,7 +6,7 @@ from memforest_core.client.services.process_parts import in_use
 from memforest_core.settings import load_settings
 
 
-def test_models_and_places_are_named_without_secrets() -> None:
+def test_models_and_servers_are_named_without_secrets() -> None:
     settings = load_settings(
         database={"url": "postgresql://app:pa55@db.example/memory"},
         broker={"url": "redis://:pa55@redis.example:6379/0"},

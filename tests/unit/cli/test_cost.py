@@ -30,7 +30,7 @@ def lines(shown: Costs) -> list[str]:
 
 
 def test_sessions_are_named_with_their_owners() -> None:
-    """Given sessions, then each row has its name and owner, calls of no session have none, and a sum stands below."""
+    """Given sessions, then each row has its name and owner, calls of no session have none, the last row is a sum."""
     assert lines(costs(CostBy.SESSION, CHAT, NOTES, NONE)) == [
         "session     owner  calls  failed  prompt  cached  completion  dollars",
         "chat-1      bob        3       1  12,000   6,000         400    $1.25",

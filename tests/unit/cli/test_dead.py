@@ -94,7 +94,7 @@ def test_discarding_without_a_person_needs_a_yes() -> None:
 
 
 @pytest.mark.parametrize("answer, goes_on", [("y\n", True), ("n\n", False), ("\n", False)])
-def test_a_person_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
+def test_a_person_has_to_confirm(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
     monkeypatch.setattr("sys.stdin", _Terminal(answer))
     if goes_on:
         operating.confirm("Go on?", yes=False, as_json=False)

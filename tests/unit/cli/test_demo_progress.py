@@ -49,7 +49,7 @@ def test_trees_count_as_refreshed_once_no_more_are_coming() -> None:
     assert set(seen.reached) == set(stages(totals()))
 
 
-def test_a_stage_keeps_the_time_at_which_it_was_first_complete() -> None:
+def test_a_stage_is_dated_by_the_first_time_it_was_complete() -> None:
     seen = Milestones(time.perf_counter())
     seen.see(totals())
     first = dict(seen.reached)

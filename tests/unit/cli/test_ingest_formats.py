@@ -1,4 +1,4 @@
-"""``memforest ingest --format``: what is refused before anything is opened, and how a report names places."""
+"""``memforest ingest --format``: what is refused before anything is opened, and how a report names positions."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ OURS = {"owner": "ann", "session_id": "s", "turns": []}
 )
 @pytest.mark.parametrize("size", [10, 10_000], ids=["in pieces", "at once"])
 @pytest.mark.parametrize("indent", [None, 1])
-def test_a_file_is_recognized_without_being_told(content: object, known: str | None, size: int, indent: int) -> None:
-    """Given no --format, then the file's first keys tell it, and the whole file is still there."""
+def test_a_file_is_recognized_without_an_option(content: object, known: str | None, size: int, indent: int) -> None:
+    """Given no --format, then the file's first keys show its format, and the whole file is still there."""
     raw = json.dumps(content, indent=indent).encode() + b"\n"
     parts = [raw[at : at + size] for at in range(0, len(raw), size)]
 
@@ -63,7 +63,7 @@ def test_a_file_is_recognized_without_being_told(content: object, known: str | N
     assert (found, b"".join(chunks)) == (known, raw)
 
 
-def test_what_nothing_tells_is_our_own_lines() -> None:
+def test_a_file_of_no_known_format_is_read_as_our_own_lines() -> None:
     """Given a file whose first line is broken, then it is read by lines, which are refused one by one."""
     for raw in (b"", b"nonsense\n" + json.dumps(OURS).encode()):
         assert _recognized(None, iter([raw]), as_json=True)[0] is None
@@ -83,7 +83,7 @@ def test_only_the_beginning_is_held_to_recognize_a_file() -> None:
     assert read <= HEAD_BYTES + 1_000
 
 
-def test_lines_of_a_pipe_are_told_when_the_first_has_come() -> None:
+def test_lines_of_a_pipe_are_recognized_as_soon_as_the_first_has_come() -> None:
     def pipe() -> Iterator[bytes]:
         yield json.dumps(OURS).encode() + b"\n"
         raise AssertionError("the next line has not been written yet")

@@ -1,4 +1,4 @@
-"""Log lines: JSON, ids and places; never what somebody said."""
+"""Log lines: JSON, ids and code locations; never what somebody said."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_events_are_json_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(line["timestamp"]).endswith("Z")
 
 
-def test_the_level_holds_for_everybody(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_level_applies_to_every_logger(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(logging.WARNING)
     structlog.get_logger("memforest").info("quiet")
     logging.getLogger("some.library").info("quiet")

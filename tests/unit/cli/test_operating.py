@@ -42,7 +42,7 @@ class Followed:
         return self.progress[-1]
 
 
-def test_who_asks_is_the_user_of_this_machine_unless_said() -> None:
+def test_the_actor_is_the_user_of_this_machine_unless_named() -> None:
     assert operating.actor_named(None) == f"cli:{getpass.getuser()}"
     assert operating.actor_named("ops") == "ops"
 

@@ -102,7 +102,7 @@ def test_a_scene_without_a_domain_is_unnamed() -> None:
 STEERING = "\x1b\x9b\u202e\u2066\x7f\x08\x07\u2028\u2029\x85\ufeff"
 
 
-def test_json_steers_no_terminal_and_keeps_every_character(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_steers_no_terminal_and_loses_no_character(capsys: pytest.CaptureFixture[str]) -> None:
     """Given stored text with control characters, then they are escaped, and readers get them back."""
     text = f"Zoë {STEERING} 🌲"
 

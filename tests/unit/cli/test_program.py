@@ -156,7 +156,7 @@ def test_version_is_the_packages() -> None:
 
 
 def test_starting_loads_nothing_heavy() -> None:
-    """Given a fresh interpreter, when the program is loaded and asked for help, then no big library is."""
+    """Given a fresh interpreter, when the program is loaded and prints its help, then no big library is loaded."""
     script = (
         "import sys\nfrom memforest_core.cli.program import app\n"
         "try:\n    app(['recall', '--help'])\nexcept SystemExit:\n    pass\n"

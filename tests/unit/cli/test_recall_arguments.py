@@ -37,7 +37,7 @@ def piece(**changes: Any) -> Evidence:
 
 @dataclass(frozen=True)
 class Recall:
-    """Notes how it is asked."""
+    """Records the arguments of the recall."""
 
     requested: dict[str, Any]
     explains: bool = False
@@ -51,7 +51,7 @@ class Recall:
 
 
 class Memory:
-    """A memory that notes how it is asked."""
+    """A memory that records the arguments of each recall."""
 
     tenant = "acme"
 

@@ -80,7 +80,7 @@ def test_a_frame_fits_its_terminal(width: int) -> None:
 
 
 def test_depths_change_per_minute() -> None:
-    """Given two looks half a minute apart, then a depth that fell by 60 falls by 120 a minute; new and gone ones count."""
+    """Given a second poll 30 s later, a depth that fell by 60 falls by 120 a minute; new and gone ones count."""
     before = overview(depth("extract", "ready", 100), depth("reduce", "ready", 5))
     now = overview(depth("extract", "ready", 40), depth("refresh", "ready", 3), at=NOON + timedelta(seconds=30))
     assert rates(now, before) == {
@@ -93,12 +93,12 @@ def test_depths_change_per_minute() -> None:
 
 
 class Stopped(Exception):
-    """Stands for the interrupt that ends watching."""
+    """Replaces the interrupt that ends watching."""
 
 
 @dataclass
 class UnavailableOnce:
-    """A database that is away at the looks whose numbers are in ``away``; at look n it has n cells waiting."""
+    """A database that is down at the polls whose numbers are in ``unavailable``; at poll n it has n cells waiting."""
 
     unavailable: frozenset[int]
     polls: int = 0
@@ -122,7 +122,7 @@ class UnavailableOnce:
 
 @dataclass
 class OnePoll:
-    """What the database says at one look; looks are a minute apart."""
+    """What the database says at one poll; there is one poll a minute."""
 
     number: int
 
@@ -160,10 +160,10 @@ def frames_of(
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith(("extract", "Postgres"))]
 
 
-def test_watching_goes_on_while_the_database_is_away(
+def test_watching_goes_on_while_the_database_is_unavailable(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Given a database that is away for the second look, then that is said, and rates span the gap."""
+    """Given a database that is unavailable at the second poll, then the frame says so, and rates span the gap."""
     first, gap, third = frames_of(UnavailableOnce(frozenset({2})), 3, monkeypatch, capsys)
     assert first.split() == ["extract", "ready", "1", "1", "s"]
     assert gap == "Postgres can't be reached."

@@ -131,7 +131,7 @@ def test_the_residence_questions_come_first_and_are_strict() -> None:
     ]
 
 
-def test_there_are_enough_questions_and_each_is_asked_once() -> None:
+def test_there_are_enough_questions_and_none_is_repeated() -> None:
     questions = load_questions()
 
     assert len(questions) >= 10

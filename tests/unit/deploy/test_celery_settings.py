@@ -41,15 +41,15 @@ def test_messages_are_json(app: Celery) -> None:
 
 
 def test_a_message_is_done_when_it_was_seen(app: Celery) -> None:
-    """Rows are the work: no result is kept, nothing is redelivered, and workers hoard no messages."""
+    """Rows are the work: no result is stored, nothing is redelivered, and workers hoard no messages."""
     assert app.conf.result_backend is None
     assert app.conf.task_ignore_result is True
     assert app.conf.task_acks_late is False
     assert app.conf.worker_prefetch_multiplier == 1
 
 
-def test_a_broker_that_is_away_is_waited_for(app: Celery) -> None:
-    """Given no broker, at the start or later, then a worker keeps trying."""
+def test_a_worker_waits_for_an_unavailable_broker(app: Celery) -> None:
+    """Given no broker, at the start or later, then a worker tries to connect without end."""
     assert app.conf.broker_connection_retry_on_startup is True
     assert app.conf.broker_connection_max_retries is None
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml holds together with the command line and the settings, though no engine runs it here."""
+"""docker-compose.yml agrees with the command line and the settings, though no engine runs it here."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_values_are_valid_settings(name: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_api_says_when_it_is_ready() -> None:
-    """Given the API, then its health check asks /ready at the port that its command opens, and only this host has it."""
+    """Given the API, then its health check requests /ready at its command's port, which only this host can reach."""
     api = SERVICES["api"]
     assert api["command"] == ["memforest", "serve", "--host", "0.0.0.0", "--port", "8080"]
     assert "http://127.0.0.1:8080/ready" in api["healthcheck"]["test"][-1]
@@ -151,7 +151,7 @@ def test_stores_keep_their_data_and_say_how_they_are() -> None:
         assert set(mounts) <= set(COMPOSE["volumes"])
         assert SERVICES[name]["healthcheck"]["test"]
         assert SERVICES[name]["restart"] == "unless-stopped"
-    # Since version 18 the image keeps each major version's data in a folder below this one.
+    # Since version 18 the image stores each major version's data in a folder below this one.
     assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
 
 
@@ -197,8 +197,8 @@ def test_the_example_names_every_variable() -> None:
     assert example == defaults | passed_on
 
 
-def test_the_broker_asks_for_its_password() -> None:
-    """Given the broker, then it starts with the password, which stands in no command line, and is asked with it."""
+def test_the_broker_requires_its_password() -> None:
+    """Given the broker, then it starts with the password, which is in no command line, and its health check uses it."""
     broker = SERVICES["redis"]
     assert broker["environment"] == {"REDIS_PASSWORD": "REDIS_PASSWORD"}
     assert "requirepass" in broker["command"][-1]

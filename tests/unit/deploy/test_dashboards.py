@@ -77,13 +77,13 @@ EXPORTED = exported()
 
 
 def selectors(expression: str) -> Iterator[tuple[str, set[str]]]:
-    """Series that an expression asks for, with the labels that it matches on."""
+    """Series that an expression reads, with the labels that it matches on."""
     for match in SELECTOR.finditer(expression):
         yield match["name"], set(MATCHER.findall(match["matchers"] or ""))
 
 
 @pytest.mark.parametrize("expression", SHOWN + WATCHED)
-def test_what_is_asked_for_is_exported(expression: str) -> None:
+def test_every_queried_series_is_exported(expression: str) -> None:
     """Given an expression, then each of its series exists, and has the labels that it is chosen and grouped by."""
     requested = list(selectors(expression))
     assert requested

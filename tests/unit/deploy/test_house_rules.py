@@ -12,7 +12,7 @@ from tests.conftest import ConnectionRefusedHere
 
 
 def test_a_unit_test_cannot_reach_a_server() -> None:
-    """Given a unit test, when it connects by name, by address or through Postgres, then it is told so."""
+    """Given a unit test, when it connects by name, by address or through Postgres, then an error forbids it."""
     with pytest.raises(ConnectionRefusedHere):
         socket.create_connection(("localhost", 5432))
     with socket.socket() as plain, pytest.raises(ConnectionRefusedHere):
@@ -24,7 +24,7 @@ def test_a_unit_test_cannot_reach_a_server() -> None:
 
 
 def test_a_unit_test_cannot_listen() -> None:
-    """Given a unit test, when it opens a port, then it is told so."""
+    """Given a unit test, when it opens a port, then an error forbids it."""
     with socket.socket() as plain, pytest.raises(ConnectionRefusedHere):
         plain.bind(("127.0.0.1", 0))
 

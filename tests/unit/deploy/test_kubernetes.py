@@ -143,7 +143,7 @@ def test_only_those_who_need_a_secret_have_it() -> None:
 
 
 def test_the_secrets_are_documented() -> None:
-    """Given the README, then it names each key of the secret that a manifest asks for."""
+    """Given the README, then it names each key of the secret that a manifest refers to."""
     text = (ROOT / "deploy/kubernetes/README.md").read_text()
     keys = {
         variable["valueFrom"]["secretKeyRef"]["key"]
@@ -156,7 +156,7 @@ def test_the_secrets_are_documented() -> None:
 
 @pytest.mark.parametrize("queue", Queue)
 def test_workers_are_scaled_by_what_metrics_shows(queue: Queue) -> None:
-    """Given a queue, then its autoscaler asks the query behind memforest_queue_waiting_seconds, for a Deployment that
+    """Given a queue, then its autoscaler runs the query behind memforest_queue_waiting_seconds, for a Deployment that
     leaves the number of replicas to it."""
     scaled = of("production", "ScaledObject")[queue.value]
     (trigger,) = scaled["spec"]["triggers"]

@@ -18,7 +18,7 @@ def test_every_operation_has_a_heading() -> None:
     assert {name for name in named if f"\n### `{name}`\n" not in text} == set()
 
 
-def test_every_public_name_is_told() -> None:
+def test_every_public_name_is_documented() -> None:
     """Given what the package exports and the methods of the memory, then each has a heading or a line of a table."""
     text = python_reference()
 
@@ -28,7 +28,7 @@ def test_every_public_name_is_told() -> None:
     assert (set(memforest_core.__all__) | methods) - reported - outside == set()
 
 
-def test_methods_are_told_as_callers_call_them() -> None:
+def test_methods_are_documented_as_callers_call_them() -> None:
     """Given methods that are made from those of a service, then neither its tenant nor its steps are in a signature."""
     text = python_reference()
 
@@ -36,7 +36,7 @@ def test_methods_are_told_as_callers_call_them() -> None:
     assert "TenantId," not in text and "Steps[" not in text
 
 
-def test_every_setting_is_told() -> None:
+def test_every_setting_is_documented() -> None:
     text = settings_reference()
 
     assert {each.variable for each in walk(Settings()) if f"| `{each.variable}` |" not in text} == set()

@@ -20,11 +20,11 @@ from memforest_core.domain.text import terms
         ("What did they eat in Rome?", set()),
     ],
 )
-def test_what_a_question_asks_for(question: str, requested: set[Attribute]) -> None:
+def test_attributes_that_a_question_is_about(question: str, requested: set[Attribute]) -> None:
     assert set(question_attributes(terms(question))) == requested
 
 
-def test_a_statement_holds_a_telling_term() -> None:
+def test_a_statement_contains_a_telling_term() -> None:
     for attribute, statement in (
         (Attribute.RESIDENCE, "We moved to a flat in Graz."),
         (Attribute.JOB, "She was promoted to analyst."),

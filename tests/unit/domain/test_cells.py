@@ -173,7 +173,7 @@ def windows(cells: list[CellCut]) -> list[int]:
     return [cell.window for cell in assign_windows(cells, SMALL)]
 
 
-def test_a_window_holds_four_turns() -> None:
+def test_a_window_has_at_most_four_turns() -> None:
     assert windows(cut_cells(turns(10), 0, SMALL)) == [0, 0, 2, 2, 4]
 
 
@@ -187,13 +187,13 @@ def test_a_gap_parts_windows() -> None:
     assert windows(cut_cells([turn(0), turn(1), *late], 0, SMALL)) == [0, 1]
 
 
-def test_a_window_holds_so_many_characters() -> None:
+def test_a_window_has_at_most_so_many_characters() -> None:
     assert windows(cut_cells(turns(4, "x" * 70), 0, SMALL)) == [0, 0, 2, 2]
     assert windows(cut_cells([turn(0, "x" * 500)], 0, SMALL)) == [0, 1, 2, 3, 4]
 
 
 def test_more_short_cells_than_turns_allow_are_parted() -> None:
-    """Given cells of one turn each, then a window holds four of them."""
+    """Given cells of one turn each, then a window has four of them."""
     separate = [turn(ordinal, metadata={TOPIC_MARKER: True}) for ordinal in range(6)]
 
     assert windows(cut_cells(separate, 0, SMALL)) == [0, 0, 0, 0, 4, 4]

@@ -31,7 +31,7 @@ def on(number: int) -> TimeSpan:
 def said(
     value: str, *days: int, attribute: str = "residence", time: TimeSpan = UNKNOWN_TIME, **stance: object
 ) -> list[Said]:
-    """A fact said on these days, at its places in its chain."""
+    """A fact said on these days, at its positions in its chain."""
     fields: dict[str, Any] = {
         "text": f"Ann: {attribute} {value}",
         "previous_value": "",
@@ -79,7 +79,7 @@ def test_another_value_ends_the_one_before() -> None:
     assert davis.supersedes == [boston.id]
 
 
-def test_events_count_from_when_they_happened_not_from_when_they_were_told() -> None:
+def test_events_count_from_when_they_happened_not_from_when_they_were_mentioned() -> None:
     states = chain(said("Miami", 30, change=Change.SWITCH), said("Davis", 40, time=on(10), change=Change.SWITCH))
     assert reported(states) == [("Davis", False), ("Miami", True)]
 
@@ -121,19 +121,19 @@ def test_leaving_an_employer_ends_the_job_whose_sentence_names_it() -> None:
         assert reported(states)[0] == ("data analyst", still)
 
 
-def test_a_stop_of_something_else_leaves_what_holds() -> None:
+def test_a_stop_of_something_else_leaves_the_current_state() -> None:
     assert reported(chain(said("Davis", 10), said("Boston", 20, change=Change.STOP))) == [
         ("Davis", True),
         ("Boston", False),
     ]
 
 
-def test_a_stop_without_a_value_ends_what_holds() -> None:
+def test_a_stop_without_a_value_ends_the_current_state() -> None:
     nurse, stop = chain(said("nurse", 10, attribute="job"), said("", 20, attribute="job", change=Change.STOP))
     assert nurse.superseded_by == stop.id
 
 
-def test_after_a_stop_the_next_state_begins_anew() -> None:
+def test_after_a_stop_the_same_state_is_a_new_one() -> None:
     stop = said("", 20, attribute="job", change=Change.STOP)
     states = chain(said("nurse", 10, attribute="job"), stop, said("nurse", 30, attribute="job"), attribute="job")
     assert reported(states) == [("nurse", False), ("", False), ("nurse", True)]
@@ -157,7 +157,7 @@ def test_what_is_planned_heard_of_supposed_or_denied_changes_nothing(stance: dic
     assert [len(state.mentions) for state in states] == [2, 2]
 
 
-def test_a_plan_that_came_true_stays_beside_the_deed() -> None:
+def test_a_plan_that_came_true_stays_in_addition_to_the_deed() -> None:
     states = chain(said("Oslo", 10, modality=Modality.PLANNED), said("Oslo", 20, change=Change.SWITCH))
     assert [(state.role, state.current) for state in states] == [(Role.MARKED, False), (Role.SETS, True)]
 
@@ -211,7 +211,7 @@ def test_a_correction_replaces_what_was_said_wrongly() -> None:
     ]
 
 
-def test_a_correction_ends_what_it_denies_though_that_tells_of_a_later_time() -> None:
+def test_a_correction_ends_what_it_denies_even_if_that_is_about_a_later_time() -> None:
     wrong = said("Boston", 50, time=on(40), change=Change.SWITCH)
     right = said("Austin", 60, time=on(30), change=Change.CORRECT, previous_value="Boston")
     austin, boston = chain(wrong, right)

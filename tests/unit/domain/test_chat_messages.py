@@ -47,7 +47,7 @@ def test_parts_are_one_text(content: list[object], text: str) -> None:
     assert found.content == text
 
 
-def test_calls_of_tools_are_told_shortly() -> None:
+def test_calls_of_tools_become_short_texts() -> None:
     requested, answered = parsed(
         {"role": "assistant", "content": None, "tool_calls": [call()]},
         {"role": "tool", "tool_call_id": "c1", "content": "12 degrees"},
@@ -57,7 +57,7 @@ def test_calls_of_tools_are_told_shortly() -> None:
     assert (answered.role, answered.content, answered.metadata) == (Role.TOOL, "12 degrees", {"tool_call_id": "c1"})
 
 
-def test_a_text_and_its_calls_are_both_kept() -> None:
+def test_a_text_and_its_calls_are_both_in_the_turn() -> None:
     [found] = parsed({"role": "assistant", "content": "Let me look.", "tool_calls": [call()]})
 
     assert found.content == 'Let me look.\n[called weather({"city":"Oslo"})]'
@@ -70,7 +70,7 @@ def test_calls_are_bounded() -> None:
     assert len(found.content) < (MAX_CALLS + 1) * (MAX_ARGUMENT_CHARS + 150)
 
 
-def test_an_older_function_call_is_told_too() -> None:
+def test_an_older_function_call_becomes_a_text_too() -> None:
     [found] = parsed({"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}})
 
     assert found.content == "[called f({})]"
@@ -138,7 +138,7 @@ def test_messages_of_langchain_are_turns(message: object) -> None:
     assert (found.role, found.content, found.id, found.name) == (Role.USER, "I live in Oslo.", "m1", "alice")
 
 
-def test_calls_of_langchain_are_told() -> None:
+def test_calls_of_langchain_become_texts() -> None:
     querying = {"name": "weather", "args": {"city": "Oslo"}, "id": "c1", "type": "tool_call"}
 
     [found] = parsed(LangChainLike(type="ai", content="", tool_calls=[querying]))

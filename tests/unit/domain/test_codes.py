@@ -25,7 +25,7 @@ from memforest_core.domain.codes import codes
         ("in the 90s at 10pm", set()),
     ],
 )
-def test_codes_are_told_from_times_and_counts(text: str, found: set[str]) -> None:
+def test_codes_are_distinguished_from_times_and_counts(text: str, found: set[str]) -> None:
     assert codes(text) == found
 
 

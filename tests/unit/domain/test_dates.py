@@ -261,7 +261,7 @@ def test_durations_absurd_dates_and_other_words_are_unknown(phrase: str) -> None
     assert resolve(phrase, said(SUNDAY), NEW_YORK) == UNKNOWN_TIME
 
 
-def test_other_languages_are_read_when_asked_for() -> None:
+def test_other_languages_are_read_when_the_caller_names_them() -> None:
     span = resolve("3 mai 2023", said(SUNDAY), NEW_YORK, languages=["fr"])
 
     assert local_days(span) == ("2023-05-03", "2023-05-04", "day")

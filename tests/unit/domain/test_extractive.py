@@ -21,7 +21,7 @@ def test_what_fits_is_joined_without_repetition() -> None:
 
 @pytest.mark.parametrize("budget", [0, 1, 5, 20, 60, 120, 200, 10_000])
 @pytest.mark.parametrize("count", [1, 2, 5, 64])
-def test_the_budget_holds_for_any_number_of_texts(budget: int, count: int) -> None:
+def test_the_budget_is_observed_for_any_number_of_texts(budget: int, count: int) -> None:
     texts = [f"{HISTORY[number % 5]} Entry {number}." for number in range(count)]
 
     assert len(summarize(texts, budget)) <= budget
@@ -43,8 +43,8 @@ def test_the_first_and_the_latest_state_stay() -> None:
 
 
 def test_the_newest_lines_stay_however_little_they_weigh() -> None:
-    """Given lines of one kind, then the last ones stay as far as their share goes, at least the very last, and others
-    are picked beside them."""
+    """Given lines of one kind, then the newest stay as far as their share goes, the very last in any case, and others
+    are chosen in addition."""
     reported = [f"Bob paid {n} dollars for lamp {n}." for n in range(10, 40)]
     text = "\n".join(reported)
 
@@ -56,7 +56,7 @@ def test_the_newest_lines_stay_however_little_they_weigh() -> None:
 
 
 @pytest.mark.parametrize("budget", [1, 5, 20, 60, 120, 200])
-def test_the_budget_holds_for_the_newest_lines_too(budget: int) -> None:
+def test_the_budget_is_observed_with_the_newest_lines_too(budget: int) -> None:
     assert 0 < len(summarize(HISTORY, budget, newest_chars=budget)) <= budget
 
 

@@ -43,7 +43,7 @@ def test_a_known_id_can_not_be_changed() -> None:
         KnownIds()[str(uuid4())].int = 3  # type: ignore[misc]
 
 
-def test_no_more_ids_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_ids, "CACHED_IDS", 10)
     known = KnownIds()
     for number in range(35):

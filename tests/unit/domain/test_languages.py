@@ -1,4 +1,4 @@
-"""The language of a text is told by its script and its function words, and never guessed from a name or two."""
+"""The language of a text is known by its script and its function words, and never guessed from a name or two."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from memforest_core.domain.languages import (
         ("12:30 🎉", "english"),
     ],
 )
-def test_a_sentence_tells_its_language(text: str, language: str) -> None:
+def test_the_language_of_a_sentence_is_recognized(text: str, language: str) -> None:
     assert language_of(text) == language
 
 

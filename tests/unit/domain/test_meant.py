@@ -1,4 +1,4 @@
-"""Jokes, wishes, what nearly came true and other people's lives are told apart from how things are."""
+"""Jokes, wishes, what nearly came true and other people's lives are distinguished from the speaker's own state."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_quoted_lines_alone_are_nobodys() -> None:
     assert parts("> I live in Rome\nNo, I live in Oslo.") == [("> I live in Rome\n", "")]
 
 
-def test_what_stands_unquoted_below_who_wrote_it_is_theirs() -> None:
+def test_unquoted_text_below_the_name_of_its_writer_is_the_writers() -> None:
     text = "On 3 May 2024 at 10:12, Anna Berg wrote:\nI moved to Rome."
     assert parts(text) == [(text, "Anna Berg")]
 

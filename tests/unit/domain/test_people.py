@@ -1,4 +1,4 @@
-"""Who is who: speakers under all names, and whom a name, a nickname or a mention means."""
+"""People and their names: speakers under all names, and the person that a name, a nickname or a mention means."""
 
 from __future__ import annotations
 

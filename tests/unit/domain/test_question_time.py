@@ -1,4 +1,4 @@
-"""Which time a question names: resolved against when it is asked, looking back, and nothing where no time is meant."""
+"""The time a question names: relative to the time of the question, and before it; none where no time is meant."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def requested(question: str, now: datetime = NOW, **options: datetime) -> tuple[
         ("Where was the picture of December 1,2022 taken?", "2022-12-01", "2022-12-01"),
         ("How does she feel as of March 2022?", "2022-03-01", "2022-03-31"),
         ("Where did I live in the summer of 2021?", "2021-06-01", "2021-08-31"),
-        # relative to when it is asked
+        # relative to the time of the question
         ("What happened last week?", "2023-08-07", "2023-08-13"),
         ("Where was I yesterday?", "2023-08-14", "2023-08-14"),
         ("What did he buy 3 months ago?", "2023-05-01", "2023-05-31"),

@@ -139,7 +139,7 @@ def test_a_time_is_said_as_seen_from_the_question_no_finer_than_it_was_given(spa
 
 
 def test_the_day_is_that_of_the_askers_zone() -> None:
-    """Given half past eleven in the evening UTC, when it is asked the next morning, then Berlin says the same day."""
+    """Given half past eleven in the evening UTC and a question the next morning, then in Berlin both are on one day."""
     late = minute(datetime(2023, 6, 14, 23, 30, tzinfo=UTC))
     assert before_question(late, datetime(2023, 6, 15, 9, 0, tzinfo=UTC)) == "1 day before the question"
     assert before_question(late, datetime(2023, 6, 15, 9, 30, tzinfo=BERLIN)).startswith("on the day of the question")
@@ -204,7 +204,9 @@ def test_of_two_times_at_most_one_comes_after_the_other(one: TimeSpan, other: Ti
         (UNKNOWN_TIME, whole_day(2023, 5, 8), ""),
     ],
 )
-def test_two_times_are_as_far_apart_as_the_coarser_one_allows(earlier: TimeSpan, later: TimeSpan, words: str) -> None:
+def test_a_distance_is_as_exact_as_the_coarser_of_two_times_allows(
+    earlier: TimeSpan, later: TimeSpan, words: str
+) -> None:
     assert distance_words(earlier, later, BERLIN) == words
 
 

@@ -1,4 +1,4 @@
-"""Which of two statements holds, and what tense and date make of each."""
+"""Which of two statements is current, and what tense and date make of each."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_what_is_past_or_lies_ahead_changes_nothing(reported: Statement, role: R
     assert role_of(said(reported, MAY_1)[0]) is role
 
 
-def test_a_correction_by_hand_may_tell_of_a_later_time_than_the_words_it_stands_for() -> None:
+def test_a_correction_by_hand_may_be_about_a_later_time_than_the_words_it_replaces() -> None:
     reported = statement("Ann moved to Oslo.", "Oslo", time=month(6), change=Change.SWITCH)
     assert role_of(said(reported, MAY_1, item=CORRECTED_ITEM)[0]) is Role.SETS
 
@@ -107,7 +107,7 @@ def test_a_dated_change_ends_an_undated_state_said_before_it() -> None:
     assert first.position < second.position
 
 
-def test_what_is_said_last_holds_again() -> None:
+def test_the_state_that_was_said_last_is_current_again() -> None:
     oslo = said(statement("Ann lives in Oslo.", "Oslo"), MAY_1, MAY_10 + timedelta(days=5), number=1)
     bergen = said(statement("Ann moved to Bergen.", "Bergen", time=month(4), change=Change.SWITCH), MAY_10, number=2)
     assert current(oslo, bergen) == ["Oslo"]
@@ -129,14 +129,14 @@ def test_an_undated_change_happened_shortly_before_it_was_said() -> None:
     assert current(oslo, april) == ["Bergen"]
 
 
-def test_a_date_beside_a_state_in_the_present_tense_is_not_its_beginning() -> None:
+def test_a_date_next_to_a_state_in_the_present_tense_is_not_its_beginning() -> None:
     """ "I live in Oslo and went to Rome last week." """
     oslo = said(statement("Ann lives in Oslo and went to Rome.", "Oslo", time=month(4)), MAY_10, number=1)
     bergen = said(statement("Ann lives in Bergen.", "Bergen"), MAY_1, number=2)
     assert current(bergen, oslo) == ["Oslo"]
 
 
-def test_since_tells_the_beginning() -> None:
+def test_since_gives_the_beginning() -> None:
     bergen = said(statement("Ann has lived in Bergen since April.", "Bergen", time=month(4)), MAY_10, number=1)
     march = said(statement("Ann moved to Oslo.", "Oslo", time=month(3), change=Change.SWITCH), MAY_10, number=2)
     assert current(bergen, march) == ["Bergen"]

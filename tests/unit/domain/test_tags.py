@@ -34,7 +34,7 @@ def test_two_topics_unite_their_tags(own: str | None, other: str | None, expecte
     assert united_tags(own, other) == expected
 
 
-def test_what_is_too_many_together_keeps_the_first_topics_own() -> None:
+def test_of_too_many_tags_the_first_topics_own_remain() -> None:
     own, other = (stored_tags([f"{name}{n}" for n in range(15)]) for name in "ab")
     assert tags_of(united_tags(own, other))[:15] == tags_of(own)
     assert len(tags_of(united_tags(own, other))) == MAX_TAGS

@@ -1,4 +1,4 @@
-"""A topic's priority fades with time, slower the more it is asked for; above a number the lowest ones become cold."""
+"""A topic's priority fades with time, slower the more it is recalled; above a number the lowest ones become cold."""
 
 from __future__ import annotations
 

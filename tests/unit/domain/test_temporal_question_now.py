@@ -1,4 +1,4 @@
-"""Which questions ask for what holds now, and for which attribute."""
+"""Which questions are about the current state, and about which attribute."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_other_questions_ask_for_no_present_state(question: str) -> None:
     assert current_attributes(question) == frozenset()
 
 
-def test_synonyms_of_an_attribute_are_asked_for_too() -> None:
+def test_synonyms_of_an_attribute_are_included() -> None:
     assert {"job", "occupation", "profession"} <= current_attributes("Where does Ann work?")
 
 

@@ -34,7 +34,7 @@ from memforest_core.domain.temporal_question import NO_ORDER, Order, OrderQuery,
         ("How long did it last?", Order.DURATION, ""),
     ],
 )
-def test_a_question_asks_for_a_place_in_the_order(question: str, order: Order, anchor: str) -> None:
+def test_a_question_means_a_position_in_the_order(question: str, order: Order, anchor: str) -> None:
     assert order_of(question) == OrderQuery(order, anchor)
 
 
@@ -53,7 +53,7 @@ def test_a_question_asks_for_a_place_in_the_order(question: str, order: Order, a
         ("How many days after adopting Rex did I buy a house?", Order.DURATION, "adopting Rex", "I buy a house"),
     ],
 )
-def test_two_states_enclose_what_is_asked_for(question: str, order: Order, anchor: str, other: str) -> None:
+def test_two_states_enclose_the_wanted_one(question: str, order: Order, anchor: str, other: str) -> None:
     assert order_of(question) == OrderQuery(order, anchor, other)
 
 

@@ -1,4 +1,4 @@
-"""Which statements about one thing a question is after, in four languages, and how the one asked about would ask it."""
+"""Which statements about one thing a question is after, in four languages, and its wording by the one it is about."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from memforest_core.domain.temporal_question import (
         ("她现在开什么车？", Series.LATEST),
     ],
 )
-def test_what_a_question_asks_for_of_a_series(question: str, series: Series) -> None:
+def test_which_statements_of_a_series_a_question_means(question: str, series: Series) -> None:
     assert series_of(question) is series
     assert lists_all(question) is (series is Series.ALL)
 
@@ -79,7 +79,7 @@ def test_most_questions_ask_for_no_series(question: str) -> None:
         ("她的车现在在哪里？", "", "我的车现在在哪里？"),
     ],
 )
-def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: str, reported: str) -> None:
+def test_a_question_in_the_words_of_the_person_it_is_about(question: str, name: str, reported: str) -> None:
     at = question.find(name) if name else -1
     assert as_subject(question, [(at, at + len(name))] if name else []) == reported
 
@@ -94,7 +94,7 @@ def test_a_question_as_the_one_it_asks_about_would_put_it(question: str, name: s
         ("每周三次。", "她多久去一次？"),
     ],
 )
-def test_a_text_tells_how_often(text: str, question: str) -> None:
+def test_a_text_says_how_often(text: str, question: str) -> None:
     assert says_how_often(text, question)
 
 

@@ -1,4 +1,4 @@
-"""Whether the clause around a date tells of what was or of what is to come."""
+"""Whether the clause around a date is about the past or about the future."""
 
 from __future__ import annotations
 

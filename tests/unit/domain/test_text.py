@@ -1,4 +1,4 @@
-"""Text: what is kept, what two texts share, and where sentences end."""
+"""Text: what remains after cleaning, what two texts have in common, and where sentences end."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_english_is_cut_as_ever(text: str) -> None:
     assert [set(forms) for forms in variants(f"What did they say: {text}")] == [{"say"}, *({term} for term in expected)]
 
 
-def test_a_search_that_stems_english_only_looks_for_beginnings() -> None:
+def test_a_search_that_stems_english_only_searches_for_beginnings() -> None:
     assert beginnings(["welche", "wohnungen", "hat", "anna"]) == {
         "wohnungen": frozenset({"wohnung"}),
         "anna": frozenset({"anna"}),
@@ -238,7 +238,7 @@ def test_a_search_that_stems_english_only_looks_for_beginnings() -> None:
     assert beginnings(["where", "are", "the", "apartments"]) == {"apartments": frozenset()}
 
 
-def test_texts_without_spaces_are_searched_for_pieces() -> None:
+def test_texts_without_spaces_are_searched_by_one_and_two_signs() -> None:
     assert signs(["bob", "搬到哪里"]) == ["搬", "搬到", "到", "到哪", "哪", "里"]
     assert signs(["bob"]) == []
 
@@ -264,7 +264,7 @@ def test_texts_without_spaces_are_searched_for_pieces() -> None:
         ("", []),
     ],
 )
-def test_sentences_are_verbatim_pieces(text: str, parts: list[str]) -> None:
+def test_sentences_are_verbatim_parts(text: str, parts: list[str]) -> None:
     assert sentences(text) == parts
     assert all(piece in text for piece in sentences(text))
 

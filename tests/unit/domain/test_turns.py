@@ -37,7 +37,7 @@ def user(**fields: object) -> dict[str, object]:
     return {"role": "user", "content": "I live in Davis.", **fields}
 
 
-def test_a_turn_keeps_what_was_sent() -> None:
+def test_a_turn_has_what_was_sent() -> None:
     [found] = parsed(
         user(id="m1", timestamp="2023-05-08T10:00:00Z", speaker_id="u7", name="Bob", metadata={"channel": 3})
     )
@@ -273,7 +273,7 @@ def test_a_name_is_a_short_non_empty_string(value: object) -> None:
     assert refused.value.message.startswith("owner must")
 
 
-def test_a_name_is_kept_as_it_is() -> None:
+def test_a_name_is_not_changed() -> None:
     assert checked_name(" Zoë 🌲 ", "owner") == " Zoë 🌲 "
     assert checked_name("x" * 512, "owner") == "x" * 512
 
@@ -378,7 +378,7 @@ def test_turns_without_a_time_go_on_by_the_clock_of_the_one_before() -> None:
     assert [turn.utc_offset for turn in found] == [None, 540, 540, None]
 
 
-def test_away_from_the_owners_zone_each_turn_has_the_offset_of_its_day() -> None:
+def test_outside_the_owners_zone_each_turn_has_the_offset_of_its_day() -> None:
     """Given a session in Paris of an owner elsewhere, when clocks change, then the offsets of turns change with them."""
     winter, summer = "2025-03-29T12:00:00", "2025-03-30T12:00:00"
     frame = SessionFrame("alice", PARIS, NOON, elsewhere=True)

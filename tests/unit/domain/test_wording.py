@@ -13,7 +13,7 @@ def pairs(families: Pairs) -> list[object]:
 
 
 @pytest.mark.parametrize("one, other", pairs(DIFFERENT))
-def test_what_differs_in_what_it_says_is_told_apart(one: str, other: str) -> None:
+def test_sentences_of_different_meaning_are_distinguished(one: str, other: str) -> None:
     assert not same_wording(one, other)
     assert not same_wording(other, one)
 
@@ -25,6 +25,6 @@ def test_what_differs_only_in_how_it_says_it_is_the_same(one: str, other: str) -
 
 
 @pytest.mark.parametrize("word", ["left", "off", "never", "Ana", "14", "might", "without", "weekly"])
-def test_a_word_that_no_table_knows_is_enough_to_tell_sentences_apart(word: str) -> None:
+def test_a_word_that_no_table_knows_is_enough_to_distinguish_sentences(word: str) -> None:
     assert not same_wording(f"Kim {word} the station on Monday.", "Kim reached the station on Monday.")
     assert not same_wording(f"Kim reached {word} the station on Monday.", "Kim reached the station on Monday.")

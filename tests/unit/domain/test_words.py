@@ -166,7 +166,7 @@ def test_a_place_in_the_order_of_time(question: str, requested: OrderQuery) -> N
         "我妹妹叫什么名字？",
     ],
 )
-def test_no_order_is_asked_for(question: str) -> None:
+def test_no_order_is_meant(question: str) -> None:
     assert order_of(question) == NO_ORDER
 
 
@@ -276,7 +276,7 @@ def test_a_question_about_an_earlier_state_names_its_attribute(question: str, at
         ("安娜的项目进展怎么样？", Attribute.PROJECT, "草稿完成了。"),
     ],
 )
-def test_a_state_is_told_in_other_words_than_it_is_asked_for(
+def test_a_state_is_found_though_the_question_has_other_words(
     question: str, attribute: Attribute, statement: str
 ) -> None:
     requested = parse_question(question)
@@ -290,7 +290,7 @@ def test_a_question_in_one_language_is_answered_by_its_words_only() -> None:
     assert answering_terms(requested.terms, requested.spoken).isdisjoint({"puppi", "conej"})
 
 
-def test_several_attributes_may_be_asked_for_without_the_residence() -> None:
+def test_several_attributes_may_be_meant_without_the_residence() -> None:
     found = question_attributes(terms("Which dog does she take to work?"))
     assert set(found) == {Attribute.PET, Attribute.JOB}
 
@@ -332,5 +332,5 @@ def test_leans_on_what_was_said(question: str) -> None:
         "我其他的书放在哪里？",
     ],
 )
-def test_stands_alone(question: str) -> None:
+def test_a_question_that_needs_no_earlier_turn(question: str) -> None:
     assert not leans(question)

@@ -1,4 +1,4 @@
-"""Corrected facts stand beside their chains: ended by what tells them right, and ending nothing."""
+"""Corrected facts stay next to their chains: their correction ends them, and they end nothing."""
 
 from __future__ import annotations
 

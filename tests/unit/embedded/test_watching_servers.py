@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_server_that_keeps_ending_is_given_up(clock: list[float], fails: bool) -> None:
+def test_a_server_that_ends_every_time_is_given_up(clock: list[float], fails: bool) -> None:
     said: list[str] = []
     server = Ended(fails=fails)
     watching = servers.ServerWatch([cast(servers.Server, server)], said.append)

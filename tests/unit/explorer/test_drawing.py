@@ -1,4 +1,4 @@
-"""Time axes and bars: everything is on the axis, can be seen, and keeps its order."""
+"""Time axes and bars: everything is on the axis, can be seen, and is in its order."""
 
 from __future__ import annotations
 

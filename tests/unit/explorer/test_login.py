@@ -1,4 +1,4 @@
-"""What stands before the pages: where a login leads, and whose forms are taken."""
+"""The guard in front of the pages: where a login leads, and whose forms are accepted."""
 
 from __future__ import annotations
 

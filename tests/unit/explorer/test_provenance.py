@@ -22,7 +22,7 @@ DAVIS = leaf(1, "Bob moved to Davis in May.", said(1, "I moved to Davis in May."
 KAYAKS = leaf(2, "Bob bought three red kayaks.", said(3, "I bought three red kayaks."))
 
 
-def test_a_sentence_that_stands_in_a_leaf_is_word_for_word() -> None:
+def test_a_sentence_of_a_leaf_is_word_for_word() -> None:
     (found,) = sentences("bob  bought three red kayaks.", [DAVIS, KAYAKS])
 
     assert (found.leaf, found.verbatim, found.turns) == (KAYAKS, True, KAYAKS.turns)

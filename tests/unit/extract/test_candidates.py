@@ -207,7 +207,7 @@ def test_an_item_without_a_text_is_nothing() -> None:
     assert [each.item for each in read(item(), item("\x00 "), item())] == [0, 1]
 
 
-def test_verbatim_keeps_every_turn_and_says_so() -> None:
+def test_verbatim_stores_every_turn_and_says_so() -> None:
     found = verbatim(TWO_CELLS, cells_of(TWO_CELLS))
 
     cells = cells_of(TWO_CELLS)

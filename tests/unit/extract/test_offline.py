@@ -1,4 +1,4 @@
-"""What the offline extractor keeps of a conversation, and how it says it."""
+"""What the offline extractor takes from a conversation, and how it says it."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_common_statements_set_an_attribute(text: str, attribute: str, value: st
         ("I live in Boston and I'm going to run a marathon.", Modality.ASSERTED),
     ],
 )
-def test_plans_hearsay_and_guesses_are_told_apart(text: str, modality: Modality) -> None:
+def test_plans_hearsay_and_guesses_are_distinguished(text: str, modality: Modality) -> None:
     assert only(text).modality is modality
 
 
@@ -238,7 +238,7 @@ def test_what_carries_nothing_is_skipped(text: str) -> None:
     assert items(text) == []
 
 
-def test_a_greeting_or_question_does_not_hide_the_statement_beside_it() -> None:
+def test_a_greeting_or_question_does_not_hide_the_statement_next_to_it() -> None:
     greeted = only("Hi Alice, I adopted a dog.")
     requested = only("I just moved to Seattle, do you know any good cafes?")
 
@@ -252,7 +252,7 @@ def test_a_clause_with_when_is_no_question() -> None:
     assert only("When I was a kid I broke my arm.").subject == "Bob"
 
 
-def test_a_move_names_both_places_and_its_date() -> None:
+def test_a_move_names_both_cities_and_its_date() -> None:
     item = only("I moved from Boston to Denver last month.")
 
     assert (item.value, item.previous_value, item.when) == ("Denver", "Boston", "last month")
@@ -268,7 +268,7 @@ def test_two_states_of_one_sentence_become_two_items() -> None:
     assert home.quote == job.quote
 
 
-def test_a_relative_keeps_her_own_state() -> None:
+def test_a_relative_has_a_state_of_her_own() -> None:
     sister, move = items("My sister Maya moved to Paris in 2021.")
 
     assert (sister.subject, sister.attribute, sister.value) == ("Bob", "sister", "Maya")
@@ -282,7 +282,7 @@ def test_an_unnamed_relative_does_not_set_the_speakers_state() -> None:
     assert item.text == "Bob's brother moved to Denver."
 
 
-def test_hearsay_is_about_the_one_it_tells_of_and_states_nothing() -> None:
+def test_hearsay_is_about_the_person_it_mentions_and_states_nothing() -> None:
     item = only("Alice told me she quit her job at Acme.")
 
     assert (item.subject, item.speaker, item.attribute) == ("Alice", "Bob", "")
@@ -312,7 +312,7 @@ def test_what_names_nobody_is_attributed() -> None:
     "text",
     ["Me gusta la comida y vivo en Madrid.", "我昨天搬到了北京。我有一只猫。", "Я живу в Москве."],
 )
-def test_other_languages_are_kept_as_said(text: str) -> None:
+def test_other_languages_are_quoted_as_said(text: str) -> None:
     item = only(text)
 
     assert item.text == f"Bob said: {text}"
@@ -366,7 +366,7 @@ def test_every_speaker_speaks_for_themselves() -> None:
     assert [item.turns for item in answer.items] == [[1], [2]]
 
 
-def test_a_crowded_window_keeps_the_facts_with_most_in_them() -> None:
+def test_of_a_crowded_window_the_facts_with_most_in_them_remain() -> None:
     filler = " ".join(f"I thought about road number {n}." for n in range(300))
     answer = propose(window(bob(f"{filler} I live in Boston.")))
 
@@ -374,7 +374,7 @@ def test_a_crowded_window_keeps_the_facts_with_most_in_them() -> None:
     assert answer.items[-1].value == "Boston"
 
 
-def test_long_sentences_are_kept_and_cut_at_a_word() -> None:
+def test_long_sentences_are_stored_and_cut_at_a_word() -> None:
     text = "I remember " + "".join(f"mountain{number} " for number in range(400))
     item = only(text)
 

@@ -95,7 +95,7 @@ def test_the_owner_says_you_to_somebody_else() -> None:
     assert not any("Eva is" in item.text for item in found)
 
 
-def test_a_model_is_told_of_those_whom_the_window_names_otherwise() -> None:
+def test_a_model_sees_the_people_whom_the_window_names_otherwise() -> None:
     shown = among(said("<@111> and flor cook.", "Eva"), said("Alex is here.", number=2))
 
     line = "Gruzilkin <@111>, also gruzilkin, also gruz"
@@ -107,7 +107,7 @@ def test_a_model_is_told_of_those_whom_the_window_names_otherwise() -> None:
     ]
 
 
-def test_at_most_so_many_are_told_of() -> None:
+def test_at_most_so_many_people_are_shown() -> None:
     people = People("club", [(str(number), f"member{number}x") for number in range(100)])
     text = " ".join(f"<@{number}>" for number in range(100))
 
@@ -159,7 +159,7 @@ def test_entities_and_the_speaker_are_resolved_too() -> None:
     assert found[2:] == ("Florent", ("Gruzilkin", "Lyon"))
 
 
-def test_the_fixed_part_stays_in_front_when_people_are_told() -> None:
+def test_the_fixed_part_stays_in_front_when_people_are_shown() -> None:
     heard: list[ChatRequest] = []
 
     class Chat:

@@ -46,7 +46,7 @@ def test_the_fixed_part_names_every_field_of_an_answer() -> None:
 
 
 def test_the_schema_has_the_shape_only() -> None:
-    """Given that providers count every word of it, then it holds no title, default, description or limit."""
+    """Given that providers count every word of it, then it has no title, default, description or limit."""
     shape = json.dumps(schema())
     assert not any(f'"{word}"' in shape for word in ("title", "default", "description", "maxLength", "$defs", "$ref"))
     assert json.loads(shape)["properties"]["items"]["items"]["required"] == ["text", "turns"]
@@ -131,12 +131,12 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_an_answer_is_kept_for_exactly_what_was_shown(other: Window) -> None:
+def test_an_answer_is_cached_for_exactly_what_was_shown(other: Window) -> None:
     assert input_hash(BASE, "m") == input_hash(window(), "m")
     assert input_hash(other, "m") != input_hash(BASE, "m")
 
 
-def test_an_answer_is_kept_for_one_model_and_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_cached_for_one_model_and_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     before = input_hash(BASE, "m")
 
     assert input_hash(BASE, "n") != before

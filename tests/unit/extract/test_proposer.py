@@ -131,8 +131,8 @@ def test_repairs_are_bounded_and_every_call_is_accounted_for(repairs: int) -> No
     assert [call.prompt_tokens for call in calls] == list(range(1, repairs + 2))
 
 
-def test_a_model_that_is_away_is_not_a_bad_answer() -> None:
-    """Given a bad answer and then a 429, then the 429 is what the retry decision sees, and the first call is kept."""
+def test_an_unavailable_model_is_not_a_bad_answer() -> None:
+    """Given a bad answer and then a 429, then the retry decision sees the 429, and the first call is recorded."""
     calls: list[CallRecord] = []
     chat = ScriptedChat("", ModelRateLimited("429", retry_after=3.0))
 
@@ -171,7 +171,7 @@ def test_items_that_cannot_be_read_cost_neither_the_others_nor_a_call() -> None:
     assert not proposal.repaired
 
 
-def test_an_answer_that_is_mostly_lost_is_asked_for_once_more() -> None:
+def test_an_answer_that_is_mostly_lost_is_requested_once_more() -> None:
     chat = ScriptedChat(of(ITEMS[0], SILENT, SILENT), of(*ITEMS))
 
     proposal = ModelProposer(chat, 1).propose(TALK, [])
@@ -190,7 +190,7 @@ def test_what_was_read_at_first_stays_when_the_second_answer_is_worse(second: st
     assert (texts(proposal), proposal.left_out) == (["Bob lives in Davis."], "2 items had no text")
 
 
-def test_after_a_cut_only_the_turns_that_are_left_are_asked_about() -> None:
+def test_after_a_cut_the_second_call_shows_only_the_turns_that_are_left() -> None:
     """Given an answer cut within its third item, then the second call shows the turns from the second item's on."""
     cut = of(*ITEMS)
     chat = ScriptedChat(cut[: cut.index("nurse")], of(*ITEMS[1:]))

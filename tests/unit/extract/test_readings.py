@@ -10,7 +10,7 @@ from memforest_core.ingest.extract.service import LONGEST_S, Reading, Readings
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """Seconds that pass only when the test changes them."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 
 def begun(readings: Readings, forest: str = "bob", *, come: bool = True) -> tuple[ExitStack, Reading]:
-    """A window that was asked about, and whose answer has come."""
+    """A window that was sent to the model, and whose answer has come unless ``come`` is false."""
     stack = ExitStack()
     reading = stack.enter_context(readings.reading(forest))
     if come:

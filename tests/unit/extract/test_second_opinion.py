@@ -69,5 +69,5 @@ def test_what_a_quote_contradicts_makes_no_state(quote: str, state: Item) -> Non
         ("I said something", item("", "")),
     ],
 )
-def test_what_a_quote_says_or_leaves_open_stands(quote: str, state: Item) -> None:
+def test_a_state_that_its_quote_says_or_leaves_open_is_accepted(quote: str, state: Item) -> None:
     assert not contradicted(state, quote, "Kim")

@@ -1,4 +1,4 @@
-"""Whose text a turn holds: what says nothing of its speaker makes no state, and what the speaker says does."""
+"""Whose text a turn has: text that says nothing of its speaker makes no state, and what the speaker says does."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_a_mail_that_a_request_is_about_is_its_writers() -> None:
     assert pasted(text)[-1].author == "Anna Berg" and states(text) == {("Anna Berg", "Bergen")}
 
 
-def test_pieces_are_in_order_and_apart_from_each_other() -> None:
+def test_pasted_parts_are_in_order_and_do_not_overlap() -> None:
     found = pasted('Translate: "I live in Rome. I am Bob."\n\n```\nx\n```\n> I work at Acme\n\n// I am Tom')
     assert all(one.end <= other.start for one, other in pairwise(found))
     assert found and all(isinstance(piece, Pasted) and not piece.author for piece in found)

@@ -61,8 +61,8 @@ def read(format_: Format, raw: bytes, owner: str | None = "zoe") -> list[Item]:
 
 @pytest.mark.parametrize("format_, content", FILES)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_format_is_told_and_its_file_is_read(format_: Format, content: object, indent: int | None) -> None:
-    """Given a file of each format, however it is written, when it is told, then what it holds would be accepted."""
+def test_a_format_is_recognized_and_its_file_is_read(format_: Format, content: object, indent: int | None) -> None:
+    """Given a file of each format, however it is written, when it is recognized, then its items would be accepted."""
     raw = json.dumps(content, indent=indent).encode("utf-8-sig")
     assert recognized(raw) is format_
     for item in read(format_, raw):
@@ -75,14 +75,14 @@ def test_a_long_beginning_is_cut_anywhere() -> None:
     assert all(recognized(raw[:end]) is Format.LOCOMO for end in range(7, 400))
 
 
-def test_our_own_lines_are_told() -> None:
+def test_our_own_lines_are_recognized() -> None:
     assert recognized(b'{"owner": "bob", "session_id": "s1", "turns": [{"role": "user", "memory": 1}]}\n{"a') is None
 
 
 @pytest.mark.parametrize(
     "raw", [b"", b"[]", b"{}", b'{"a": {"memory": 1}}', b"title, mapping", b'"memory": 1', b"\xff\xfe"]
 )
-def test_what_nothing_tells_is_refused(raw: bytes) -> None:
+def test_an_unknown_format_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidInput, match="--format") as refused:
         recognized(raw)
     assert refused.value.code == "unknown_format"
@@ -96,7 +96,7 @@ def test_chats_of_nobody_need_an_owner_before_they_are_read(format_: Format) -> 
 
 
 def test_a_long_text_becomes_several_turns_that_are_accepted() -> None:
-    """Given a text of 700 kB in a chat, then it is told in parts with ids, none of its words lost."""
+    """Given a text of 700 kB in a chat, then it becomes parts with ids, and none of its words is lost."""
     words = " ".join(f"näkki{number}" for number in range(60_000))
     (item,) = read(
         Format.SHAREGPT, json.dumps([{"id": "t", "conversations": [{"from": "human", "value": words}]}]).encode()

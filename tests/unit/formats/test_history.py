@@ -45,7 +45,7 @@ def one(items: Iterable[Item]) -> Converted:
         {"sessions": [{"id": "s1", "messages": [ANN, BOT]}]},
     ],
 )
-def test_each_shape_is_told_and_read(content: object) -> None:
+def test_each_shape_is_recognized_and_read(content: object) -> None:
     found = one(read(content))
     assert (found.owner, found.session_id, found.started_at) == ("ann", "s1", None)
     assert list(found.turns) == TURNS
@@ -119,7 +119,7 @@ def test_a_mapping_that_says_nothing_is_refused(given: str) -> None:
     assert refused.value.code == "invalid_map"
 
 
-def test_bad_sessions_are_refused_alone_and_wordless_ones_are_told() -> None:
+def test_bad_sessions_are_refused_alone_and_wordless_ones_are_reported() -> None:
     content = [
         {"id": "bad", "messages": [{"role": "user", "content": 7}]},
         {"id": "empty", "messages": [{"role": "user", "content": " "}]},
@@ -174,7 +174,7 @@ def test_tables_of_sessions_and_messages_are_read_in_the_order_of_insertion(tmp_
     assert [item.session_id for item in tables(path) if isinstance(item, Converted)] == ["s1", "s2"]
 
 
-def test_langchain_keeps_its_messages_in_such_a_table(tmp_path: Path) -> None:
+def test_langchain_stores_its_messages_in_such_a_table(tmp_path: Path) -> None:
     path = database(
         tmp_path / "memory.db", "CREATE TABLE message_store (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)"
     )
@@ -231,7 +231,7 @@ def test_a_broken_file_and_a_pipe_are_refused(tmp_path: Path) -> None:
 
 
 def test_reading_writes_nothing_and_sees_what_a_running_program_wrote(tmp_path: Path) -> None:
-    """Given a program that has the file open and keeps its last messages in the write-ahead log, then they are read."""
+    """Given a program that has the file open and its last messages in the write-ahead log, then they are read."""
     path = database(tmp_path / "live.db", "PRAGMA journal_mode=WAL; CREATE TABLE messages (session_id, content)")
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("INSERT INTO messages VALUES ('s1', 'I row.')")

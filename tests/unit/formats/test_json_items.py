@@ -24,7 +24,7 @@ JSON = st.recursive(
 
 
 def cut(raw: bytes, cuts: list[int]) -> Iterator[bytes]:
-    """The bytes in pieces, which end at the given places."""
+    """The bytes in parts, which end at the given positions."""
     locations = [0, *sorted(place % (len(raw) + 1) for place in cuts), len(raw)]
     return (raw[start:end] for start, end in pairwise(locations))
 
@@ -48,7 +48,7 @@ def contents(raw: bytes, *under: str, size: int = 7) -> list[object]:
 def test_a_list_is_read_as_it_is_wherever_it_is_cut(
     values: list[object], indent: int | None, ascii_: bool, mark: bool, cuts: list[int]
 ) -> None:
-    """Given any JSON list, when its bytes come in any pieces, then its items come in order with their positions."""
+    """Given any JSON list, when its bytes come in any parts, then its items come in order with their positions."""
     raw = json.dumps(values, indent=indent, ensure_ascii=ascii_).encode("utf-8-sig" if mark else "utf-8")
     assert list(json_items(cut(raw, cuts))) == [Value(number, one) for number, one in enumerate(values, 1)]
 

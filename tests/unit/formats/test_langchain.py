@@ -35,13 +35,13 @@ def constructor(kind: str, content: object, **more: object) -> dict[str, object]
         ({"type": "ai", "content": [{"type": "text", "text": "Hi."}], "tool_calls": []}, "assistant"),
     ],
 )
-def test_each_form_is_told_and_becomes_a_turn(raw: dict[str, object], role: str) -> None:
+def test_each_form_is_recognized_and_becomes_a_turn(raw: dict[str, object], role: str) -> None:
     assert is_message(raw)
     [turn] = message_turns(raw, "Message 1")
     assert (turn["role"], turn["content"]) == (role, "Hi.")
 
 
-def test_ids_names_times_calls_and_tools_are_kept() -> None:
+def test_ids_names_times_calls_and_tools_are_taken_over() -> None:
     [turn] = message_turns(
         data("human", "Hi.", id="m1", name="Ann", additional_kwargs={"timestamp": "2024-05-06T07:00:00Z"}), "M"
     )
@@ -77,5 +77,5 @@ def test_what_is_no_message_is_refused(raw: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "raw", [None, [], "human", {}, {"role": "user", "content": "Hi."}, {"type": "text", "content": "Hi."}, {"lc": 1}]
 )
-def test_others_are_told_apart(raw: object) -> None:
+def test_other_objects_are_not_taken_for_messages(raw: object) -> None:
     assert not is_message(raw)

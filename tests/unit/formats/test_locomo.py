@@ -50,7 +50,7 @@ def test_each_dated_session_is_one_with_the_sample_as_owner() -> None:
     ]
 
 
-def test_samples_of_one_owner_keep_their_sessions_apart() -> None:
+def test_samples_of_one_owner_have_separate_sessions() -> None:
     raw = sample(session_1=[turn("Ida", "Hello.")], session_1_date_time=NOON)
     other = raw | {"sample_id": "pair-2"}
     found = [one for one in each([Value(1, raw), Value(2, other)], locomo, "club") if isinstance(one, Converted)]
@@ -60,8 +60,8 @@ def test_samples_of_one_owner_keep_their_sessions_apart() -> None:
     ]
 
 
-def test_a_shared_picture_is_told_by_its_caption() -> None:
-    """Given turns with a picture, with and without words, then what it shows is said and its address is kept."""
+def test_a_shared_picture_is_described_by_its_caption() -> None:
+    """Given turns with a picture, with and without words, then what it shows is said and its address is stored."""
     shared: dict[str, Any] = {"img_url": ["https://pictures.example/1"], "blip_caption": "a photo of a hive"}
     raw = sample(session_1=[turn("Ida", "Look!", **shared), turn("Bo", "", **shared)], session_1_date_time=NOON)
     (found,) = each([Value(1, raw)], locomo, None)

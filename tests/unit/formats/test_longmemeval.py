@@ -46,7 +46,7 @@ def test_a_history_is_the_memory_of_its_question() -> None:
     ]
 
 
-def test_questions_of_one_owner_keep_their_histories_apart() -> None:
+def test_questions_of_one_owner_have_separate_histories() -> None:
     values = [Value(1, question()), Value(2, question(question_id="q2", haystack_dates=["2022/05/01 (Sun) 09:30"]))]
     found = [(one.owner, one.session_id) for one in each(values, longmemeval, "ann") if isinstance(one, Converted)]
     assert found == [("ann", "q1/bread"), ("ann", "q2/bread")]

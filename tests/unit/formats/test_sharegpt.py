@@ -17,7 +17,7 @@ def test_a_conversation_is_a_session() -> None:
 
 
 def test_one_without_an_id_is_named_by_what_was_said() -> None:
-    """Given the same conversation at two places, then it has one name, and another one has another."""
+    """Given the same conversation at two positions, then it has one name, and another one has another."""
     same, moved, other = each(
         [Value(1, {"conversations": TALK}), Value(8, {"conversations": TALK}), Value(9, {"conversations": TALK[:1]})],
         sharegpt,

@@ -54,7 +54,7 @@ def test_a_client_raises_what_the_library_raised(error: MemForestError) -> None:
 
 
 def test_a_client_hears_why_a_wait_is_long() -> None:
-    """Given a wait whose last try failed, when the time is over, then the client's error tells how it failed."""
+    """Given a wait whose last try failed, when the time is over, then the client's error says how it failed."""
     last = WorkError("model_rejected", "Unknown model.")
     with pytest.raises(WaitTimeout) as raised:
         _given(WaitTimeout("Not yet.", last_error=last))
@@ -82,7 +82,7 @@ def _given(error: MemForestError) -> None:
 
 
 def test_every_error_has_a_status_of_its_kind() -> None:
-    """Callers' faults are 4xx (but what the server lacks), what passes is 423, 429, 503 or 504."""
+    """Callers' faults are 4xx (but not what the server is missing), what passes is 423, 429, 503 or 504."""
     for error in RAISED:
         status = problem_of(error).status
         match error:

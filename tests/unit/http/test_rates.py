@@ -44,7 +44,7 @@ def test_the_minute_before_counts_by_the_share_that_is_inside() -> None:
     assert asyncio.run(use()) == 5
 
 
-def test_keys_are_counted_apart() -> None:
+def test_each_key_is_counted_separately() -> None:
     rates = Rates(None, Clock())
 
     async def use() -> list[float]:

@@ -51,7 +51,7 @@ def by_hand(points: Mapping[UUID, Point], question: SparseVector) -> dict[UUID, 
 
 
 def test_a_rare_term_counts_more() -> None:
-    """Given three points that hold a term and one that holds another as strongly, then that one is ahead."""
+    """Given three points that contain a term and one that contains another as strongly, then that one is ahead."""
     points = {(row := UUID(int=number)): worded(row, FACT, terms({7: 1.0})) for number in range(10, 13)}
     points[ONE] = worded(ONE, FACT, terms({8: 1.0}))
     found = dict(filled(points).scores(terms({7: 1.0, 8: 1.0})).best(FACT, 10))
@@ -59,7 +59,7 @@ def test_a_rare_term_counts_more() -> None:
     assert max(found, key=found.__getitem__) == ONE
 
 
-def test_kinds_and_roots_are_found_of_apart() -> None:
+def test_kinds_and_roots_are_found_separately() -> None:
     """Given a fact, a root and a node below it with the same word, then each is found as what it is."""
     word = terms({7: 1.0})
     index = filled(
@@ -86,7 +86,7 @@ def test_kinds_and_roots_are_found_of_apart() -> None:
 
 def test_what_it_does_not_know_is_named() -> None:
     """Given a point that was dropped, one that came after the scores were counted, and one without a word, when they
-    are question for by their ids, then they are named as unknown; one that holds no word of the question is known."""
+    are requested by their ids, then they are named as unknown; one without any word of the question is known."""
     index = filled({ONE: worded(ONE, FACT, terms({7: 1.0})), TWO: worded(TWO, FACT, terms({8: 1.0}))})
     scores = index.scores(terms({7: 1.0}))
     later, wordless = UUID(int=50), UUID(int=51)

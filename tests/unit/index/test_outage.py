@@ -1,4 +1,4 @@
-"""An index that is away: who may try when."""
+"""An unavailable index: which caller may try it, and when."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FRAMEWORKS = {
 
 
 @pytest.mark.parametrize("module", FRAMEWORKS)
-def test_a_missing_package_is_told_with_its_pip_line(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_package_gives_its_pip_line(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library, package = FRAMEWORKS[module]
     for name in [name for name in sys.modules if name.split(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)

@@ -74,7 +74,7 @@ def test_a_leaf_named_twice_goes_once() -> None:
 
 
 def test_a_node_left_too_small_is_joined_with_its_neighbour() -> None:
-    """Given neighbours of 2 and 2 leaves, when one keeps a single leaf, then there is one node of 3."""
+    """Given neighbours of 2 and 2 leaves, when one is left with a single leaf, then there is one node of 3."""
     store = tree(12, k=4)
     store.remove(ids([4, 5]))
     assert sizes(store) == [4, 2, 4]
@@ -120,7 +120,7 @@ def test_the_right_spine_may_stay_small() -> None:
     store.assert_sound()
 
 
-def test_a_node_that_keeps_nothing_disappears_without_touching_its_neighbours() -> None:
+def test_a_node_left_empty_disappears_without_touching_its_neighbours() -> None:
     store = tree(18)
     middle = store.level(1)[1]
     before = versions(store)
@@ -192,8 +192,8 @@ def test_a_tree_without_leaves_is_an_empty_root_and_grows_again() -> None:
 
 
 def test_a_neighbour_whose_children_stay_the_same_is_raised_with_the_child_that_grew() -> None:
-    """Given a node that keeps one small child, when that is joined with the last child of the node before, then this has
-    the children it had, and is dirty all the same: what is below it changed."""
+    """Given a node left with one small child, when that child is joined with the last child of the node before, then
+    that node has the same children, and is dirty all the same: what is below it changed."""
     store = tree(54)
     store.remove(ids([8]))
     store.refresh()

@@ -19,7 +19,7 @@ PAST_ALL = Key(10**9, 0, 0, "")
 
 
 def good() -> TreeStore:
-    """k=4, 45 leaves: levels of 45, 12, 3 and 1 nodes; the right spine holds 1 leaf."""
+    """k=4, 45 leaves: levels of 45, 12, 3 and 1 nodes; the right spine has 1 leaf."""
     store = TreeStore(k=4, first=leaves(45))
     assert [len(store.level(level)) for level in range(4)] == [45, 12, 3, 1]
     return store

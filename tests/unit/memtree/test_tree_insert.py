@@ -35,7 +35,7 @@ def test_leaves_are_born_clean_and_internal_nodes_dirty() -> None:
     assert {(node.version, node.clean_version) for node in born} == {(1, 0)}
 
 
-def test_a_full_root_pushes_its_content_down_and_keeps_its_id() -> None:
+def test_a_full_root_pushes_its_content_down_and_has_the_same_id() -> None:
     store = TreeStore(k=3, first=leaves(3))
     diff = store.insert([leaf(100, 100)])
     assert (diff.head.root_id, diff.head.height) == (ROOT, 2)
@@ -87,7 +87,7 @@ def test_a_batch_raises_each_node_it_descends_through_once() -> None:
         assert store.nodes[node_id].clean_version == old.clean_version
 
 
-def test_a_leaf_that_moves_to_a_new_node_keeps_its_version_and_key() -> None:
+def test_a_leaf_that_moves_to_a_new_node_has_the_same_version_and_key() -> None:
     store = TreeStore(k=3, first=leaves(9))
     before = {node.id: node for node in store.level(0)}
     diff = store.insert([leaf(1, 100)])
@@ -212,7 +212,7 @@ def test_ten_thousand_appends_leave_full_nodes_and_few_summaries() -> None:
     assert full[False] <= 3
 
 
-def test_arrival_in_any_order_keeps_nodes_at_least_half_full() -> None:
+def test_arrival_in_any_order_leaves_nodes_at_least_half_full() -> None:
     arriving = leaves(3000)
     random.Random(7).shuffle(arriving)
     store = TreeStore(k=8)

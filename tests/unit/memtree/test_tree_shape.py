@@ -12,7 +12,7 @@ def test_the_least_is_half_rounded_up() -> None:
 
 
 @pytest.mark.parametrize("k", range(3, 13))
-def test_an_even_split_keeps_every_part_within_bounds(k: int) -> None:
+def test_every_part_of_an_even_split_is_within_bounds(k: int) -> None:
     for count in range(k + 1, 20 * k):
         parts = split_evenly(range(count), k)
         assert [item for part in parts for item in part] == list(range(count))

@@ -86,7 +86,7 @@ class TreeStore:
         self.head = diff.head
 
     def load_leaves(self, leaf_ids: Iterable[NodeId]) -> list[Node]:
-        """What a removal is promised: the leaves, all above them, the nodes beside those on each level, and all
+        """What a removal is promised: the leaves, all above them, their neighbours on each level, and all
         children of these internal nodes."""
         stored = [self.nodes[id_] for id_ in leaf_ids if id_ in self.nodes]
         above = {node.id: node for leaf in stored for node in self.ancestors(leaf.id)}

@@ -37,7 +37,7 @@ def test_there_is_a_frame_for_each_prompt() -> None:
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_own_instructions_stand_before_the_frame_which_is_told_in_any_case(name: str) -> None:
+def test_own_instructions_come_before_the_frame_which_is_always_there(name: str) -> None:
     built_in, frame = FRAMES[name]
     assert instructions_with(built_in, None, frame) == built_in
     assert instructions_with(built_in, OWN, frame) == f"{OWN}\n\n{frame}"

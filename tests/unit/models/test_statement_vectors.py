@@ -22,7 +22,7 @@ from tests.harness.builders import statement
 
 
 class Axes:
-    """Each text has a direction of its own; keeps which it was asked for."""
+    """Each text has a direction of its own; ``requested`` lists the texts of each call."""
 
     model = "axes"
     dimension = 64
@@ -77,7 +77,7 @@ def test_no_routing_text_is_embedded_and_a_label_once() -> None:
 
 
 def test_a_routing_text_alone_is_made_of_its_parts() -> None:
-    """Given a sentence whose vector is stored already, then its routing text can be asked for by itself."""
+    """Given a sentence whose vector is stored already, then its routing text can be embedded by itself."""
     boat = said("A boat.", "leisure")
     [alone] = StatementEmbedder(Axes()).embed([boat.routing_text], parts_of([boat])).vectors
     assert np.array_equal(alone, vectors_of(StatementEmbedder(Axes()), boat)[boat.routing_text])

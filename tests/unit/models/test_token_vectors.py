@@ -1,4 +1,4 @@
-"""Token vectors in few bits: what they are near to stays, and the turns of a cell can be told apart."""
+"""Token vectors in few bits: what they are near to stays, and the turns of a cell can be distinguished."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_state_without_a_share_has_no_likeness_to_anything() -> None:
     [((10,), [2, 3]), ((10, 22), [2, 2, 1]), ((10, 11, 22), [2, 0, 2, 1]), ((10, 99), [2, 3, 0]), ((0,), [0, 5])],
     ids=["one turn", "two turns", "an empty turn", "a turn that was cut off", "no date"],
 )
-def test_the_turns_of_a_cell_are_told_apart(turns: tuple[int, ...], counts: list[int]) -> None:
+def test_the_turns_of_a_cell_are_distinguished(turns: tuple[int, ...], counts: list[int]) -> None:
     """Given a text whose first tokens are its date, when it is stored and read, then each turn has the tokens that begin
     in it."""
     tokens = TokenVectors(pack(states(5), DIRECTIONS), [0, 4, 11, 15, 30])

@@ -17,7 +17,7 @@ Says = Callable[[dict[str, Any]], object]
 
 @dataclass
 class ScriptedChat:
-    """Keeps every request; ``peak`` is the most that were under way at once."""
+    """Records every request; ``peak`` is the most that were under way at once."""
 
     says: Says
     requests: list[ChatRequest] = field(default_factory=list)

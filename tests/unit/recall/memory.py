@@ -1,4 +1,4 @@
-"""A small forest in memory: what recall reads, and an index that scores as it is told."""
+"""A small forest in memory: what recall reads, and an index with scripted scores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Cost(NamedTuple):
 
 
 class NoStates:
-    """A forest without stored states, of whoever is asked."""
+    """A forest without stored states, for any owner."""
 
     def speakers(self, forest: ForestId) -> list[tuple[str, str]]:
         return []
@@ -180,7 +180,7 @@ class Forest:
         return []
 
     def one(self, found: Found) -> Found:
-        """What was asked for is found at once."""
+        """Each read is done at once."""
         return found
 
     def together(self, *found: object) -> tuple[object, ...]:
@@ -336,14 +336,14 @@ class Forest:
 
 @dataclass
 class ScriptedIndex:
-    """Scores points as told: by id a kind, a lexical and a dense score."""
+    """Scores points by script: by id a kind, a lexical and a dense score."""
 
     name: str = "scripted"
     points: dict[UUID, tuple[PointKind, float, float]] = field(default_factory=dict)
     roots: set[UUID] = field(default_factory=set)
     calls: list[Sequence[IndexQuery]] = field(default_factory=list)
     unavailable_after: int | None = None
-    """How many calls it answers before it is away."""
+    """How many calls it answers before it is unavailable."""
     forest_id: ForestId = FOREST
     before: Callable[[], None] = lambda: None
     """Called before each search."""
@@ -386,7 +386,7 @@ class ScriptedIndex:
 
 @dataclass
 class Grove:
-    """Several owners' forests as one store: by the forest that is asked for, else in all of them."""
+    """Several owners' forests as one store: each read is of the forest it names, else of all of them."""
 
     forests: list[Forest]
 
@@ -429,7 +429,7 @@ class GroveIndex:
 
 @dataclass
 class OneVector:
-    """Embeds everything alike, or is away."""
+    """Embeds everything alike, or is unavailable."""
 
     unavailable: bool = False
     model: str = "one"

@@ -102,7 +102,7 @@ class TestByScores:
         assert world.browse(beam=2) == first
         assert world.forest.transactions == read
 
-    def test_what_is_kept_below_the_roots_is_one_vector_call(self, world: World) -> None:
+    def test_cached_levels_below_the_roots_are_scored_in_one_vector_call(self, world: World) -> None:
         """Given trees that were browsed before, then all levels are scored in one call, as long as they are small."""
         first = world.browse(beam=1)
         world.browse(beam=9)
@@ -114,7 +114,7 @@ class TestByScores:
         assert named_points == world.index.points.keys()
         assert search.cells.dense.keys() == world.cells(0, 1, 2)
 
-    def test_what_is_kept_of_large_trees_is_scored_level_by_level(
+    def test_cached_levels_of_large_trees_are_scored_level_by_level(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(browsing, "AHEAD", 7)
@@ -123,7 +123,7 @@ class TestByScores:
         assert world.browse(beam=9) == first
         assert len(world.index.calls) == 2
 
-    def test_it_stops_when_the_index_is_away(self, world: World) -> None:
+    def test_it_stops_when_the_index_is_unavailable(self, world: World) -> None:
         world.index.unavailable_after = 1
         browsed = world.browse()
         assert (browsed.levels, browsed.cells, browsed.degraded) == (1, set(), [])
@@ -193,7 +193,7 @@ class TestByARanker:
 
 class TestWhatTheRankerCannotDo:
     def test_a_node_that_fails_goes_by_scores_and_the_others_do_not(self, world: World) -> None:
-        """Given a failure below the first half, when the rest is ranked, then the first half keeps its scores' order."""
+        """Given a failure below the first half, when the rest is ranked, then the first half has its scores' order."""
         ranker = ByName(["half", "word10"], failing=frozenset({named("talk#0")}))
         browsed = world.browse(ranker, beam=3)
         assert browsed.cells == world.cells(5, 0, 1)
@@ -219,13 +219,13 @@ class TestWhatTheRankerCannotDo:
             "The children of 1 of 3 tree nodes were ranked by scores, not by the model (1: no summaries yet)."
         ]
 
-    def test_a_child_without_a_text_keeps_the_place_of_its_score(self, world: World) -> None:
+    def test_a_child_without_a_text_stays_where_its_score_puts_it(self, world: World) -> None:
         third = named("talk/2")
         world.forest.cell_rows.pop(third)
         browsed = world.browse(ByName(["first", "word2"]))
         assert browsed.cells == {named("talk/1"), third}
 
-    def test_it_goes_on_alone_while_the_index_is_away(self, world: World) -> None:
+    def test_it_goes_on_alone_while_the_index_is_unavailable(self, world: World) -> None:
         world.index.unavailable_after = 0
         browsed = world.browse(ByName(["half", "word10", "word0"], failing=frozenset({named("talk#0")})))
         assert browsed.cells == world.cells(5)
@@ -233,7 +233,7 @@ class TestWhatTheRankerCannotDo:
             "The children of 1 of 3 tree nodes were not followed (1: the model was unavailable or too slow)."
         ]
 
-    def test_what_lies_outside_the_time_asked_for_is_not_shown(self, world: World) -> None:
+    def test_what_lies_outside_the_requested_time_is_not_shown(self, world: World) -> None:
         ranker = ByName(["half", "word"])
         search = world.search()
         search.scope = IndexFilter(TENANT, FOREST, overlaps=(0.0, 1.0))

@@ -1,4 +1,4 @@
-"""Recall bounded to channels: a session without a channel is in none, and nothing of others is shown beside."""
+"""Recall bounded to channels: a session without a channel is in none, and nothing of other channels is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.recall.memory import TENANT, Forest, OneVector, ScriptedIndex, n
 
 @pytest.fixture
 def forest() -> Forest:
-    """Bob tells of his homes: in two channels, and once in none; one entity's tree holds all three."""
+    """Bob talks of his homes: in two channels, and once in none; one entity's tree contains all three."""
     made = Forest()
     facts = []
     for day, (name, channel) in enumerate((("a", "work"), ("b", "home"), ("c", None))):
@@ -38,7 +38,7 @@ def sessions(found: RecallResult) -> set[str]:
     return {piece.session_id for piece in found.evidence}
 
 
-def test_only_the_channels_that_are_asked_for(forest: Forest) -> None:
+def test_only_the_requested_channels_are_searched(forest: Forest) -> None:
     assert sessions(recalled(forest)) == {"a", "b", "c"}
     assert sessions(recalled(forest, channels=["work"])) == {"a"}
     assert sessions(recalled(forest, channels=["work", "home"])) == {"a", "b"}
@@ -47,8 +47,8 @@ def test_only_the_channels_that_are_asked_for(forest: Forest) -> None:
     assert [piece.channel for piece in recalled(forest, channels=["home"]).evidence] == ["home"]
 
 
-def test_nothing_of_other_channels_stands_beside(forest: Forest) -> None:
-    """Given an entity's tree through all channels, when one is asked, then neither neighbours nor summaries tell of the
+def test_nothing_of_other_channels_is_shown(forest: Forest) -> None:
+    """Given an entity's tree through all channels, when one is requested, then no neighbour and no summary is of the
     others."""
     near = recalled(forest, neighbours=2)
     assert any(piece.predecessors or piece.successors for piece in near.evidence)

@@ -1,4 +1,4 @@
-"""Corrections are followed to the fact that stands, and never in a circle."""
+"""Corrections are followed to the last fact, and never in a circle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fact(number: int, by: int | None = None) -> FactText:
 
 
 class Facts:
-    """Facts by number, each with the one that stands for it."""
+    """Facts by number, each with the one that replaces it."""
 
     def __init__(self, *facts: FactText) -> None:
         self.facts_by_id = {fact.id: fact for fact in facts}
@@ -45,14 +45,14 @@ def texts(facts: dict[UUID, FactText], *numbers: int) -> list[str]:
     return [fact.statement.text for fact in last_corrections([FactId(UUID(int=number)) for number in numbers], facts)]
 
 
-def test_the_last_correction_stands() -> None:
+def test_the_last_correction_is_read() -> None:
     rows = Facts(fact(1, by=2), fact(2, by=3), fact(3))
     facts = read(rows, 1)
     assert len(facts) == 3
     assert texts(facts, 1) == ["fact 3"]
 
 
-def test_what_was_corrected_to_the_same_stands_once() -> None:
+def test_two_facts_with_the_same_correction_are_read_as_one() -> None:
     facts = read(Facts(fact(1, by=3), fact(2, by=3), fact(3)), 1, 2)
     assert texts(facts, 1, 2, 3) == ["fact 3"]
 

@@ -1,4 +1,4 @@
-"""The piece that tells what holds now goes first: once a state, and only of whom the question means."""
+"""The evidence of the current state goes first: once a state, and only of whom the question means."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_at_an_earlier_time_the_earlier_state_is_meant() -> None:
     assert meant(HOMES, "Where do I live?", said_at(3)) == {fact(1)}
 
 
-def test_where_nothing_holds_what_ended_it_is_meant() -> None:
+def test_without_a_current_state_the_one_that_ended_it_is_meant() -> None:
     rows = Rows(stored(1, "Ann", "job", "nurse"), stored(2, "Ann", "job", "", Change.STOP))
     assert meant(rows, "Do I still work as a nurse?") == {fact(2)}
 

@@ -63,7 +63,7 @@ class World:
 
 @pytest.mark.parametrize("mode", ["flat", "embedding", "auto"])
 def test_only_cosines_count_and_nothing_is_degraded(mode: str) -> None:
-    """Given cells that words and vectors rank in opposite order, when a vector is asked, then the vector's order comes,
+    """Given cells that words and vectors rank in opposite order, when a vector is given, then the vector's order comes,
     no search by words is made, and the result calls nothing degraded."""
     world = World()
 
@@ -77,12 +77,12 @@ def test_only_cosines_count_and_nothing_is_degraded(mode: str) -> None:
     assert found.mode is (Mode.EMBEDDING if mode == "auto" else Mode(mode))
 
 
-def test_an_array_is_asked_as_a_list_is() -> None:
+def test_an_array_finds_what_a_list_finds() -> None:
     by_list = World().service.recall(TENANT, "alice", vector=VECTOR).evidence
     assert World().service.recall(TENANT, "alice", vector=np.array(VECTOR)).evidence == by_list
 
 
-def test_what_a_vector_can_not_find_is_told() -> None:
+def test_the_result_says_what_a_vector_can_not_find() -> None:
     """Given cells that the index has not seen, or no index, then the result says what a vector does not find."""
     world = World()
     world.forest.unseen = [named("pets/0")]
@@ -93,7 +93,7 @@ def test_what_a_vector_can_not_find_is_told() -> None:
     assert (found.evidence, found.degraded) == ((), (UNAVAILABLE_FOR_VECTOR,))
 
 
-def test_one_of_question_and_vector_is_asked() -> None:
+def test_exactly_one_of_question_and_vector_is_required() -> None:
     service = World().service
     for given in ({}, {"question": "Where?", "vector": VECTOR}):
         with pytest.raises(InvalidInput, match="one of the two"):

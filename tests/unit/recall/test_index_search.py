@@ -16,7 +16,7 @@ WORDS = SparseVector((7,), (1.0,))
 
 
 def scripted(**changes: object) -> ScriptedIndex:
-    """An index of a cell, a fact and a node; the node holds none of the words."""
+    """An index of a cell, a fact and a node; the node has none of the words."""
     points = {CELL: (PointKind.CELL, 3.0, 0.3), FACT: (PointKind.FACT, 2.0, 0.2), NODE: (PointKind.NODE, 0.0, 0.1)}
     return ScriptedIndex(points=points, **changes)  # type: ignore[arg-type]
 
@@ -35,7 +35,7 @@ def test_points_are_scored_by_all_signals_in_one_round_trip() -> None:
     assert (querying.nodes.lexical, querying.nodes.dense) == ({}, {NODE: 0.1})
 
 
-def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
+def test_kinds_that_are_known_are_queried_one_by_one() -> None:
     """Given what the points are, then each query is of one kind: an index need not look hits up to tell."""
     index = scripted()
     search(index).score(KINDS)
@@ -46,7 +46,7 @@ def test_kinds_that_are_known_are_asked_for_one_by_one() -> None:
         assert query.filter.ids == tuple(id_ for id_, of in KINDS.items() if of is kind)
 
 
-def test_what_was_glanced_at_is_asked_for_its_words_alone() -> None:
+def test_what_was_glanced_at_is_queried_by_words_alone() -> None:
     index = scripted()
     querying = search(index)
     querying.glance(KINDS)
@@ -56,8 +56,8 @@ def test_what_was_glanced_at_is_asked_for_its_words_alone() -> None:
     assert all(isinstance(query.vector, SparseVector) for query in scored)
 
 
-def test_what_was_asked_for_ahead_counts_once_it_is_scored() -> None:
-    """Given points asked for ahead, when some are glanced at and all are scored later, then nobody is asked for their
+def test_what_was_queried_ahead_counts_once_it_is_scored() -> None:
+    """Given points queried ahead, when some are glanced at and all are scored later, then no query is made for their
     cosines again, none counts before it is scored, and what has no vector is known to have none."""
     index = scripted()
     strange = UUID(int=4)
@@ -73,7 +73,7 @@ def test_what_was_asked_for_ahead_counts_once_it_is_scored() -> None:
     assert all(isinstance(query.vector, SparseVector) for query in index.calls[-1])
 
 
-def test_nothing_is_asked_for_ahead_without_a_vector_or_after_a_failure() -> None:
+def test_nothing_is_queried_ahead_without_a_vector_or_after_a_failure() -> None:
     querying = search(index := scripted(unavailable_after=0))
     querying.look_ahead(KINDS)
     assert querying.failure is not None
@@ -102,8 +102,8 @@ def test_without_related_words_there_is_no_search_for_their_part() -> None:
     assert len(index.calls) == 1
 
 
-def test_nothing_is_asked_twice_not_even_what_has_no_score() -> None:
-    """Given points that were scored, one of them without any word, when they are wanted again, then nobody is asked."""
+def test_nothing_is_queried_twice_not_even_what_has_no_score() -> None:
+    """Given points that were scored, one of them without any word, when they are requested again, no query is made."""
     querying = search(scripted())
     querying.score(KINDS)
     querying.glance(KINDS)
@@ -136,7 +136,7 @@ def test_without_words_nothing_is_searched_by_words() -> None:
     assert not any(isinstance(query.vector, SparseVector) for queries in index.calls for query in queries)
 
 
-def test_after_the_first_failure_nobody_is_asked_again() -> None:
+def test_after_the_first_failure_no_query_is_made() -> None:
     index = scripted(unavailable_after=0)
     querying = search(index)
     querying.score(KINDS)

@@ -1,4 +1,4 @@
-"""One recall over several forests: pieces say whose they are and compare on one scale; bounds hold over all."""
+"""One recall over several forests: evidence says whose it is and compares on one scale; bounds count over all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CELL, FACT = PointKind.CELL, PointKind.FACT
 
 
 class World:
-    """Two owners: Bob has told of his move, Carol talks of much else."""
+    """Two owners: Bob has talked of his move, Carol talks of much else."""
 
     def __init__(self) -> None:
         self.forests = {
@@ -45,7 +45,7 @@ class World:
         return self.service.recall(TENANT, None, question, **options)  # type: ignore[arg-type]
 
 
-def test_pieces_say_whose_they_are_and_a_weak_forest_does_not_go_first() -> None:
+def test_evidence_says_whose_it_is_and_a_weak_forest_does_not_go_first() -> None:
     """Given a forest whose BM25 sums are twenty times those of another and whose hits hold no word of the question,
     then the hit of the other is first: a forest's words count as much as they hold of the question."""
     found = World().recall()
@@ -91,7 +91,7 @@ def test_each_forest_costs_what_a_recall_of_its_own_costs() -> None:
     assert world.recall("Which book?").round_trips == sum(alone)
 
 
-def test_an_index_that_failed_is_not_asked_again_for_the_next_forest() -> None:
+def test_an_index_that_failed_is_not_queried_for_the_next_forest() -> None:
     world = World()
     for index in world.indexes.values():
         index.unavailable_after = 0
@@ -101,7 +101,7 @@ def test_an_index_that_failed_is_not_asked_again_for_the_next_forest() -> None:
     assert len(found.degraded) == 1
 
 
-def test_headers_say_whose_the_pieces_are() -> None:
+def test_headers_say_whose_the_evidence_is() -> None:
     text = World().recall(k=8).text()
     assert text.count("[bob, ") == 1
     assert text.count("[carol, ") == 6

@@ -102,7 +102,7 @@ class TestAPlan:
         assert requested(made) == [QUESTION, QUESTION, "Since when does Bob live in Davis?"]
         assert made.degraded == ()
 
-    def test_shows_at_most_so_many_trees_and_asks_the_others_the_question(self) -> None:
+    def test_shows_at_most_so_many_trees_and_searches_the_others_with_the_question(self) -> None:
         trees = [tree(f"t{at}", "x" * 1_000) for at in range(MAX_TREES + 2)]
         made, chat = plan(DIRECT | {"trees": [{"tree": MAX_TREES + 1, "ask": "Past the last?"}]}, trees)
         shown = chat.documents[0]["trees"]

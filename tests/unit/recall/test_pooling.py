@@ -1,4 +1,4 @@
-"""How far words are trusted, by what the best hit by words holds of the question."""
+"""How far words are trusted, by how much of the question the best hit by words contains."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def trusted(found: list[Scope], enough: float, question: Question = QUESTION) ->
     ],
     ids=["most of it", "half of it", "a quarter of it", "the better of two", "nothing of it"],
 )
-def test_words_count_by_what_the_best_hit_holds(texts: list[str], share: float) -> None:
+def test_words_count_by_what_the_best_hit_contains(texts: list[str], share: float) -> None:
     assert len(QUESTION.wanted) == 4
     assert trusted(scopes(*texts), 0.5) == pytest.approx(share)
 

@@ -36,7 +36,7 @@ def test_a_question_in_plain_english_has_one_term_a_word() -> None:
     assert question.held({"dog", "cat"}) == {"dog"}
 
 
-def test_another_language_is_asked_for_in_that_language_and_in_english() -> None:
+def test_another_language_is_searched_in_that_language_and_in_english() -> None:
     question = parse_question("Wo sind Annas Häuser?")
     assert {"anna", "haus", "hauser"} <= question.terms
     assert not question.terms & {"wo", "sind"}
@@ -49,7 +49,7 @@ def test_the_spellings_of_one_word_count_once(held: set[str]) -> None:
     assert question.held(held | {"dog"}) == question.wanted
 
 
-def test_a_question_whose_language_is_unclear_is_asked_for_in_all() -> None:
+def test_a_question_whose_language_is_unclear_is_searched_in_all() -> None:
     assert {"geburtstag"} < parse_question("Omas Geburtstage?").terms
 
 

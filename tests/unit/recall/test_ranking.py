@@ -89,7 +89,7 @@ class TestOneNode:
             {"number": 2, "days": "unknown", "text": "about b"},
         ]
 
-    def test_shows_days_in_the_zone_of_the_asking_time(self) -> None:
+    def test_shows_days_in_the_zone_of_the_question(self) -> None:
         requested = datetime(2024, 5, 1, 9, 0, tzinfo=timezone(timedelta(hours=2)))
         chat = ScriptedChat(lambda document: order(1))
         LlmRanker(chat, requested).rank([family("n", child("a"), child("b"))], Tally())
@@ -155,7 +155,7 @@ class TestWhatAnAnswerIsReadAs:
 
 
 class TestManyNodes:
-    def test_are_asked_side_by_side_and_never_more_than_allowed(self) -> None:
+    def test_are_ranked_side_by_side_and_never_more_than_allowed(self) -> None:
         """Given three calls at once, when the first three wait for each other, then they meet, and a fourth never joins."""
         meeting = threading.Barrier(3, timeout=10)
 
@@ -210,14 +210,14 @@ class TestManyNodes:
         assert reported is not None
         assert f"{2 * GIVE_UP_AFTER}: the model was given up after {GIVE_UP_AFTER} failures" in reported
 
-    def test_a_model_that_answered_once_is_asked_on(self) -> None:
+    def test_a_model_that_answered_once_gets_all_calls(self) -> None:
         answers = iter([order(1)] + ["nonsense"] * 30)
         chat = ScriptedChat(lambda document: next(answers))
         families = [family(f"n{at}", child("a"), child("b")) for at in range(3 * GIVE_UP_AFTER)]
         _, tally = rank(chat, *families, calls=1)
         assert tally.calls == 3 * GIVE_UP_AFTER
 
-    def test_without_nodes_nothing_is_asked(self) -> None:
+    def test_without_nodes_no_call_is_made(self) -> None:
         chat = ScriptedChat(lambda document: order(1))
         assert rank(chat)[0] == {}
         assert chat.requests == []

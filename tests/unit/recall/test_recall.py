@@ -1,4 +1,4 @@
-"""Recall over a small forest in memory: what is found, how it is scored, and what is done without what is away."""
+"""Recall over a small forest in memory: what is found, how it is scored, and what is done without a service."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_words_keep_their_weight_where_the_model_does_not_know_the_language(worl
     assert scores["all-minilm-l6-v2-int8"] > scores["multilingual-e5-small-4bit"]
 
 
-def test_an_index_that_goes_away_before_a_recall_explains_itself_costs_the_explanation_alone(world: World) -> None:
+def test_an_index_that_fails_at_the_explanation_costs_the_explanation_alone(world: World) -> None:
     """Given an index that answers all but the last search, then the evidence is that of a recall that explains nothing,
     and the result says what is missing."""
     question = "Where is the bicycle?"
@@ -166,7 +166,7 @@ class TestVotes:
         assert world.recall("What?").evidence[0].session_id == "pets"
         assert world.recall("What?").evidence[0].signals["session"] == pytest.approx(0.5)
 
-    def test_flat_mode_asks_no_tree(self, world: World) -> None:
+    def test_flat_mode_searches_no_tree(self, world: World) -> None:
         world.index.points[named("pets#root")] = (NODE, 9.0, 0.9)
         signals = {name for piece in world.recall(mode="flat").evidence for name in piece.signals}
         assert signals <= {"cell", "fact", "speaker", "neighbour"}
@@ -181,7 +181,7 @@ class TestVotes:
 
 class TestBrowse:
     def long_session(self, turns: int = 40, weights: Mapping[str, float] | None = None, **settings: object) -> World:
-        """One session; the index finds its root and, when asked by id, every node."""
+        """One session; the index finds its root and, when queried by id, every node."""
         world = World(weights, **settings)
         world.forest.session("long", *((f"P{n}", f"Remark number {n}.") for n in range(turns)))
         world.index.roots = {named("long#root")}
@@ -198,7 +198,7 @@ class TestBrowse:
         assert world.recall(mode="flat").round_trips == 2
 
     def test_the_beam_of_the_embedding_mode_bounds_what_is_followed(self) -> None:
-        """One flat hit each: the other cells whose words the index is asked for, browsing brought."""
+        """One flat hit each: the other cells whose words are queried in the index come from browsing."""
 
         def browsed(beam: int) -> int:
             world = self.long_session(flat_limit=1, fact_limit=1, weights={"neighbour": 0}, beam=3, embedding_beam=beam)
@@ -233,14 +233,14 @@ class TestBrowse:
 
 
 class TestWithout:
-    def test_an_index_that_is_away_is_answered_from_full_text(self, world: World) -> None:
+    def test_an_unavailable_index_is_replaced_by_full_text(self, world: World) -> None:
         world.index.unavailable_after = 0
         result = world.recall("Who moved to Davis?")
         assert result.evidence[0].turn_ids == ("move-0",)
         assert len(result.degraded) == 1
         assert "full text" in result.degraded[0]
 
-    def test_an_index_that_goes_away_half_way_keeps_what_it_had_found(self, world: World) -> None:
+    def test_an_index_that_fails_half_way_loses_nothing_of_what_it_had_found(self, world: World) -> None:
         world.index.unavailable_after = 1
         result = world.recall()
         assert result.evidence[0].turn_ids == ("move-0",)
@@ -253,7 +253,7 @@ class TestWithout:
         assert result.evidence[0].turn_ids == ("move-0",)
         assert "words alone" in result.degraded[0]
 
-    def test_both_away_still_answers(self, world: World) -> None:
+    def test_without_both_recall_still_answers(self, world: World) -> None:
         world.embedder.unavailable, world.index.unavailable_after = True, 0
         result = world.recall("Who moved to Davis?")
         assert result.evidence[0].turn_ids == ("move-0",)
@@ -305,7 +305,7 @@ class TestRange:
         result = world.recall(until="2024-03-05", k=1000)
         assert {piece.session_id for piece in result.evidence} == {"move"}
 
-    def test_or_what_tells_of_something_that_happened_then(self, world: World) -> None:
+    def test_a_fact_about_something_that_happened_in_the_range_comes_back_too(self, world: World) -> None:
         day = START - timedelta(days=30)
         span = TimeSpan(day, day + timedelta(days=1), Precision.DAY)
         world.forest.fact("Bob moved a month ago.", "move", 0, span=span)
@@ -313,7 +313,7 @@ class TestRange:
         assert [piece.turn_ids for piece in found] == [("move-0",)]
         assert found[0].event == span
 
-    def test_the_index_is_asked_for_the_range_only(self, world: World) -> None:
+    def test_the_index_is_queried_for_the_range_only(self, world: World) -> None:
         world.recall(since=START, until=START + timedelta(days=1), mode="flat")
         flat, *_ = world.index.calls
         bounds = (START.timestamp(), (START + timedelta(days=1)).timestamp())
@@ -404,9 +404,9 @@ class TestHowMuch:
         assert 0 < len(result.text()) <= 80
         assert len(result.evidence) < len(world.recall().evidence)
 
-    def test_a_budget_is_spent_though_more_pieces_fit_than_are_read_at_once(self) -> None:
-        """Given twice as many short turns as are read at once, then a large budget holds them all, and of a small one
-        no more are read than it holds."""
+    def test_a_budget_is_spent_though_more_turns_fit_than_are_read_at_once(self) -> None:
+        """Given twice as many short turns as are read at once, then all fit in a large budget, and of a small one
+        no more are read than fit."""
         made, number = World(), 2 * AT_ONCE
         made.forest.session("long", *(("Bob", f"Home {at}: it lies at mile {at}.") for at in range(number)))
         made.index.points = {named(f"long/{at}"): (CELL, 4.0, 0.6) for at in range(AT_ONCE)}
@@ -449,7 +449,7 @@ class Backwards:
 
 
 class TestReranking:
-    def test_the_first_pieces_come_in_its_order(self, world: World) -> None:
+    def test_the_first_items_come_in_its_order(self, world: World) -> None:
         reranker = Backwards()
         plain, rebuilt = world.recall(k=4), world.recall(k=4, reranker=reranker)
         assert [piece.text for piece in rebuilt.evidence] == [piece.text for piece in plain.evidence][::-1]
@@ -457,7 +457,7 @@ class TestReranking:
         assert rebuilt.evidence[0].signals["rerank"] == 3.0
         assert rebuilt.timings_ms["rerank"] >= 0
 
-    def test_pieces_behind_the_first_stay_behind(self, world: World) -> None:
+    def test_items_behind_the_first_stay_behind(self, world: World) -> None:
         world.settings = RecallSettings.model_validate({"rerank": {"first": 2}})
         plain, rebuilt = world.recall(k=4), world.recall(k=4, reranker=Backwards())
         texts = [piece.text for piece in plain.evidence]
@@ -465,7 +465,7 @@ class TestReranking:
         scores = [piece.score for piece in rebuilt.evidence]
         assert scores == sorted(scores, reverse=True)
 
-    def test_when_it_is_away_the_order_stays_and_the_result_says_so(self, world: World) -> None:
+    def test_when_it_is_unavailable_the_order_stays_and_the_result_says_so(self, world: World) -> None:
         plain, rebuilt = world.recall(), world.recall(reranker=Backwards(ModelUnavailable("away")))
         assert [piece.text for piece in rebuilt.evidence] == [piece.text for piece in plain.evidence]
         assert "rerank model is unavailable" in rebuilt.degraded[0]

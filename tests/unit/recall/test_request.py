@@ -36,13 +36,13 @@ def test_trees_go_by_the_mode_unless_the_caller_names_some() -> None:
     )
 
 
-def test_a_budget_of_tokens_without_k_takes_as_many_pieces_as_could_fit() -> None:
+def test_a_budget_of_tokens_without_k_takes_as_many_items_as_could_fit() -> None:
     assert requested(max_tokens=400).k == 100
     assert requested(max_tokens=400, k=3).k == 3
     assert requested(max_tokens=8).k == 10
 
 
-def test_a_list_may_be_longer_when_the_caller_sets_neither_pieces_nor_tokens() -> None:
+def test_a_list_may_be_longer_when_the_caller_sets_neither_k_nor_tokens() -> None:
     assert requested().more == RecallSettings().list_more > 0
     assert requested(k=10).more == requested(max_tokens=400).more == 0
 
@@ -102,7 +102,7 @@ def test_what_can_not_be_meant_is_refused(options: dict[str, object], code: str)
     assert refused.value.code == code
 
 
-def test_the_owners_of_one_recall_are_each_asked_once() -> None:
+def test_each_owner_of_one_recall_is_read_once() -> None:
     assert owners_of("ann", ("bob", "ann")) == ("ann", "bob")
     assert owners_of(None, ("bob",)) == ("bob",)
     with pytest.raises(InvalidInput, match="whose memory"):

@@ -70,7 +70,7 @@ class TestTheRule:
             "クララの犬の名前は何ですか",
         ],
     )
-    def test_stands_alone(self, question: str) -> None:
+    def test_a_complete_question_needs_no_turns(self, question: str) -> None:
         assert not leans(question)
 
     def test_saves_the_call(self) -> None:
@@ -140,7 +140,9 @@ class TestTheCall:
             ({"question": " \u0000\n"}, "the answer was of no use"),
         ],
     )
-    def test_a_failure_keeps_the_question_and_says_so(self, failure: MemForestError | object, reason: str) -> None:
+    def test_a_failure_leaves_the_question_as_it_is_and_says_so(
+        self, failure: MemForestError | object, reason: str
+    ) -> None:
         made, _ = rewrite(failure)
         reported = f"The question was not completed from its session ({reason}): it was searched for as it is."
         assert made == (QUESTION, [reported])

@@ -1,4 +1,4 @@
-"""What lies near a question about a series is found and put in order; a list may grow; what is away changes nothing."""
+"""Statements near a question about a series are found and ordered; a list may grow; an outage changes nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def first(result: RecallResult) -> str:
     return result.evidence[0].text.removeprefix("Rhea: ")
 
 
-def test_the_last_of_what_is_near_holds_now_though_another_has_the_words() -> None:
+def test_the_last_of_what_is_near_is_current_though_another_has_the_words() -> None:
     result = World().recall("What does Rhea drive now?", mode="flat")
     assert first(result) == NEW
     assert result.evidence[0].signals[SIGNAL] > 0
@@ -77,7 +77,7 @@ def test_other_questions_cost_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("answered", [0, 1, 2])
-def test_an_index_that_goes_away_half_way_still_answers(answered: int) -> None:
+def test_recall_still_answers_when_the_index_fails_half_way(answered: int) -> None:
     world = World()
     world.index.unavailable_after = answered
     result = world.recall("What does Rhea drive now?", mode="flat")
@@ -90,7 +90,7 @@ def piece(number: int, near: bool) -> Evidence:
     return replace(found, score=100.0 - number, signals={SIGNAL: 1.0} if near else {"cell": 1.0})
 
 
-def test_a_list_grows_while_pieces_of_its_kind_come_and_no_further() -> None:
+def test_a_list_grows_while_items_of_its_kind_come_and_no_further() -> None:
     parts = [piece(number, near) for number, near in enumerate([True, False, True, True, False, True])]
     assert widened(parts, 2, 10) == tuple(parts[:4])
     assert widened(parts, 2, 1) == tuple(parts[:3])

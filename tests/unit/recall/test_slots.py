@@ -1,4 +1,4 @@
-"""A few recalls of a process compute at once; one that hangs, or waits for a model, holds nobody up for long."""
+"""A few recalls of a process compute at once; one that hangs, or waits for a model, delays nobody for long."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_no_more_recalls_compute_at_once_than_set() -> None:
 
 
 def test_what_hangs_delays_others_by_their_patience() -> None:
-    """A store that does not answer must not stop what it is not asked for."""
+    """A store that does not answer must not stop recalls that do not need it."""
     with querying(Slots(1, patience_s=0.1)) as callers:
         callers.recalls(3)
         assert callers.index.entered(3)

@@ -1,4 +1,4 @@
-"""External sources beside the forest: what their points become, on which scale, and what is said without them."""
+"""External sources: what their points become, on which scale, and what a recall says when they fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAPPED = SourceSettings(
 
 @dataclass
 class Collection:
-    """A collection that answers as it is told."""
+    """A collection with a scripted answer."""
 
     answer: Callable[[], list[SourceHit]]
     requested: list[tuple[str, list[str], int]] = field(default_factory=list)
@@ -116,7 +116,7 @@ def test_nothing_changes_for_the_forest_when_a_source_has_nothing() -> None:
     assert len(world.collection.requested) == 1
 
 
-def test_texts_are_cleaned_and_cut_and_what_can_not_be_used_is_told() -> None:
+def test_texts_are_cleaned_and_cut_and_what_can_not_be_used_is_reported() -> None:
     deep: object = "x"
     for _ in range(70):
         deep = [deep]
@@ -156,7 +156,7 @@ def test_bounds_of_time_and_metadata_hold_and_more_points_are_read_for_them() ->
     assert WIDER * 200 > MOST
 
 
-def test_the_same_words_come_once_and_k_holds_over_all() -> None:
+def test_the_same_words_come_once_and_k_counts_over_all() -> None:
     world = World(hit("1"), hit("2"), hit("3", "Other."))
     assert set(external(world.recall())) == {"1", "3"}
     assert len(world.recall(k=1).evidence) == 1
@@ -196,7 +196,7 @@ def test_a_source_is_waited_for_a_bounded_time() -> None:
     assert not world.sources._collections
 
 
-def test_without_an_embedder_no_source_is_asked() -> None:
+def test_without_an_embedder_no_source_is_searched() -> None:
     world = World(hit("1"))
     world.embedder.unavailable = True
     found = world.recall()
@@ -211,7 +211,7 @@ def test_an_owner_without_a_memory_gets_what_the_source_has() -> None:
     assert (found.owner_known, found.owners_unknown, found.round_trips) == (False, ("nobody",), 0)
 
 
-def test_a_vector_is_asked_of_sources_too() -> None:
+def test_a_vector_is_searched_in_sources_too() -> None:
     found = World(hit("1")).service.recall(TENANT, "alice", vector=[1.0, 0.0], sources=["notes"])
     assert external(found) == ["1"]
     assert found.degraded == ()

@@ -48,7 +48,7 @@ def test_what_was_not_used_for_longest_is_dropped_first(monkeypatch: pytest.Monk
     assert set(cache.known(ACME, dict.fromkeys((first, second, third, fourth), 1))) == {first, third, fourth}
 
 
-def test_the_same_node_kept_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_node_stored_many_times_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browse, "CACHED_CHILDREN", 4)
     cache = TreeCache()
     cache.store(ACME, [below(1)])

@@ -1,4 +1,4 @@
-"""Visits are counted in memory and written in batches; a store that is away costs a recall nothing."""
+"""Visits are counted in memory and written in batches; an unavailable store costs a recall nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Shelf:
-    """A store that can be away."""
+    """A store that can be unavailable."""
 
     def __init__(self) -> None:
         self.unavailable: set[TenantId] = set()
@@ -88,7 +88,7 @@ def test_what_is_old_is_written_by_the_next_recall_with_when_it_was() -> None:
     assert shelf.tries == 1, "nothing was noted since"
 
 
-def test_tenants_are_written_apart() -> None:
+def test_each_tenant_is_written_separately() -> None:
     shelf = Shelf()
     visits = counter(shelf)
     visits.note(ACME, FOREST, [item(1)])
@@ -97,7 +97,7 @@ def test_tenants_are_written_apart() -> None:
     assert [(tenant, len(visited)) for tenant, visited in shelf.written] == [(ACME, 1), (OTHER, 2)]
 
 
-def test_while_the_store_is_away_counts_are_kept_and_tried_again_after_a_while() -> None:
+def test_while_the_store_is_unavailable_counts_stay_in_memory_and_are_retried_after_a_while() -> None:
     shelf, clock = Shelf(), Clock()
     visits = counter(shelf, clock, items=2)
     shelf.unavailable = {ACME}
@@ -156,7 +156,7 @@ def test_no_visit_is_lost_or_counted_twice_by_threads() -> None:
     assert shelf.visits() == Counter({item(number): 80 for number in range(20)} | {item(99): 1_600})
 
 
-def test_evidence_stands_for_its_facts_and_the_cells_that_said_it() -> None:
+def test_evidence_counts_for_its_facts_and_the_cells_that_said_it() -> None:
     """Given candidates of three cells, when one turn of the second is returned, then its facts and that cell count."""
     session = SessionId(item(50))
 

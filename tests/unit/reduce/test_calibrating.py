@@ -25,7 +25,7 @@ from memforest_core.settings import ReduceSettings
 
 
 class Plain:
-    """An embedding of one dimension per text, but for pairs told to be close."""
+    """An embedding of the letters of each text, in 64 dimensions."""
 
     model = "plain"
     dimension = 64
@@ -72,12 +72,12 @@ def test_without_a_chat_model_labels_are_those_of_the_offline_extractor() -> Non
 @pytest.mark.parametrize(
     ("scene_a", "scene_b", "gated"), [("work/job", "home/rent", True), ("work/job", "Work", False), ("work", "", False)]
 )
-def test_known_domains_that_differ_are_told_apart(scene_a: str, scene_b: str, gated: bool) -> None:
+def test_known_domains_that_differ_are_distinguished(scene_a: str, scene_b: str, gated: bool) -> None:
     (scored,) = score([pair("a", "b", scene_a=scene_a, scene_b=scene_b)], Plain(), labelled=True)
     assert scored.gated is gated
 
 
-def test_the_result_has_the_settings_in_force_beside_the_derived() -> None:
+def test_the_result_has_the_settings_in_force_and_the_derived() -> None:
     result = calibrate(built_in_sample(), Plain(), ReduceSettings(scene_weak=0.1), labelled=False)
     assert result.model == "plain"
     assert result.in_force.scene_weak == 0.1

@@ -81,7 +81,7 @@ def test_near_duplicates_in_a_batch_join_the_first() -> None:
     assert found[0] == [found[1][0].id] * 3
 
 
-def test_below_the_threshold_facts_stay_apart() -> None:
+def test_below_the_threshold_facts_stay_separate() -> None:
     """Knowledge updates sound alike too: the artifact measured 0.67 to 0.79 for them."""
     found = attached(incoming(RESIDES, 0.92), near=(known(LIVES),))
 

@@ -40,7 +40,7 @@ def test_nothing_is_shared_between_forests() -> None:
 
 
 def test_mondays_gym_is_not_tuesdays() -> None:
-    """Given an event without a date, then the day it was told stands for it."""
+    """Given an event without a date, then the day of its mention is its date."""
     assert same(EVENT, replace(EVENT, mentioned_at=NOON + timedelta(hours=11)))
     assert not same(EVENT, replace(EVENT, mentioned_at=TOMORROW))
     assert identity_span(EVENT) == day(2023, 5, 8)

@@ -49,7 +49,7 @@ def samples(draw: st.DrawFn) -> list[ScoredPair]:
     return [ScoredPair(label, draw(COSINES)) for label in Label for _ in range(MIN_PAIRS)]
 
 
-def test_classes_that_lie_apart_are_told_apart() -> None:
+def test_classes_that_differ_are_distinguished() -> None:
     """Given topics above strangers, then each threshold lies in between."""
     result = derive(sample())
     assert result.figures.scene_assigned == 1.0
@@ -67,7 +67,7 @@ def test_another_scale_gives_other_thresholds() -> None:
     assert narrow.figures.scene_assigned == wide.figures.scene_assigned
 
 
-def test_what_the_domain_keeps_apart_does_not_count() -> None:
+def test_pairs_that_the_domain_separates_do_not_count() -> None:
     high = [ScoredPair(Label.OTHER, 0.99, gated=True)] * 20
     assert derive(sample() + high).thresholds == derive(sample()).thresholds
 

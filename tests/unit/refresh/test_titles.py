@@ -1,4 +1,4 @@
-"""When a model is asked for a title, and what stands when it fails."""
+"""When a model is called for a title, and which title remains when it fails."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_without_a_model_terms_make_the_title_and_the_same_one_is_not_written_ag
         (Title("lamp", 4, TitleSource.DEGRADED), 5, False),
     ],
 )
-def test_the_model_is_asked_once_at_each_size(held: Title | None, size: int, requested: bool) -> None:
+def test_the_model_is_called_once_at_each_size(held: Title | None, size: int, requested: bool) -> None:
     chat = AnsweringChat(named("Brass lamps"))
     title = made(chat, root(max(size, 3), held) if size >= 3 else _small(held))
     assert len(chat.requests) == requested
@@ -101,7 +101,7 @@ def test_what_the_model_is_shown_is_data_and_bounded() -> None:
 
 
 @pytest.mark.parametrize("bad", ["nothing", named(""), named("x" * (TITLE_CHARS + 1)), '{"more": 1}'])
-def test_an_answer_of_no_use_is_asked_for_once_more(bad: str) -> None:
+def test_an_answer_of_no_use_is_requested_once_more(bad: str) -> None:
     title = made(AnsweringChat(bad, named('  "Brass\nlamps."  ')), root(3))
     assert title == Title("Brass lamps", 3, TitleSource.MODEL)
 
@@ -116,14 +116,14 @@ def test_an_answer_of_no_use_is_asked_for_once_more(bad: str) -> None:
     ],
 )
 def test_a_model_that_fails_leaves_terms_that_are_marked(answers: list[str | MemForestError], size: int) -> None:
-    """One that is away is asked again (0), one that can't name these texts at the next size."""
+    """An unavailable model is called again (0), one that can't name these texts at the next size."""
     title = Titles(AnsweringChat(*answers), SIZES).title(root(3), [], [])
     assert title is not None
     assert (title.size, title.source) == (size, TitleSource.DEGRADED)
     assert title.text.startswith("lamp")
 
 
-def test_a_model_that_fails_later_keeps_its_earlier_title() -> None:
+def test_a_model_that_fails_later_leaves_its_earlier_title() -> None:
     held = Title("Brass lamps", 3, TitleSource.MODEL)
     assert Titles(AnsweringChat(ModelUnavailable("away")), SIZES).title(root(10, held), [], []) is None
     refused = Titles(AnsweringChat(ContentRefused("no")), SIZES).title(root(10, held), [], [])

@@ -1,4 +1,4 @@
-"""What libpq says when no connection was made, told apart."""
+"""Messages of libpq when no connection was made, by their causes."""
 
 from __future__ import annotations
 

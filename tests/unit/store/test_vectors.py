@@ -12,7 +12,7 @@ def units(count: int, dimension: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 256, 384, 1536])
-def test_half_precision_takes_half_the_bytes_and_is_told_from_float32(dimension: int) -> None:
+def test_half_precision_takes_half_the_bytes_and_is_distinguished_from_float32(dimension: int) -> None:
     (vector,) = units(1, dimension)
     half, full = to_half(vector), to_bytes(vector)
     assert (len(half), len(full)) == (2 * dimension + 1, 4 * dimension)
@@ -34,7 +34,7 @@ def test_what_was_read_is_stored_again_without_a_further_loss() -> None:
     assert to_half(as_stored(vector)) == to_half(vector)
 
 
-def test_a_mean_vector_is_stored_only_beside_another_one() -> None:
+def test_a_mean_vector_is_stored_only_next_to_another_one() -> None:
     one, other = units(2, 8)
     assert pooled_half(one, one.copy()) is None
     assert pooled_half(one, other) == to_half(one)

@@ -22,7 +22,7 @@ OTHER = DeadRef(DeadKind.TASK, UUID("22222222-aaaa-4000-8000-000000000003"))
 
 @dataclass
 class Memory:
-    """A store of dead references that notes what it was told."""
+    """A store of dead references that records its calls."""
 
     refs: Sequence[DeadRef] = (FIRST, TWIN, OTHER)
     acted: Acted = field(default_factory=Acted)

@@ -1,4 +1,4 @@
-"""Steps of maintenance tasks: kept one by one, given back, tried again, or given up."""
+"""Steps of maintenance tasks: stored one by one, given back, tried again, or given up."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def failing(error: BaseException) -> Handler:
     return step
 
 
-def test_each_step_is_kept_and_the_last_one_ends_the_task() -> None:
+def test_each_step_is_stored_and_the_last_one_ends_the_task() -> None:
     store = OneTask()
 
     assert service(store).run_one(ACME, WORKER)
@@ -133,7 +133,7 @@ def test_each_step_is_kept_and_the_last_one_ends_the_task() -> None:
     assert not service(store).run_one(ACME, WORKER)
 
 
-def test_a_task_goes_on_where_it_stood() -> None:
+def test_a_task_goes_on_where_it_stopped() -> None:
     store = OneTask(progress={"at": 2})
     service(store).run_one(ACME, WORKER)
     assert store.stored == [{"at": 3}]
@@ -168,7 +168,7 @@ def test_who_lost_the_lease_changes_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 20])
-def test_an_index_that_is_away_is_waited_for_without_counting(times: int) -> None:
+def test_waiting_for_an_unavailable_index_counts_no_attempt(times: int) -> None:
     store = OneTask()
     for _ in range(times):
         service(store, failing(IndexUnavailable("away"))).run_one(ACME, WORKER)
@@ -193,14 +193,14 @@ def test_a_bug_counts_against_the_task_and_is_raised() -> None:
     assert (store.state, store.code) == ("dead", "crashed")
 
 
-def test_a_step_that_the_store_refused_for_now_is_given_back_and_the_worker_told() -> None:
+def test_a_step_that_the_store_refused_for_now_is_given_back_and_the_error_raised() -> None:
     store = OneTask()
     with pytest.raises(StoreUnavailable):
         service(store, failing(StoreUnavailable("deadlock"))).run_one(ACME, WORKER)
     assert (store.state, store.attempts, store.code) == ("ready", 0, "store_unavailable")
 
 
-def test_a_finished_task_is_told_from_one_that_goes_on() -> None:
+def test_a_finished_task_is_distinguished_from_one_that_goes_on() -> None:
     task = OneTask().list((), 1)[0]
     assert [replace(task, state=state).finished for state in ("held", "ready", "running", "done", "dead")] == [
         False,

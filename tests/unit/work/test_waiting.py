@@ -1,4 +1,4 @@
-"""How long a wait pauses between two looks."""
+"""How long a wait pauses between two polls."""
 
 from __future__ import annotations
 

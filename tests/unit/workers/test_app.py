@@ -29,7 +29,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("error", "name"), [(ValueError(SECRET), "ValueError"), (StoreUnavailable(SECRET), "store_unavailable")]
 )
-def test_a_failed_task_tells_its_kind_and_nothing_else(queue: Queue, error: Exception, name: str) -> None:
+def test_a_failed_task_shows_the_kind_of_its_error_and_nothing_else(queue: Queue, error: Exception, name: str) -> None:
     """Given an error whose message quotes a conversation, then Flower's traceback shows only what kind it was."""
     app = create_app(lambda: cast(Runtime, Failing(error)), broker_url="memory://")
     task = app.tasks[TASK_NAMES[queue]]
@@ -55,7 +55,7 @@ def test_logs_that_nobody_configured_tell_where_it_crashed_and_nothing_that_was_
     assert SECRET not in reported
 
 
-def test_a_process_that_is_told_to_end_ends() -> None:
+def test_system_exit_ends_the_process() -> None:
     app = create_app(lambda: cast(Runtime, Failing(cast(Exception, SystemExit(3)))), broker_url="memory://")
 
     with pytest.raises(SystemExit):

@@ -47,7 +47,7 @@ def body_of(read: dict[str, Any] | None) -> Any:
 
 
 @pytest.mark.parametrize("arguments", [[], ["acme"], ["acme", "s1"]])
-def test_a_wake_up_keeps_its_task_tenant_and_reference(arguments: list[str]) -> None:
+def test_a_wake_up_arrives_with_its_task_tenant_and_reference(arguments: list[str]) -> None:
     """Given a wake-up, with its arguments by name or by place, then the worker gets the same one."""
     named = {"tenant": "acme", "ref": "s1"} if not arguments else {}
     read = readable(message(body=encoded(json.dumps([arguments, named, None]))))

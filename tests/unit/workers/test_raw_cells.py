@@ -58,7 +58,7 @@ def test_others_go_on_while_a_thread_is_at_it(rows: Rows) -> None:
 
 
 def test_cells_that_came_during_a_batch_get_a_wake_up(rows: Rows) -> None:
-    """Given cells that come during a batch, when those who look again are busy with it, then one message is sent for
+    """Given cells that come during a batch, when the re-checks find the batch running, then one message is sent for
     each tenant, after the batch."""
 
     def come() -> None:

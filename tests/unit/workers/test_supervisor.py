@@ -20,6 +20,6 @@ Supervisor(1, child, 5.0).run()
 
 
 def test_a_child_collects_nothing_of_what_its_parent_made() -> None:
-    """A collection writes to each object that it looks at: the pages that they share would become the child's own."""
+    """A collection writes to each object that it visits: the pages that they share would become the child's own."""
     ended = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=30, check=True)
     assert ended.stderr == "True"

@@ -8,7 +8,7 @@ from memforest_core.errors import ModelAuthFailed, ModelUnavailable
 from memforest_core.models.limits.limited_models import FailedCalls
 
 
-def test_each_kind_is_told_at_once_and_its_repetitions_once_a_minute() -> None:
+def test_each_kind_is_logged_at_once_and_its_repetitions_once_a_minute() -> None:
     now = 100.0
     calls = FailedCalls(lambda: now)
     refused, unavailable = ModelAuthFailed("The key is refused."), ModelUnavailable("It is away.")

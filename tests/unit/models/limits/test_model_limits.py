@@ -61,7 +61,7 @@ def test_a_model_is_named_with_its_host_and_without_secrets(api_base: str | None
     assert limit_key("openai/m", api_base) == key
 
 
-def test_two_deployments_behind_one_host_are_apart_and_their_path_is_not_told() -> None:
+def test_two_deployments_behind_one_host_differ_and_their_path_is_not_shown() -> None:
     one, other = (limit_key("m", f"https://gateway/acc-{n}/v1") for n in (1, 2))
     assert one != other
     assert "acc" not in one + other

@@ -1,4 +1,4 @@
-"""What one process keeps to while Redis is away; time is a number here."""
+"""Limits that one process observes while Redis is unavailable; time is a number here."""
 
 from __future__ import annotations
 

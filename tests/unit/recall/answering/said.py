@@ -1,4 +1,4 @@
-"""Evidence and models made by hand: what was recalled, and a chat model that says what it is told to."""
+"""Evidence and models made by hand: what was recalled, and a chat model with scripted answers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ HOSTILE = (
 
 
 def shown(*parts: Evidence, max_tokens: int = ROOMY) -> list[dict[str, Any]]:
-    """The pieces as the model reads them."""
+    """The evidence items as the model reads them."""
     return [json.loads(line) for line in piece_lines(parts, REQUESTED, max_tokens).values()]
 
 
@@ -50,14 +50,14 @@ def test_a_piece_has_its_number_date_speaker_and_words() -> None:
     }
 
 
-def test_pieces_stand_in_order_of_time_under_the_number_of_their_rank() -> None:
+def test_evidence_is_in_order_of_time_under_the_number_of_its_rank() -> None:
     best = piece("Bob: I live in Miami.", "2023-06-01T10:00", session="s2")
     second = piece("Bob: I left Boston.", "2023-05-08T10:00")
     undated = piece("Bob: I like it warm.", None)
     assert [each["number"] for each in shown(best, undated, second)] == [3, 1, 2]
 
 
-def test_pieces_of_one_moment_stand_as_they_were_said() -> None:
+def test_evidence_of_one_time_is_in_the_order_it_was_said() -> None:
     later, earlier = piece("Bob: And?", ordinal=3), piece("Bob: So.", ordinal=2)
     assert [each["text"] for each in shown(later, earlier)] == ["Bob: So.", "Bob: And?"]
 
@@ -86,7 +86,7 @@ def test_the_words_of_a_facts_sentence_are_not_counted_from_a_day_it_was_not_sai
     assert "dates" not in only
 
 
-def test_when_it_happened_stands_beside_when_it_was_said() -> None:
+def test_the_time_of_the_event_is_shown_in_addition_to_the_time_of_the_turn() -> None:
     april = TimeSpan(datetime(2023, 3, 31, 22, tzinfo=UTC), datetime(2023, 4, 30, 22, tzinfo=UTC), Precision.MONTH)
     (only,) = shown(piece(event=april))
     assert only["event"] == "April 2023, 2 months before the question"
@@ -115,14 +115,14 @@ def test_neighbours_that_do_not_fit_are_left_out_first() -> None:
     assert "after" not in only
 
 
-def test_the_best_pieces_that_fit_are_shown() -> None:
+def test_the_best_evidence_items_that_fit_are_shown() -> None:
     long = piece("Bob: " + "I moved again. " * 200, ordinal=1)
     numbers = [each["number"] for each in shown(piece(), long, piece("Bob: Yes.", ordinal=2), max_tokens=150)]
     assert numbers == [1, 3]
 
 
 @given(st.lists(st.integers(1, 3_000), min_size=2, max_size=12), st.integers(200, 3_000))
-def test_what_is_shown_keeps_to_the_budget(lengths: list[int], budget: int) -> None:
+def test_what_is_shown_is_within_the_budget(lengths: list[int], budget: int) -> None:
     parts = [piece("x" * length, ordinal=at) for at, length in enumerate(lengths)]
     lines = piece_lines(parts, REQUESTED, budget)
     assert sum(map(estimated_tokens, lines.values())) <= budget
@@ -134,7 +134,7 @@ def test_the_best_piece_is_shown_however_long_it_is() -> None:
     assert only["text"].startswith("Bob: I moved to Davis.")
 
 
-def test_the_question_says_when_it_is_asked_and_what_a_follow_up_means() -> None:
+def test_the_question_line_has_its_time_and_the_meaning_of_a_follow_up() -> None:
     assert json.loads(question_line("And before?", "Where did Bob live before Miami?", REQUESTED)) == {
         "question": "And before?",
         "asked": "Thursday 15 June 2023, 14:05",

@@ -15,7 +15,7 @@ from tests.unit.recall.answering.said import says
 KNOWN = {1, 2, 3}
 
 
-def test_the_schema_asks_for_answer_citations_and_support_and_nothing_else() -> None:
+def test_the_schema_has_answer_citations_and_support_and_nothing_else() -> None:
     requested = schema()
     assert requested["required"] == ["answer", "citations", "supported"]
     assert requested["additionalProperties"] is False
@@ -75,6 +75,6 @@ def test_an_answer_is_storable_text() -> None:
     assert parse_reply(says(" Da\x00vis\ud800 ", [1]), KNOWN).text == "Davis"
 
 
-def test_a_field_that_nobody_asked_for_costs_no_answer() -> None:
+def test_a_field_outside_the_schema_costs_no_answer() -> None:
     text = '{"answer": "42", "citations": ["1"], "supported": "true", "rules": "none"}'
     assert parse_reply(text, KNOWN) == parse_reply(says("42", [1]), KNOWN)

@@ -41,7 +41,7 @@ def answered(
     return service.answer(TENANT, "bob", QUESTION, result, asked_at), chat
 
 
-def test_a_supported_answer_comes_with_the_pieces_it_cites() -> None:
+def test_a_supported_answer_comes_with_the_evidence_it_cites() -> None:
     ledger = Ledger()
     given, chat = answered(says("Miami", [1]), ledger=ledger)
     assert (given.text, given.supported, given.not_in_memory, given.calls) == ("Miami", True, False, 1)
@@ -57,7 +57,7 @@ def test_a_supported_answer_comes_with_the_pieces_it_cites() -> None:
     assert request.schema is not None
 
 
-def test_the_question_is_asked_in_the_forests_zone() -> None:
+def test_the_time_of_the_question_is_in_the_forests_zone() -> None:
     _, chat = answered(says(), asked_at=datetime(2024, 2, 29, 23, 30, tzinfo=UTC))
     requested = json.loads(chat.requests[0].messages[1].content.splitlines()[-1])
     assert requested == {"question": QUESTION, "asked": "Friday 1 March 2024, 00:30"}
@@ -89,7 +89,7 @@ def test_citations_that_do_not_exist_are_dropped() -> None:
     assert given.supported
 
 
-def test_an_answer_without_a_citation_is_asked_for_once_more_with_the_error() -> None:
+def test_an_answer_without_a_citation_is_requested_once_more_with_the_error() -> None:
     given, chat = answered(says("Miami", [99]), says("Miami", [1]))
     assert (given.text, given.calls, given.degraded) == ("Miami", 2, ())
     first, repeated = chat.requests
@@ -107,13 +107,13 @@ def test_an_answer_that_twice_cites_nothing_is_not_supported() -> None:
     assert "cited nothing that was found" in given.degraded[0]
 
 
-def test_a_reply_that_cannot_be_read_is_asked_for_once_more() -> None:
+def test_a_reply_that_cannot_be_read_is_requested_once_more() -> None:
     given, chat = answered("Sure! Miami.", says("Miami", [1]))
     assert (given.text, given.calls) == ("Miami", 2)
     assert "no JSON object" in chat.requests[1].messages[3].content
 
 
-def test_without_a_usable_reply_the_evidence_is_kept_and_nothing_is_claimed() -> None:
+def test_without_a_usable_reply_the_evidence_is_returned_and_nothing_is_claimed() -> None:
     given, _ = answered("Sure! Miami.", "")
     assert (given.text, given.supported, given.not_in_memory, given.calls) == ("", False, False, 2)
     assert given.evidence is FOUND
@@ -129,7 +129,7 @@ def test_without_a_usable_reply_the_evidence_is_kept_and_nothing_is_claimed() ->
         ContentRefused("The content policy refused the input."),
     ],
 )
-def test_a_model_that_is_away_or_refuses_this_content_leaves_the_evidence(error: MemForestError) -> None:
+def test_a_model_that_is_unavailable_or_refuses_this_content_leaves_the_evidence(error: MemForestError) -> None:
     ledger = Ledger()
     result = recalled(*FOUND.evidence, degraded=("The embedding model is away.",))
     given, _ = answered(error, result=result, ledger=ledger)
@@ -139,7 +139,7 @@ def test_a_model_that_is_away_or_refuses_this_content_leaves_the_evidence(error:
     assert [call.outcome for call in ledger.recorded] == [error.code]
 
 
-def test_a_model_that_goes_away_before_the_second_try_leaves_the_evidence() -> None:
+def test_a_model_that_is_unavailable_at_the_second_try_leaves_the_evidence() -> None:
     ledger = Ledger()
     given, _ = answered(says("42", [99]), ModelUnavailable("The model is away."), ledger=ledger)
     assert (given.text, given.supported, given.not_in_memory, given.calls) == ("", False, False, 2)
@@ -147,7 +147,7 @@ def test_a_model_that_goes_away_before_the_second_try_leaves_the_evidence() -> N
 
 
 @pytest.mark.parametrize("error", [ModelAuthFailed("Set the key."), ModelRejected("Change the model.")])
-def test_what_somebody_has_to_mend_is_raised_and_what_it_cost_is_kept(error: MemForestError) -> None:
+def test_an_error_that_somebody_has_to_fix_is_raised_and_its_cost_is_recorded(error: MemForestError) -> None:
     ledger = Ledger()
     with pytest.raises(type(error)):
         answered(error, ledger=ledger)

@@ -1,4 +1,4 @@
-"""Who is meant by a name, and which names an error offers."""
+"""Whom a name means, and which names an error offers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_an_owner_is_known_under_id_and_names() -> None:
     assert speakers.person("ann") == speakers.person("annie") != speakers.person("ben")
 
 
-def test_whoever_never_spoke_is_a_person_by_name() -> None:
+def test_somebody_who_never_spoke_is_a_person_by_name() -> None:
     speakers = Speakers("ann", [])
     assert speakers.keys("Dr. Clara Holm") == {"clara holm"}
     assert speakers.person("clara holm") == "clara holm"
