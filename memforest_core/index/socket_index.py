@@ -6,6 +6,7 @@ import inspect
 import shutil
 import socket
 import socketserver
+import struct
 import sys
 import threading
 from collections.abc import Sequence
@@ -115,8 +116,11 @@ class _Connection(HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
+        # With a timeout Python's sockets do not block, and connecting would fail at once while many others connect.
+        seconds = struct.pack("ll", max(1, int(self.timeout or 0)), 0)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, seconds)
         self.sock.connect(self._path)
+        self.sock.settimeout(self.timeout)
 
 
 @renewed_in_child

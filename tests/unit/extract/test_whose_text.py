@@ -280,8 +280,12 @@ def test_pasted_parts_are_in_order_and_do_not_overlap() -> None:
 def test_the_work_grows_with_the_text_and_not_with_its_square(unit: str) -> None:
     def cost(chars: int) -> float:
         text = (unit * chars)[:chars]
-        began = time.process_time()
-        pasted(text)
-        return time.process_time() - began
+
+        def once() -> float:
+            began = time.process_time()
+            pasted(text)
+            return time.process_time() - began
+
+        return min(once() for _ in range(3))  # another's garbage may be collected meanwhile
 
     assert cost(65_536) < 40 * max(cost(8_192), 0.005)
