@@ -35,8 +35,7 @@ def test_one_trace_follows_a_session_and_metrics_count_it(servers: SessionServer
         watching = {
             "MEMFOREST_OBSERVE__METRICS_PORT": str(port),
             "MEMFOREST_OBSERVE__OTLP_ENDPOINT": collector.endpoint,
-            "MEMFOREST_LLM__INPUT_USD_PER_MTOK": "1",
-            "MEMFOREST_LLM__OUTPUT_USD_PER_MTOK": "2",
+            "MEMFOREST_LLM__PRICES": '{"openai/test-model": {"input": 1, "output": 2}}',
         }
         with deployment(servers, tmp_path, **watching) as running:
             running.start_worker()

@@ -13,7 +13,7 @@ from benchmarks.eval.records import Record
 from benchmarks.eval.summing import adds, comparison, interval, row
 from benchmarks.eval.variants import MEMFOREST, variants
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.settings import LlmSettings, RecallSettings
+from memforest_core.settings import WEIGHTS, LlmSettings
 
 
 def record(
@@ -151,8 +151,7 @@ def test_each_gold_turn_is_lost_at_the_first_stage_that_loses_it() -> None:
 
 def test_every_weight_of_recall_has_a_row_without_it() -> None:
     names = {one.name: one for one in variants("signals", LlmSettings())}
-    weights = [name for name in RecallSettings.model_fields if name.endswith("_weight")]
-    assert len(names) == len(weights) + 1
+    assert len(names) == len(WEIGHTS) + 1
     assert names["memforest:no-dense"].recall == {"weights": {"dense": 0.0}}
     assert names[MEMFOREST].recall is None
 

@@ -343,5 +343,5 @@ def settings_from(values: Mapping[str, str]) -> Settings:
         *outer, last = name.removeprefix("MEMFOREST_").lower().split("__")
         for part in outer:
             place = place.setdefault(part, {})  # type: ignore[assignment]
-        place[last] = value
+        place[last] = json.loads(value) if value.startswith("{") else value
     return load_settings(**groups)
