@@ -1,4 +1,4 @@
-"""References made from the code: HTTP from the OpenAPI document, Python from the public names, all settings."""
+"""References made from the code: HTTP from the OpenAPI document, Python's public names, commands, all settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any
 
+import typer
+
 import memforest_core
 from memforest_core.cli.config import Setting, walk
+from memforest_core.cli.program import PANELS, app
 from memforest_core.client.lifecycle import Lifecycle
 from memforest_core.client.remote.route_table import FOLDERS
 from memforest_core.observe.webhooks.service import Webhooks
@@ -249,3 +252,26 @@ def settings_reference() -> str:
             default = "unset" if each.default is None else f"`{each.default}`" if each.default != "" else "empty"
             text += f"| `{each.variable}` | {_cell(default)} | {_cell(each.description)} |\n"
     return text
+
+
+def command_reference() -> str:
+    """Every command with its options, in the panels of ``memforest --help``."""
+    root = typer.main.get_command(app)
+    text = "# Commands\n\nAs `memforest --help` and `memforest COMMAND --help` print them.\n"
+    for panel, names in PANELS.items():
+        commands = [_command(f"memforest {name}", root.commands[name]) for name in names.split()]
+        text += f"\n## {panel}\n" + "".join(commands)
+    return text
+
+
+def _command(called: str, command: Any) -> str:
+    text = f"\n### `{called}`\n\n{inspect.cleandoc(command.help or '').replace('``', '`')}\n"
+    rows = []
+    for each in command.params:
+        options = [*each.opts, *each.secondary_opts]
+        if options != ["--help"]:
+            shown = " ".join(options) if options[0].startswith("-") else options[0].upper()
+            rows.append(f"| `{shown}` | {_cell(each.help or '')} |\n")
+    if rows:
+        text += "\n| takes | |\n|---|---|\n" + "".join(rows)
+    return text + "".join(_command(f"{called} {name}", each) for name, each in getattr(command, "commands", {}).items())

@@ -10,7 +10,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs.references import http_reference, python_reference, settings_reference
+from docs.references import command_reference, http_reference, python_reference, settings_reference
 from memforest_core.service.http.http_app import openapi
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +22,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {
         "reference/http.md": http_reference(openapi()),
         "reference/python.md": python_reference(),
+        "reference/commands.md": command_reference(),
         "reference/settings.md": settings_reference(),
         "adr/index.md": decisions(),
     }

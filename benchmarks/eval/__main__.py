@@ -18,12 +18,12 @@ from benchmarks.eval.dataset import Dataset, WrongFile, fingerprint, limited
 from benchmarks.eval.ingesting import Memory, remembered
 from benchmarks.eval.judging import JUDGE
 from benchmarks.eval.losses import loss_table
+from benchmarks.eval.measuring import NAME
 from benchmarks.eval.peer_rows import present
 from benchmarks.eval.records import RecordFile, WrongRun
 from benchmarks.eval.running import Run, UnknownMethod, chosen
 from benchmarks.eval.summing import FOUND, adds, by_type, comparison, row
 from benchmarks.eval.tables import WrongTable
-from benchmarks.eval.tokens import NAME
 from benchmarks.eval.transform import transformed
 from benchmarks.eval.variants import DEFAULT_MODE, GROUPS, MEMFOREST, is_variant
 from benchmarks.harness import Report, Row, parser, say

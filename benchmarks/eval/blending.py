@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.eval.baselines import DEPTH, Answered, Clock
 from benchmarks.eval.corpora import Corpora, Corpus, Cut
 from benchmarks.eval.dataset import Conversation, Dataset, Question
-from benchmarks.eval.measuring import BUDGETS, delivered, fractions, mean
+from benchmarks.eval.measuring import BUDGETS, count_tokens, delivered, fractions, mean
 from benchmarks.eval.searching import Order, Scores, best, concurrent, similarities, spread, standard
-from benchmarks.eval.tokens import count_tokens
 from benchmarks.harness import say
 
 ALPHAS = tuple(step / 10 for step in range(11))

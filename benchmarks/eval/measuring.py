@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Protocol
 
 from memforest_core.domain.delivery import Deliverable, deliver, header
 from memforest_core.domain.text import clean, sentences
 from memforest_core.domain.times import TimeSpan
+
+NAME = "bert-base-uncased wordpiece"
+_VOCABULARY = "bert-base-uncased-vocab.txt"
+
+
+@lru_cache(maxsize=1)
+def _tokenizer() -> Any:
+    tokenizers: Any = importlib.import_module("tokenizers")
+    with resources.as_file(resources.files("memforest_core.models.embedders") / _VOCABULARY) as path:
+        return tokenizers.BertWordPieceTokenizer(str(path), lowercase=True)
+
+
+@lru_cache(maxsize=65_536)
+def count_tokens(text: str) -> int:
+    """Tokens of a text, without those that mark its beginning and end."""
+    return len(_tokenizer().encode(text, add_special_tokens=False).ids)
+
 
 BUDGETS = (500, 2_000)
 """Tokens of delivered text."""

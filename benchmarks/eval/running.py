@@ -20,10 +20,9 @@ from benchmarks.eval.blending import Convex
 from benchmarks.eval.corpora import Corpora, Searched, facts_of
 from benchmarks.eval.dataset import Conversation, Dataset, Question
 from benchmarks.eval.losses import DEEP, Outcome, Stored, lost, stored
-from benchmarks.eval.measuring import BUDGETS, Item, delivered, found, fractions, mean, packed, ranked
+from benchmarks.eval.measuring import BUDGETS, Item, count_tokens, delivered, found, fractions, mean, packed, ranked
 from benchmarks.eval.peer_rows import Peer
 from benchmarks.eval.records import Record, RecordFile
-from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling, recallings, variants
 from benchmarks.harness import say
 from memforest_core.cli.toolkit.logs import configure_logs

@@ -53,6 +53,17 @@ def test_the_quick_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert "Davis" in capsys.readouterr().out
 
 
+def test_the_cheat_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given its calls in their order, then what they changed is as they say."""
+    scope = run_python("howto/cheatsheet.md", monkeypatch, tmp_path)
+
+    assert (tmp_path / "bob.memforest").stat().st_size > 0
+    with MemForest.embedded(tmp_path / "cheatsheet-data") as memory:
+        texts = [fact.text for fact in memory.facts("bob-all").items]
+    assert "Bob lives in Austin." in texts and not any("Pip" in text for text in texts)
+    assert scope["fact"]
+
+
 def test_the_chatbot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_python("howto/chatbot.md", monkeypatch, tmp_path)
 

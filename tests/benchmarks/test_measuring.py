@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.eval.measuring import Quote, delivered, found, fractions, packed, quantile, ranked
-from benchmarks.eval.tokens import count_tokens
+from benchmarks.eval.measuring import Quote, count_tokens, delivered, found, fractions, packed, quantile, ranked
 from memforest_core.domain.times import Precision, TimeSpan
 
 

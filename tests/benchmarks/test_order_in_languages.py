@@ -10,9 +10,8 @@ import pytest
 from benchmarks.eval.dataset import Conversation
 from benchmarks.eval.ingesting import payload
 from benchmarks.eval.languages import LANGUAGES, conversations
-from benchmarks.eval.measuring import delivered, found, mean, percent
+from benchmarks.eval.measuring import count_tokens, delivered, found, mean, percent
 from benchmarks.eval.running import Run
-from benchmarks.eval.tokens import count_tokens
 from benchmarks.eval.variants import MEMFOREST, Recalling
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers

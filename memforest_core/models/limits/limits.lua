@@ -44,15 +44,15 @@ local function exact(x) return string.format('%.17g', x) end
 -- factor: the share of the limits in use as of the last 429, at cut_at; cuts: 429s in a row; measured: the calls that
 -- were under way at the first of them. failures: inputs that failed in a row while the circuit is closed; openings: how
 -- often in a row it opened (0: it is closed). trial: the permit that tries if the model is back, until trial_until;
--- asked_until: somebody was sent to try, and has this long to begin. answered_at: the last answer, to the input
+-- requested_until: somebody was sent to try, and has this long to begin. answered_at: the last answer, to the input
 -- answered_by; other_at: the last one to any other input. checked_until: somebody checks whether the model answers.
 -- slots: calls at once that timeouts left, the last of them at slowed_at (0: as many as allowed).
 local NUMBERS = {'requests', 'tokens', 'filled_at', 'factor', 'cut_at', 'cuts', 'measured', 'paused_until', 'failures',
-  'openings', 'opened_at', 'open_until', 'trial_until', 'asked_until', 'answered_at', 'other_at', 'checked_until',
+  'openings', 'opened_at', 'open_until', 'trial_until', 'requested_until', 'answered_at', 'other_at', 'checked_until',
   'slots', 'slowed_at'}
 local TEXTS = {'reason', 'trial', 'answered_by'}
 local NEW = {filled_at = 0, factor = 1, cut_at = -1, cuts = 0, measured = 0, paused_until = 0, failures = 0,
-  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, asked_until = 0, answered_at = -1, other_at = -1,
+  openings = 0, opened_at = 0, open_until = 0, trial_until = 0, requested_until = 0, answered_at = -1, other_at = -1,
   checked_until = 0, slots = 0, slowed_at = -1}
 
 local function load()
@@ -174,7 +174,7 @@ local function is_trial(state) return state.trial ~= '' and state.trial == permi
 local function reached(state)
   if state.openings > 0 and started < state.opened_at then return end
   state.failures, state.openings, state.open_until, state.reason = 0, 0, 0, ''
-  state.trial, state.trial_until, state.asked_until = '', 0, 0
+  state.trial, state.trial_until, state.requested_until = '', 0, 0
 end
 
 local function limited(state, calls)
@@ -244,7 +244,7 @@ end
 -- Who can check opens it by a check that fails, and that at once.
 local function failed(state, reason, fault)
   local trial = is_trial(state)
-  if trial then state.trial, state.trial_until, state.asked_until = '', 0, 0 end
+  if trial then state.trial, state.trial_until, state.requested_until = '', 0, 0 end
   if fault.suspect or state.openings > 0 and not trial then return end
   local failures = state.failures + (fault.new and 1 or 0)
   if input == CHECK then failures = math.max(failures, circuit_failures) end
@@ -288,12 +288,12 @@ local function pause()
   local state = load()
   local pause = state.paused_until - now
   if state.openings > 0 then
-    local asked = math.min(TRIAL_PAUSE_S, math.max(state.trial_until, state.asked_until) - now)
+    local asked = math.min(TRIAL_PAUSE_S, math.max(state.trial_until, state.requested_until) - now)
     pause = math.max(pause, state.open_until - now, asked)
   end
   if pause > 0 then return {exact(pause), 0} end
   if state.openings == 0 then return {'0', 0} end
-  state.asked_until = now + TRIAL_PAUSE_S
+  state.requested_until = now + TRIAL_PAUSE_S
   save(state)
   return {'0', 1}
 end

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import memforest_core
-from docs.references import http_reference, python_reference, settings_reference
+from docs.references import command_reference, http_reference, python_reference, settings_reference
 from memforest_core.cli.config import walk
+from memforest_core.cli.program import PANELS
 from memforest_core.client.api import MemForest
 from memforest_core.service.http.http_app import openapi
 from memforest_core.settings import Settings
@@ -40,3 +41,11 @@ def test_every_setting_is_documented() -> None:
     text = settings_reference()
 
     assert {each.variable for each in walk(Settings()) if f"| `{each.variable}` |" not in text} == set()
+
+
+def test_every_command_has_a_heading() -> None:
+    text = command_reference()
+
+    names = {name for names in PANELS.values() for name in names.split()}
+    assert {name for name in names if f"\n### `memforest {name}`\n" not in text} == set()
+    assert "### `memforest keys create`" in text and "| `--data`" in text
