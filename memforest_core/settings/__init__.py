@@ -348,6 +348,8 @@ class WorkerSettings(Group):
     reconcile_s: float = Field(default=5.0, gt=0)
     task_budget_s: float = Field(default=2.0, gt=0)
     """One task works on for at most this long before it hands over to a new message: other queues get their turn."""
+    vacuum_every_s: float = Field(default=300.0, ge=1)
+    """How often tables are vacuumed at most, after rows of this tenant were deleted."""
     stuck_s: float = Field(default=900.0, gt=0)
     """A unit of work that takes this long is stuck: its process is restarted. At least ten timeouts of a chat model,
     unless it is set."""

@@ -70,7 +70,7 @@ class LifecycleParts:
     @cached_property
     def vacuuming(self) -> Vacuuming:
         """The vacuum that follows deletions."""
-        return Vacuuming(self._engine)
+        return Vacuuming(self._engine, self._settings.worker.vacuum_every_s)
 
     @cached_property
     def correction(self) -> Correction:

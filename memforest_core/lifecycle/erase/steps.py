@@ -367,8 +367,6 @@ def _stepped(progress: Numbers, phase: str) -> Numbers:
     return dict(counted) | dict(progress) | {PHASE: phase, STEPS: int(progress.get(STEPS, 0)) + 1}
 
 
-EVERY_S = 300.0
-"""Deletions within so many seconds are vacuumed together."""
 HELD_BACK_S = 10.0
 """Seconds until the next try, while an old transaction is open or a table is locked."""
 AFTER = "after"
@@ -379,8 +377,10 @@ AT = "at"
 class Vacuuming:
     """Requests VACUUM tasks and runs their steps, one table each. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, every_s: float) -> None:
+        """``every_s``: deletions within this many seconds are vacuumed together."""
         self._engine = engine
+        self._every_s = every_s
 
     def following(self, handler: Handler) -> Handler:
         """The handler of an operation that deletes rows; at its end it requests a vacuum."""
@@ -388,7 +388,7 @@ class Vacuuming:
         def step(tenant: TenantId, task: OperationTask, progress: Numbers) -> Numbers | None:
             after = handler(tenant, task, progress)
             if after is None and not task.dry_run:
-                request_vacuum(self._engine, tenant, EVERY_S)
+                request_vacuum(self._engine, tenant, self._every_s)
             return after
 
         return step
