@@ -123,7 +123,7 @@ class Reading:
 
 
 _STORED = sa.text("""
-    SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS written, coalesce(sum(n_live_tup), 0) AS kept,
+    SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) AS written, coalesce(sum(n_live_tup), 0) AS stored,
            sum(pg_table_size(relid)) AS tables, sum(pg_indexes_size(relid)) AS indexes FROM pg_stat_user_tables
     """)
 

@@ -3,76 +3,34 @@
 from __future__ import annotations
 
 import argparse
-import itertools
-import multiprocessing
-import random
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from benchmarks.harness import SETUP_TIMEOUT_MS, Database, Report, Row, database, parser, say
-from benchmarks.recall_latency.filling import fill
+from benchmarks.harness import Database, Report, Row, database, parser, say
 from benchmarks.recall_latency.measuring import (
     Measured,
     Questions,
     alone,
     at_once,
     collection,
-    engine_of,
     first_of_forests,
     first_of_process,
     maintained,
     recalled,
     service_of,
 )
-from benchmarks.recall_latency.processes import in_processes
-from benchmarks.recall_latency.world import DIMENSION, TENANT, Requested, World
+from benchmarks.recall_latency.processes import filled, in_processes
+from benchmarks.recall_latency.world import DIMENSION, TENANT
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.lifecycle.verify.rows.snapshots import VerifyStore
 from memforest_core.lifecycle.verify.service import Verification
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RefreshSettings
-
-
-def filled(
-    running: Database, directory: Path, facts: int, forests: int, questions: int, seed: int
-) -> list[tuple[str, Requested]]:
-    """Fill equal forests of a database and of an index that nobody has open; owners in a shuffled order, each with a
-    question about what was said in their forest."""
-    started = time.perf_counter()
-    urls = running.service.url, running.owner.url
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
-        requested = other.submit(_filled, *urls, directory, facts, forests, questions, seed).result()
-    running.tidy()
-    say(f"{facts:,} facts in {forests:,} forests, filled in {time.perf_counter() - started:.0f} s")
-    return requested
-
-
-def _filled(
-    service: sa.URL, owner: sa.URL, directory: Path, facts: int, forests: int, questions: int, seed: int
-) -> list[tuple[str, Requested]]:
-    running = Database(engine_of(service, SETUP_TIMEOUT_MS), engine_of(owner, SETUP_TIMEOUT_MS))
-    world = World(seed)
-    said = {}
-    with collection(directory) as index:
-        for number in range(forests):
-            name = f"owner-{number}"
-            said[name] = fill(running, index, world, name, facts // forests, seed + number)
-    running.service.dispose()
-    running.owner.dispose()
-    owners = list(said)
-    random.Random(seed).shuffle(owners)
-    # Round robin: with more forests than questions no forest gets two.
-    return [(name, world.question(said[name])) for name in itertools.islice(itertools.cycle(owners), questions)]
-
 
 SIZES = (1_000, 10_000, 100_000)
 FORESTS = 1_000

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
+import random
 import tempfile
+import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,11 +15,45 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from benchmarks.harness import Row
-from benchmarks.recall_latency.measuring import Questions, at_once, engine_of, recalled, service_of
-from benchmarks.recall_latency.world import DIMENSION, StoredVectors
+from benchmarks.harness import SETUP_TIMEOUT_MS, Database, Row, say
+from benchmarks.recall_latency.filling import fill
+from benchmarks.recall_latency.measuring import Questions, at_once, collection, engine_of, recalled, service_of
+from benchmarks.recall_latency.world import DIMENSION, Requested, StoredVectors, World
 from memforest_core.index.socket_index import SocketIndex, SocketServer
 from memforest_core.index.vector_index import VectorIndex
+
+
+def filled(
+    running: Database, directory: Path, facts: int, forests: int, questions: int, seed: int
+) -> list[tuple[str, Requested]]:
+    """Fill equal forests of a database and of an index that nobody has open; owners in a shuffled order, each with a
+    question about what was said in their forest."""
+    started = time.perf_counter()
+    urls = running.service.url, running.owner.url
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:
+        requested = other.submit(_filled, *urls, directory, facts, forests, questions, seed).result()
+    running.tidy()
+    say(f"{facts:,} facts in {forests:,} forests, filled in {time.perf_counter() - started:.0f} s")
+    return requested
+
+
+def _filled(
+    service: sa.URL, owner: sa.URL, directory: Path, facts: int, forests: int, questions: int, seed: int
+) -> list[tuple[str, Requested]]:
+    running = Database(engine_of(service, SETUP_TIMEOUT_MS), engine_of(owner, SETUP_TIMEOUT_MS))
+    world = World(seed)
+    said = {}
+    with collection(directory) as index:
+        for number in range(forests):
+            name = f"owner-{number}"
+            said[name] = fill(running, index, world, name, facts // forests, seed + number)
+    running.service.dispose()
+    running.owner.dispose()
+    owners = list(said)
+    random.Random(seed).shuffle(owners)
+    # Round robin: with more forests than questions no forest gets two.
+    return [(name, world.question(said[name])) for name in itertools.islice(itertools.cycle(owners), questions)]
+
 
 TIMEOUT_S = 30.0
 READY_S = 300.0
