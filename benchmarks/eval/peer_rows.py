@@ -80,7 +80,7 @@ def positions(texts: Sequence[str], corpus: Corpus) -> Order:
     order = []
     for text in map(str.strip, texts):
         if text not in known:
-            raise PeerUnavailable(f"A text came back that was not told: {text[:60]!r}.")
+            raise PeerUnavailable(f"A text came back that was never stored: {text[:60]!r}.")
         if known[text]:
             order.append(known[text].popleft())
     return order

@@ -140,7 +140,7 @@ def _about(found: Measured) -> str:
         described.append(f"* **not finished**, with the questions that were asked: {', '.join(late)}")
     degraded = [f"{one['method']} ({one['degraded']})" for one in found.rows if one["degraded"]]
     if degraded:
-        described.append(f"* questions answered with a part away: {', '.join(degraded)}")
+        described.append(f"* questions answered with a part unavailable: {', '.join(degraded)}")
     return "\n".join(described)
 
 

@@ -91,7 +91,8 @@ def _named_services() -> Iterator[None]:
     try:
         yield
     except StoreUnavailable as error:
-        if load_settings().database.url != DatabaseSettings().url:
+        answers = type(error) is not StoreUnavailable  # and refuses, or is busy
+        if answers or load_settings().database.url != DatabaseSettings().url:
             raise
         begin = "" if DATA.is_dir() else "memforest up makes one, "
         raise StoreUnavailable(

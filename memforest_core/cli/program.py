@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated
 
@@ -54,32 +53,17 @@ app = typer.Typer(
 
 use_opener(ProgramOpener())
 
-
-def _add(*commands: Callable[..., None]) -> None:
-    for command in commands:
-        app.command()(command)
-
-
-_add(demo, up)
-ingest.register(app)
-_add(recall, answer, timeline, tree)
-reading.register(app)
-_add(status, top, metrics, cost, calls)
-window.register(app)
-calendar.register(app)
-topics.register(app)
-profile.register(app)
-context.register(app)
-for folder in dict.fromkeys(FOLDERS.values()):
-    import_module(f"memforest_core.lifecycle.{folder}.cli").register(app)
-work.register(app)
-_add(doctor)
-for module in (http, mcp, keys, webhooks):
+for command in (
+    *(demo, up, recall, answer, timeline, tree, status, top, metrics, cost, calls),
+    *(doctor, calibrate, config, worker, worker_health, flower),
+):
+    app.command()(command)
+for module in (
+    *(ingest, reading, window, calendar, topics, profile, context, work),
+    *(http, mcp, keys, webhooks, verify, backup, tenants, index),
+    *(import_module(f"memforest_core.lifecycle.{folder}.cli") for folder in dict.fromkeys(FOLDERS.values())),
+):
     module.register(app)
-work.register_dead(app)
-for module in (verify, backup, tenants, index):
-    module.register(app)
-_add(calibrate, config, worker, worker_health, flower)
 db.app.command()(vacuum)
 app.add_typer(db.app, name="db")
 
@@ -98,19 +82,14 @@ PANELS = {
 
 
 def _in_panels() -> None:
-    positions = {name: (panel, at) for panel, names in PANELS.items() for at, name in enumerate(names.split())}
-    panels = list(PANELS)
+    panels = {name: panel for panel, names in PANELS.items() for name in names.split()}
+    order = list(panels)
     entries: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     for each in entries:
         each.name = each.name or getattr(each.callback, "__name__", "").replace("_", "-")
-        each.rich_help_panel = positions[each.name][0]
-
-    def place(each: CommandInfo | TyperInfo) -> tuple[int, int]:
-        panel, at = positions[str(each.name)]
-        return panels.index(panel), at
-
-    app.registered_commands.sort(key=place)
-    app.registered_groups.sort(key=place)
+        each.rich_help_panel = panels[each.name]
+    app.registered_commands.sort(key=lambda each: order.index(str(each.name)))
+    app.registered_groups.sort(key=lambda each: order.index(str(each.name)))
 
 
 _in_panels()

@@ -45,7 +45,7 @@ FOLDERS: Mapping[OperationKind, str] = {
     OperationKind.RETAIN: "retain",
 }
 """The package of each public operation below ``memforest_core.lifecycle``. The command line registers the commands of
-its ``cli`` module, in this order."""
+its ``cli`` module."""
 
 OPERATIONS = tuple(FOLDERS)
 

@@ -48,7 +48,7 @@ class Group(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-Positive = Annotated[float, Field(ge=0)]
+NotNegative = Annotated[float, Field(ge=0)]
 
 
 def completed_by(usual: Mapping[str, float]) -> AfterValidator:
@@ -547,7 +547,7 @@ class RecallSettings(Group):
     """``tree_limit`` in mode embedding, where flat hits bring nearly all: more found no more (docs/evaluation.md)."""
     embedding_beam: int = Field(default=4, ge=1)
     """``beam`` in mode embedding."""
-    weights: Annotated[dict[str, Positive], completed_by(WEIGHTS)] = WEIGHTS
+    weights: Annotated[dict[str, NotNegative], completed_by(WEIGHTS)] = WEIGHTS
     """How much each signal counts, as a JSON object of those that differ from the usual: {"speaker": 0.5}; 0 switches
     one off. Each is described in docs/retrieval.md."""
     list_more: int = Field(default=10, ge=0, le=100)
@@ -602,7 +602,7 @@ class ContextSettings(Group):
 
     max_tokens: int = Field(default=2_000, ge=1)
     """Estimated tokens of a context, as recall counts them."""
-    fractions: Annotated[dict[str, Positive], completed_by(FRACTIONS)] = FRACTIONS
+    fractions: Annotated[dict[str, NotNegative], completed_by(FRACTIONS)] = FRACTIONS
     """Of each section, as a JSON object of those that differ from the usual. What a section does not use goes to the
     window (the running session), then to evidence (what a recall finds), profile, today, week (the days before)."""
     complete_questions: bool = False

@@ -135,12 +135,6 @@ def _print_audit(found: Sequence[AuditEntry]) -> None:
     out.print(table)
 
 
-def register(program: typer.Typer) -> None:
-    """Add the commands."""
-    program.add_typer(operations_app, name="operations")
-    program.command("audit")(audit)
-
-
 Kind = Literal["cell", "node", "task"]
 
 OwnerFilter = Annotated[str | None, typer.Option("--owner", "-o", help="Only this owner's.", show_default=False)]
@@ -285,6 +279,8 @@ def _print_acted(verb: str, acted: Acted, *, named: int, as_json: bool) -> None:
     console().print(f"{len(acted.changed)} {verb}{left}.")
 
 
-def register_dead(program: typer.Typer) -> None:
-    """Add the group of commands for dead letters."""
+def register(program: typer.Typer) -> None:
+    """Add the commands."""
+    program.add_typer(operations_app, name="operations")
+    program.command("audit")(audit)
     program.add_typer(dead_app, name="dead")

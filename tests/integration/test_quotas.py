@@ -298,7 +298,7 @@ def test_a_session_of_ten_thousand_turns_is_accepted_in_bounded_memory(pipeline:
         stored = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    print(f"\n10,000 turns: {first / 1e6:.0f} MB at most, again {repeated / 1e6:.0f} MB, {stored / 1e6:.1f} MB kept")
+    print(f"\n10,000 turns: {first / 1e6:.0f} MB at most, then {repeated / 1e6:.0f} MB, {stored / 1e6:.1f} MB stored")
     assert first < 40_000_000
     assert repeated < 40_000_000
     assert stored < 2_000_000

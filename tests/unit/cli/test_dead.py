@@ -33,7 +33,7 @@ LETTER = DeadLetter(
 
 def run(*arguments: str, answer: str | None = None) -> Result:
     program = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    cli.register_dead(program)
+    cli.register(program)
     tenants.register(program)
     return CliRunner().invoke(program, arguments, input=answer)
 

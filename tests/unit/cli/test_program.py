@@ -18,7 +18,7 @@ from memforest_core.cli.program import PANELS, app
 from memforest_core.cli.toolkit.memory_opening import DATA
 from memforest_core.cli.toolkit.output import Terminated
 from memforest_core.client.api import MemForest
-from memforest_core.errors import MemForestError, NotFound, QuotaExceeded, StoreUnavailable
+from memforest_core.errors import MemForestError, NotFound, QuotaExceeded, StoreRefused, StoreUnavailable
 
 HEAVY = (
     "alembic",
@@ -253,3 +253,15 @@ def test_where_no_services_were_named_the_node_is(tmp_path: Path, monkeypatch: p
     assert message().endswith(f"memforest up makes one, --data {DATA} works on the node in that directory.")
     monkeypatch.setenv("MEMFOREST_DATABASE__URL", "postgresql+psycopg://app@db.example/memforest")
     assert message() == "Postgres can't be reached."
+
+
+def test_a_server_that_refuses_is_reported_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a server that answers, then nothing is said of a node in its place."""
+
+    def refuse() -> None:
+        raise StoreRefused("Postgres refuses the password.")
+
+    monkeypatch.setattr(MemForest, "connect", refuse)
+    opened = ProgramOpener().memory(None, create=False, concurrency=1, alone=False)
+    with pytest.raises(StoreRefused, match=r"^Postgres refuses the password\.$"), opened:
+        pass
