@@ -33,11 +33,14 @@ class TenantRows:
         with tenant_transaction(engine, tenant) as connection:
             yield cls(connection, tenant)
 
-    def undo(self) -> None:
-        """End the transaction as if nothing had been written."""
-        transaction = self._db.get_transaction()
-        if transaction is not None:
-            transaction.rollback()
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Roll back what the block writes, however the block ends: a dry run."""
+        written = self._db.begin_nested()
+        try:
+            yield
+        finally:
+            written.rollback()
 
     def _run(self, statement: sa.Executable, **values: Any) -> sa.CursorResult[*tuple[Any, ...]]:
         """Execute a statement whose parameter ``t`` is the tenant."""

@@ -332,7 +332,7 @@ class Erasing:
 
     def _plan(self, tenant: TenantId, scope: Scope) -> Numbers:
         """What would be deleted: the same steps in a transaction that is rolled back."""
-        with ErasureRows.opened(self.engine, tenant) as rows:
+        with ErasureRows.opened(self.engine, tenant) as rows, rows.undone():
             rows.lock_forest(scope.forest)
             progress: Numbers = dict.fromkeys(COUNTED, 0)
             if scope.target is Target.OWNER:
@@ -341,7 +341,6 @@ class Erasing:
                 phase = _ROWS
                 while phase == _ROWS:
                     progress, phase = self._batch(rows, scope, progress)
-            rows.undo()
         return {name: count for name, count in progress.items() if name != "at" and not name.startswith(LEFT)} | {
             PHASE: _PLANNED
         }

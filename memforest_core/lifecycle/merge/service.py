@@ -109,7 +109,7 @@ class Merging:
     @repeated
     def conflicts(self, tenant: TenantId, sources: Sequence[str], into: str) -> ConflictReport:
         """What a merge of ``sources`` into the owner ``into`` would do, and which facts contradict; changes nothing."""
-        with MergeRows.opened(self.engine, tenant) as rows:
+        with MergeRows.opened(self.engine, tenant) as rows, rows.undone():
             merge = self._resolved(rows, sources, into, True)
             self._check_live(rows, merge)
             return self._tried(rows, tenant, merge, into)
@@ -152,7 +152,7 @@ class Merging:
         merge = _merge_of(task)
         match progress.get("phase"):
             case None if task.dry_run:
-                with MergeRows.opened(self.engine, tenant) as rows:
+                with MergeRows.opened(self.engine, tenant) as rows, rows.undone():
                     counts = self._tried(rows, tenant, merge, "").counts
                 return {"phase": "planned", **counts}
             case None:
@@ -352,7 +352,7 @@ class Merging:
         return forests
 
     def _tried(self, rows: MergeRows, tenant: TenantId, merge: _Merge, into: str) -> ConflictReport:
-        """Merge, report, and roll back: the numbers are those of a real merge."""
+        """Merge and report in a transaction that is undone: the numbers are those of a real merge."""
         rows.unhurried()
         # A task has no owner's name; the counts do not depend on it.
         target = merge.target or rows.new_forest(into or str(uuid4()), merge.sources[0])
@@ -372,7 +372,6 @@ class Merging:
             sessions += [RenamedSession(owner, plan.source.external_id, plan.name) for plan in done.renamed]
             exact += done.exact
             near += _sentences(rows, done)
-        rows.undo()
         return ConflictReport(
             numbers(tally), tuple(sessions[:NAMED]), tuple(values[:NAMED]), tuple(exact[:NAMED]), tuple(near[:NAMED])
         )
