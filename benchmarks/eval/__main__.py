@@ -66,10 +66,7 @@ def options() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, help="write records.jsonl, run.json and result.json here")
     made.add_argument("--resume", action="store_true", help="go on with the records in --out")
     made.add_argument(
-        "--again",
-        dest="repeated",
-        default="",
-        help="with --resume: rows, separated by commas, to measure once more",
+        "--again", dest="repeated", default="", help="with --resume: rows, separated by commas, to measure once more"
     )
     made.add_argument("--methods", help="rows, with commas between them (default: all of --variants)")
     made.add_argument("--variants", choices=GROUPS, default="none", help="rows beside memforest itself (default: none)")

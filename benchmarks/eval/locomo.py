@@ -12,16 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.eval.dataset import (
-    Conversation,
-    Dataset,
-    Question,
-    Session,
-    Turn,
-    WrongFile,
-    checked,
-    read_json,
-)
+from benchmarks.eval.dataset import Conversation, Dataset, Question, Session, Turn, WrongFile, checked, read_json
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """The numbers in the file, by the names in the paper's tables (Maharana et al., 2024)."""

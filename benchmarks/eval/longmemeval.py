@@ -8,16 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.eval.dataset import (
-    Conversation,
-    Dataset,
-    Question,
-    Session,
-    Turn,
-    WrongFile,
-    checked,
-    read_json,
-)
+from benchmarks.eval.dataset import Conversation, Dataset, Question, Session, Turn, WrongFile, checked, read_json
 
 ABSTENTION = "_abs"
 """Ends the ids of questions that the history does not answer (Wu et al., 2024)."""

@@ -116,9 +116,7 @@ class Kind:
     opened: Opened
 
 
-PEERS: Mapping[str, Kind] = {
-    "mem0_turns": Kind("mem0", Cut.TURNS, _mem0),
-}
+PEERS: Mapping[str, Kind] = {"mem0_turns": Kind("mem0", Cut.TURNS, _mem0)}
 
 
 def peers(corpora: Corpora) -> list[Peer]:

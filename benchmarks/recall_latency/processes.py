@@ -81,10 +81,7 @@ def in_processes(url: sa.URL, index: VectorIndex, requested: Questions, callers:
         socket = Path(directory) / "index" / "socket"
         share = _Share(url, socket, list(requested), callers // processes)
         ready = context.Barrier(processes, timeout=READY_S)
-        with (
-            closing(SocketServer(index, socket)),
-            ProcessPoolExecutor(processes, context, _begun, (ready,)) as pool,
-        ):
+        with closing(SocketServer(index, socket)), ProcessPoolExecutor(processes, context, _begun, (ready,)) as pool:
             rows = list(pool.map(_requested, [share] * processes))
     return {
         "processes": processes,

@@ -82,11 +82,7 @@ def record_costs(
 
 @repeated
 def _record(
-    engine: Engine,
-    tenant: TenantId,
-    calls: Sequence[CallRecord],
-    forest: ForestId | None,
-    session: SessionId | None,
+    engine: Engine, tenant: TenantId, calls: Sequence[CallRecord], forest: ForestId | None, session: SessionId | None
 ) -> None:
     with tenant_transaction(engine, tenant) as connection:
         record_calls(connection, tenant, calls, forest, session)

@@ -38,8 +38,7 @@ def demo(
         typer.Option("--data", metavar="DIR", help="Keep the memory here instead of a temporary directory."),
     ] = None,
     keep: Annotated[
-        bool,
-        typer.Option("--keep", help="Leave the node running, with its pages, until Ctrl-C; its directory stays."),
+        bool, typer.Option("--keep", help="Leave the node running, with its pages, until Ctrl-C; its directory stays.")
     ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the pipeline at most.")] = 600.0,
     as_json: JsonOption = False,

@@ -117,7 +117,6 @@ def _opened_node(data: Path, concurrency: int, alone: bool) -> MemForest:
 def _checked(data: Path, create: bool) -> Path:
     if not create and not data.is_dir():
         raise InvalidInput(
-            f"There is no data directory {data}: make one with memforest ingest --data.",
-            code="no_data_directory",
+            f"There is no data directory {data}: make one with memforest ingest --data.", code="no_data_directory"
         )
     return data

@@ -41,10 +41,7 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0,
-            max=65_535,
-            show_default=False,
-            help="Of HTTP; a free one if it is taken. Else that of the settings.",
+            min=0, max=65_535, show_default=False, help="Of HTTP; a free one if it is taken. Else that of the settings."
         ),
     ] = None,
     as_json: JsonOption = False,

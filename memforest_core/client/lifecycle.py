@@ -45,9 +45,7 @@ def _served(
 
 
 def _starting(
-    kind: OperationKind,
-    service: Callable[[LifecycleParts], S],
-    method: Callable[Concatenate[S, TenantId, P], TaskId],
+    kind: OperationKind, service: Callable[[LifecycleParts], S], method: Callable[Concatenate[S, TenantId, P], TaskId]
 ) -> Callable[Concatenate[Lifecycle, P], Operation]:
     """The same for a method that starts an operation of this ``kind``."""
 

@@ -89,11 +89,7 @@ class MemForestClient:
     """
 
     def __init__(
-        self,
-        settings: Settings | None = None,
-        *,
-        producer: Producer | None = None,
-        tenant: TenantId | None = None,
+        self, settings: Settings | None = None, *, producer: Producer | None = None, tenant: TenantId | None = None
     ) -> None:
         """``settings`` are read from the environment unless given; a ``producer`` that is open already is shared.
         ``tenant`` is that of the settings unless given."""
@@ -277,11 +273,7 @@ class MemForestClient:
         return SessionHandle(owner, name, accepted, self)
 
     def enqueue_stream(
-        self,
-        sessions: Iterable[SessionInput],
-        *,
-        backfill: bool = True,
-        room_timeout_s: float = ROOM_TIMEOUT_S,
+        self, sessions: Iterable[SessionInput], *, backfill: bool = True, room_timeout_s: float = ROOM_TIMEOUT_S
     ) -> Iterator[SessionHandle]:
         """Enqueue (owner, session id, turns) as they come, as a ``backfill`` unless that is False; a handle for each.
 

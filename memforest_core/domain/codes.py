@@ -15,7 +15,7 @@ _DIGIT = re.compile("[0-9]")
 _PHONE = re.compile(r"(?<![\w.,:/-])\+?\(?\d[\d()]*(?:[ ./-]{1,2}\(?\d[\d()]*)+(?![\w:/-])")
 _PLAIN = re.compile(
     r"(?:19|20)\d\d|\d+(?:st|nd|rd|th|s)|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|\d{1,2}(?:[:.]\d\d)?(?:am|pm)|\d{1,2}[:.]\d\d(?:[:.]\d\d)?"
-    r"|\d+(?:[-/.:]\d+)*(?:t\d\d(?::\d\d)+z?)",
+    r"|\d+(?:[-/.:]\d+)*(?:t\d\d(?::\d\d)+z?)"
 )
 """Years, ordinals, decades, dates and times of day: texts tell them in many ways, and they are looked for as times."""
 

@@ -247,8 +247,7 @@ def checked_metadata(metadata: object, where: str, limits: TurnLimits) -> dict[s
     size = len(written.encode())
     if size > limits.max_turn_bytes:
         raise InvalidInput(
-            f"{where}: shorten the metadata to {limits.max_turn_bytes} bytes (it has {size}).",
-            code="metadata_too_long",
+            f"{where}: shorten the metadata to {limits.max_turn_bytes} bytes (it has {size}).", code="metadata_too_long"
         )
     return plain
 
@@ -293,8 +292,7 @@ def parse_turns(messages: Sequence[Mapping[str, object]], frame: SessionFrame, l
     one the session's start. Raises InvalidInput with the turn's position."""
     if frame.first_ordinal + len(messages) > limits.max_turns:
         raise InvalidInput(
-            f"A session has at most {limits.max_turns} turns; split it into several sessions.",
-            code="too_many_turns",
+            f"A session has at most {limits.max_turns} turns; split it into several sessions.", code="too_many_turns"
         )
     turns: list[Turn] = []
     seen: set[str] = set()

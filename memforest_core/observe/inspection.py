@@ -210,8 +210,7 @@ def chosen(trees: Sequence[TreeOverview], wanted: str) -> TreeOverview:
     if len(found) > 1:
         several = ", ".join(f"{tree.id} ({tree.kind.value}:{tree.label})" for tree in found[:MAX_NAMED])
         raise InvalidInput(
-            f"{len(found)} trees match {wanted!r:.80}; name one by its id: {several}.",
-            code="ambiguous_tree",
+            f"{len(found)} trees match {wanted!r:.80}; name one by its id: {several}.", code="ambiguous_tree"
         )
     return found[0]
 

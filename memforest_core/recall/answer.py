@@ -289,11 +289,7 @@ def parse_reply(text: str, known: Collection[int]) -> Reply:
 
 
 def open_answering(
-    settings: LlmSettings,
-    chat: Callable[[], ChatModel],
-    engine: Engine,
-    telemetry: Telemetry,
-    own: str | None = None,
+    settings: LlmSettings, chat: Callable[[], ChatModel], engine: Engine, telemetry: Telemetry, own: str | None = None
 ) -> AnswerService:
     """Answers by the chat model of the step answer, by ``own`` instructions if given.
 

@@ -262,8 +262,7 @@ def recall(
     mode: Annotated[
         str | None,
         typer.Option(
-            help="auto, flat, embedding, llm or planner; the setting recall.mode when not given.",
-            show_default=False,
+            help="auto, flat, embedding, llm or planner; the setting recall.mode when not given.", show_default=False
         ),
     ] = None,
     k: KOption = None,

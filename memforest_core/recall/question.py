@@ -134,8 +134,7 @@ def parse_question(raw: object) -> Question:
         raise InvalidInput("Ask a question: give a non-empty string.", code="empty_question")
     if len(text) > MAX_QUESTION_CHARS:
         raise InvalidInput(
-            f"Shorten the question to {MAX_QUESTION_CHARS} characters (it has {len(text)}).",
-            code="question_too_long",
+            f"Shorten the question to {MAX_QUESTION_CHARS} characters (it has {len(text)}).", code="question_too_long"
         )
     spelled = variants(text)
     return Question(

@@ -259,12 +259,7 @@ class Retriever:
         return rows.cold_text(scope.forest.id, question.words, self.settings.flat_limit, scope.bounds.said_until)
 
     def _read_hits(
-        self,
-        rows: RecallRows,
-        scope: Scope,
-        request: Request,
-        hits: FlatHits,
-        cold: list[tuple[TextsById, TextsById]],
+        self, rows: RecallRows, scope: Scope, request: Request, hits: FlatHits, cold: list[tuple[TextsById, TextsById]]
     ) -> People:
         """Read what became cold, what is above the hits, where they were said and the best of their texts into the
         scope: one round trip, or two when a topic became cold or warm meanwhile. Everybody who has spoken."""

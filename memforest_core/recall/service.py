@@ -223,12 +223,7 @@ class RecallService:
         return request.in_mode(mode, self.settings), why
 
     def _retrieve(
-        self,
-        scopes: Sequence[Scope],
-        request: Request,
-        dense: DenseVector | None,
-        planner: Planner,
-        clock: Clock,
+        self, scopes: Sequence[Scope], request: Request, dense: DenseVector | None, planner: Planner, clock: Clock
     ) -> None:
         """Retrieve the candidates of each forest. An index that failed is not called for the next one."""
         failure: IndexUnavailable | None = None

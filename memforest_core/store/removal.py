@@ -197,9 +197,7 @@ class RemovalRows(TreeRows):
         """The heads of those of these trees that are active."""
         rows = self._db.execute(
             sa.select(m.Tree.__table__).where(
-                m.Tree.tenant_id == self._tenant,
-                m.Tree.tree_id.in_(trees),
-                m.Tree.state == ScopeState.ACTIVE.value,
+                m.Tree.tenant_id == self._tenant, m.Tree.tree_id.in_(trees), m.Tree.state == ScopeState.ACTIVE.value
             )
         )
         return {TreeId(row.tree_id): head_of(row) for row in rows}

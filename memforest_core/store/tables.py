@@ -479,10 +479,7 @@ class Placement(OfTenant, Base):
     """Which scope has a fact or cell, and in which leaf once the scope has a tree."""
 
     __tablename__ = "placement"
-    __table_args__ = (
-        _belongs_to("tree", "tree_id"),
-        _index("ix_placement_payload", "tenant_id", "payload_id"),
-    )
+    __table_args__ = (_belongs_to("tree", "tree_id"), _index("ix_placement_payload", "tenant_id", "payload_id"))
 
     tree_id: Mapped[UUID] = mapped_column(primary_key=True)
     payload_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -186,11 +186,7 @@ class Operations:
             return rows.list(OPERATIONS, checked_limit(limit, MOST_LISTED))
 
     def wait_steps(
-        self,
-        tenant: TenantId,
-        task: TaskId,
-        timeout_s: float,
-        watch: Callable[[OperationTask], None] = lambda _: None,
+        self, tenant: TenantId, task: TaskId, timeout_s: float, watch: Callable[[OperationTask], None] = lambda _: None
     ) -> Steps[OperationTask]:
         """Wait until an operation is done; ``watch`` sees it on the way.
 
@@ -208,11 +204,7 @@ class Operations:
         return found
 
     def ended_steps(
-        self,
-        tenant: TenantId,
-        task: TaskId,
-        timeout_s: float,
-        watch: Callable[[OperationTask], None] = lambda _: None,
+        self, tenant: TenantId, task: TaskId, timeout_s: float, watch: Callable[[OperationTask], None] = lambda _: None
     ) -> Steps[OperationTask]:
         """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
         found = timely(lambda: self.get(tenant, task), timeout_s)

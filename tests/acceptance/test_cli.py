@@ -66,12 +66,7 @@ def run(*arguments: str, stdin: str | None = None, **variables: str) -> Ended:
 def memforest(*arguments: str, **variables: str) -> Ended:
     """Run a command to its end as a process, without settings but these."""
     done = subprocess.run(
-        [*MEMFOREST, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment(**variables),
-        timeout=120,
-        check=False,
+        [*MEMFOREST, *arguments], capture_output=True, text=True, env=environment(**variables), timeout=120, check=False
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Ended(done.returncode, done.stdout, done.stderr)
@@ -397,10 +392,7 @@ def test_verify_compares_both_stores_while_a_node_runs(node: Node) -> None:
 
 
 def test_doctor_finds_a_running_node_well(node: Node) -> None:
-    for ended in (
-        run("doctor", "--data", str(node.directory), "--json"),
-        run("doctor", "--json", **node.addresses),
-    ):
+    for ended in (run("doctor", "--data", str(node.directory), "--json"), run("doctor", "--json", **node.addresses)):
         assert ended.code == 0, ended.out
         assert ended.json["ok"] is True
         assert {check["state"] for check in ended.json["checks"]} == {"ok"}
@@ -496,10 +488,7 @@ def test_an_unreachable_database_is_one_sentence() -> None:
 def test_a_missing_model_key_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a hosted model without its key, when the demo runs, then it says what to set instead of waiting."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    ended = run(
-        *("demo", "--data", str(tmp_path / "data"), "--json"),
-        MEMFOREST_LLM__MODEL="openai/gpt-4o-mini",
-    )
+    ended = run(*("demo", "--data", str(tmp_path / "data"), "--json"), MEMFOREST_LLM__MODEL="openai/gpt-4o-mini")
     assert (ended.code, ended.error["code"]) == (2, "model_auth_failed")
     assert "MEMFOREST_LLM__API_KEY" in ended.error["message"]
 

@@ -32,13 +32,7 @@ ROOT = Path(__file__).parents[2]
 def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command with these settings, to its end."""
     return subprocess.run(
-        command,
-        env=environment(**variables),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        cwd=ROOT,
+        command, env=environment(**variables), capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=ROOT
     )
 
 

@@ -21,16 +21,8 @@ from memforest_core.client.embedded.directory import DataDirectoryInUse, UsedAft
 from memforest_core.settings import load_settings
 
 MOVES = [
-    {
-        "role": "user",
-        "content": "Bob moved from Boston to Davis in May 2023.",
-        "timestamp": "2023-05-01T00:00:00Z",
-    },
-    {
-        "role": "user",
-        "content": "Bob moved from Davis to Miami in July 2024.",
-        "timestamp": "2024-07-01T00:00:00Z",
-    },
+    {"role": "user", "content": "Bob moved from Boston to Davis in May 2023.", "timestamp": "2023-05-01T00:00:00Z"},
+    {"role": "user", "content": "Bob moved from Davis to Miami in July 2024.", "timestamp": "2024-07-01T00:00:00Z"},
 ]
 
 

@@ -169,11 +169,7 @@ def test_a_session_whose_wakeup_was_never_sent_is_found(servers: SessionServers,
         with redis.Redis.from_url(servers.redis_url) as broker:
             broker.flushall()
         running.start_worker()
-        until(
-            lambda: not running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"),
-            30,
-            running.log_tail,
-        )
+        until(lambda: not running.scalar("SELECT count(*) FROM memforest.cell WHERE NOT placed"), 30, running.log_tail)
         assert running.scalar("SELECT count(*) FROM memforest.fact") > 0
 
 

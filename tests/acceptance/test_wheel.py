@@ -113,10 +113,7 @@ def test_the_wheel_has_what_a_worker_needs(installation: Installation) -> None:
     assert wanted <= packed
     assert {"LICENSE", "NOTICE"} <= {Path(name).name for name in packed if ".dist-info/" in name}
     tops = {name.split("/")[0] for name in packed}
-    assert {name for name in tops if not name.endswith(".dist-info")} == {
-        "memforest_core",
-        "memforest_workers",
-    }
+    assert {name for name in tops if not name.endswith(".dist-info")} == {"memforest_core", "memforest_workers"}
 
 
 def test_everything_comes_from_the_wheel(installation: Installation) -> None:

@@ -74,10 +74,7 @@ def test_a_method_gets_pass_at_k_and_accuracy_by_category() -> None:
     ours, theirs = table(rows)
     assert (ours["method"], ours["n"], ours["pass_1"], ours["pass_2"]) == ("memforest", 3, 50.0, 66.7)
     assert "pass_3" not in ours
-    assert ours["by_category"] == {
-        "single-hop": {"n": 2, "accuracy": 25.0},
-        "temporal": {"n": 1, "accuracy": 100.0},
-    }
+    assert ours["by_category"] == {"single-hop": {"n": 2, "accuracy": 25.0}, "temporal": {"n": 1, "accuracy": 100.0}}
     assert (theirs["method"], theirs["pass_1"]) == ("bm25_turns", 0.0)
 
 

@@ -26,15 +26,7 @@ State = dict[str, list[str]]
 
 Rows = Mapping[str, list[dict[str, Any]]]
 
-_WORK = {
-    "attempts",
-    "lost_leases",
-    "available_at",
-    "lease_token",
-    "lease_until",
-    "worker_id",
-    "error_text",
-}
+_WORK = {"attempts", "lost_leases", "available_at", "lease_token", "lease_until", "worker_id", "error_text"}
 _MOMENTS = {
     "reduce_available_at",
     "created_at",

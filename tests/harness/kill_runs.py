@@ -527,10 +527,7 @@ class PairArena(Arena):
             order = ASKERS if point.first == ASKERS[0] else ASKERS[::-1]
             both = {
                 asker: copy.start(
-                    "concurrent",
-                    [ends.pair[ASKERS.index(asker)]],
-                    [asker],
-                    point.at if asker == point.victim else None,
+                    "concurrent", [ends.pair[ASKERS.index(asker)]], [asker], point.at if asker == point.victim else None
                 )
                 for asker in order
             }

@@ -163,12 +163,7 @@ class Deployment:
         return MemForestClient(self.settings)
 
     def launch_worker(
-        self,
-        *,
-        concurrency: int = 4,
-        processes: int = 1,
-        queues: str = ALL_QUEUES,
-        launcher: Sequence[str] = CLI,
+        self, *, concurrency: int = 4, processes: int = 1, queues: str = ALL_QUEUES, launcher: Sequence[str] = CLI
     ) -> subprocess.Popen[bytes]:
         """Start ``memforest worker`` without waiting; ``launcher`` is the module (and its arguments)."""
         with self._log(len(self.workers)).open("wb") as log:

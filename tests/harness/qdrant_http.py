@@ -47,10 +47,7 @@ class _EngineRefusal:
         return None
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is Exception:
             raise Refused(400, f"Wrong input: {error}") from error
@@ -338,12 +335,7 @@ def _as_json(vector: Any) -> Json:
 
 
 def _scored(point: engine.ScoredPoint) -> Json:
-    return {
-        "id": str(point.id),
-        "version": point.version,
-        "score": point.score,
-        "payload": point.payload,
-    }
+    return {"id": str(point.id), "version": point.version, "score": point.score, "payload": point.payload}
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -48,11 +48,7 @@ def test_an_unavailable_part_does_not_end_the_checks_of_others(pipeline: Stack) 
     )
     found = by_name(settings)
     failed = {name: check.code for name, check in found.items() if check.state is State.FAIL}
-    assert failed == {
-        "database": "store_unavailable",
-        "broker": "broker_unavailable",
-        "index": "index_unavailable",
-    }
+    assert failed == {"database": "store_unavailable", "broker": "broker_unavailable", "index": "index_unavailable"}
     assert "MEMFOREST_BROKER__URL" in found["broker"].says
 
 

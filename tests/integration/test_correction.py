@@ -34,10 +34,7 @@ SPRING = (
     ("2022-03-01T09:02:00Z", "I adopted a cat named Misty."),
     ("2022-03-01T09:03:00Z", "I weigh 81 kg."),
 )
-SUMMER = (
-    ("2022-07-10T09:00:00Z", "I moved to Porto in June 2022."),
-    ("2022-07-10T09:01:00Z", "The sea is cold here."),
-)
+SUMMER = (("2022-07-10T09:00:00Z", "I moved to Porto in June 2022."), ("2022-07-10T09:01:00Z", "The sea is cold here."))
 WHERE = "Where did Ines live with her cousin?"
 
 

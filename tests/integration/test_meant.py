@@ -127,11 +127,7 @@ CASES = (
     ),
     Case(
         "a joke about what was before",
-        (
-            ("I used to live in Sendai.",),
-            ("I live in Kobe now.",),
-            ("Before Kobe I lived on the moon, just kidding.",),
-        ),
+        (("I used to live in Sendai.",), ("I live in Kobe now.",), ("Before Kobe I lived on the moon, just kidding.",)),
         "Where did I live before Kobe?",
         "Sendai",
         ("moon",),

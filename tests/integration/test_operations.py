@@ -132,10 +132,7 @@ def test_nobody_can_change_the_audit(pipeline: Stack, scripted: Scripted, change
     ask(pipeline)
     with pytest.raises(exc.ProgrammingError, match="can only be added"):
         pipeline.execute(change)
-    with (
-        pytest.raises(exc.ProgrammingError, match="permission denied"),
-        pipeline.services.engine.begin() as connection,
-    ):
+    with pytest.raises(exc.ProgrammingError, match="permission denied"), pipeline.services.engine.begin() as connection:
         connection.execute(sa.text(change))
     assert pipeline.rows("SELECT count(*) FROM memforest.audit")[0][0] == 1
 

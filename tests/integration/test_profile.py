@@ -40,9 +40,7 @@ def tell(running: Stack) -> None:
     for day, text in enumerate(SAID):
         client.enqueue("alice", f"s{day}", [turn(text, day)], display_name="Alice")
     client.enqueue(
-        "alice",
-        "friends",
-        [turn("I work at Globex. I have a dog named Fido.", 20, speaker_id="u7", name="Bob")],
+        "alice", "friends", [turn("I work at Globex. I have a dog named Fido.", 20, speaker_id="u7", name="Bob")]
     )
 
 

@@ -179,8 +179,5 @@ def repeated(running: Stack) -> None:
 
 
 def test_a_file_that_is_missing_is_refused_at_the_start(ground: Ground, tmp_path: Path) -> None:
-    with (
-        pytest.raises(InvalidSettings, match="MEMFOREST_PROMPTS__BROWSE"),
-        ground.opened(browse=tmp_path / "none.txt"),
-    ):
+    with pytest.raises(InvalidSettings, match="MEMFOREST_PROMPTS__BROWSE"), ground.opened(browse=tmp_path / "none.txt"):
         pass

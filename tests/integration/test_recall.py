@@ -287,10 +287,7 @@ def test_without_the_index_full_text_answers(bob: Stack) -> None:
 
 def test_without_the_embedder_words_answer(bob: Stack) -> None:
     service = RecallService(
-        RecallStore(bob.services.engine),
-        bob.services.index,
-        UnavailableEmbedder(),
-        bob.settings.recall,
+        RecallStore(bob.services.engine), bob.services.index, UnavailableEmbedder(), bob.settings.recall
     )
     result = service.recall(bob.tenant, "bob", "Who visited Bob with Rufus the dog?")
     assert result.evidence[0].turn_ids == ("t3",)

@@ -327,10 +327,7 @@ def test_what_comes_and_goes_meanwhile_is_in_the_switched_memory(bob: Stack) -> 
     )
     assert {
         (row.pinned, "hiking" in row.text, bool(row.successor and "hiking" in row.successor)) for row in states
-    } == {
-        (True, True, False),
-        (False, False, True),
-    }
+    } == {(True, True, False), (False, False, True)}
     assert [(row.visits, row.forest_id) for row in bob.rows("SELECT visits, forest_id FROM memforest.visit")] == [
         (3, new)
     ] * 2

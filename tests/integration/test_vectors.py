@@ -176,10 +176,7 @@ def test_vectors_that_were_stored_in_full_are_read_and_go_on(running: Stack) -> 
     assert {len(row.vector) for row in running.rows("SELECT vector FROM memforest.vector")} == {2 * 384 + 1}
     assert running.rows("SELECT 1 FROM memforest.node_summary WHERE pooled IS NOT NULL") == []
     running.execute("UPDATE memforest.node_summary SET pooled = vector")
-    for table, key, columns in (
-        ("vector", "text_hash", ["vector"]),
-        ("node_summary", "node_id", ["vector", "pooled"]),
-    ):
+    for table, key, columns in (("vector", "text_hash", ["vector"]), ("node_summary", "node_id", ["vector", "pooled"])):
         for column in columns:
             for row in running.rows(f"SELECT {key} AS key, {column} AS raw FROM memforest.{table}"):
                 change = f"UPDATE memforest.{table} SET {column} = :v WHERE {key} = :k"

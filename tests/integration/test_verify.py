@@ -28,11 +28,7 @@ from memforest_core.models.calls import Embedder
 from memforest_core.store.trees import node_of
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
-from tests.harness.stack import (
-    Grown,
-    Stack,
-    cloned,
-)
+from tests.harness.stack import Grown, Stack, cloned
 
 LAMPS = said(*[f"I paid {n} dollars for a brass lamp numbered {n}." for n in range(24)])
 LETTER = said(
@@ -204,11 +200,7 @@ DAMAGE = [
     (Check.TREE_HEADS, "root_missing", f"UPDATE memforest.tree SET root_id = NULL WHERE tree_id = {ROOTED}"),
     (Check.TREE_HEADS, "not_active", "UPDATE memforest.tree SET state = 'candidate' WHERE state = 'active'"),
     (Check.TREE_HEADS, "session_missing", f"DELETE FROM memforest.session WHERE session_id = {SESSION}"),
-    (
-        Check.TREE_HEADS,
-        "second_root",
-        "UPDATE memforest.node SET parent_id = node_id WHERE parent_id IS NULL",
-    ),
+    (Check.TREE_HEADS, "second_root", "UPDATE memforest.node SET parent_id = node_id WHERE parent_id IS NULL"),
     (Check.TREE_NODES, "second_root", f"UPDATE memforest.node SET parent_id = NULL WHERE node_id = {LEAF}"),
     (Check.TREE_NODES, "parent_missing", f"UPDATE memforest.node SET parent_id = {CELL} WHERE node_id = {LEAF}"),
     (
@@ -228,11 +220,7 @@ DAMAGE = [
         "overfull",
         f"UPDATE memforest.node n SET parent_id = {MIDDLE} WHERE level = 0 AND tree_id = {ROOTED}",
     ),
-    (
-        Check.TREE_NODES,
-        "childless",
-        f"DELETE FROM memforest.node WHERE parent_id = {MIDDLE}",
-    ),
+    (Check.TREE_NODES, "childless", f"DELETE FROM memforest.node WHERE parent_id = {MIDDLE}"),
     (
         Check.TREE_NODES,
         "underfull",
@@ -275,11 +263,7 @@ DAMAGE = [
         f" memforest.placement WHERE tree_id = {ROOTED} LIMIT 1)",
     ),
     (Check.PLACEMENTS, "no_leaf", f"UPDATE memforest.placement SET leaf_id = NULL WHERE payload_id = {CELL}"),
-    (
-        Check.PLACEMENTS,
-        "other_payload",
-        f"UPDATE memforest.node SET payload_id = {FACT} WHERE payload_id = {CELL}",
-    ),
+    (Check.PLACEMENTS, "other_payload", f"UPDATE memforest.node SET payload_id = {FACT} WHERE payload_id = {CELL}"),
     (
         Check.PLACEMENTS,
         "other_tree",
@@ -289,11 +273,7 @@ DAMAGE = [
     (Check.PLACEMENTS, "not_a_leaf", f"UPDATE memforest.placement SET leaf_id = {MIDDLE} WHERE tree_id = {ROOTED}"),
     (Check.PLACEMENTS, "unexpected", f"UPDATE memforest.tree SET state = 'merged' WHERE tree_id = {ROOTED}"),
     (Check.LEAVES, "no_placement", f"DELETE FROM memforest.placement WHERE payload_id = {CELL}"),
-    (
-        Check.LEAVES,
-        "placed_elsewhere",
-        f"UPDATE memforest.placement SET leaf_id = {MIDDLE} WHERE payload_id = {CELL}",
-    ),
+    (Check.LEAVES, "placed_elsewhere", f"UPDATE memforest.placement SET leaf_id = {MIDDLE} WHERE payload_id = {CELL}"),
     (Check.LEAVES, "no_payload", f"DELETE FROM memforest.cell WHERE cell_id = {CELL}"),
     (Check.LEAVES, "no_payload", f"DELETE FROM memforest.fact WHERE fact_id = {FACT}"),
     (Check.LEAVES, "key", f"UPDATE memforest.node SET key_item = 7 WHERE payload_id = {CELL}"),
@@ -337,11 +317,7 @@ DAMAGE = [
     ),
     (Check.LEASES, "leaked", f"UPDATE memforest.cell SET worker_id = gen_random_uuid() WHERE cell_id = {CELL}"),
     (Check.LEASES, "no_lease", f"UPDATE memforest.index_row SET state = 'running' WHERE point_id = {CELL}"),
-    (
-        Check.LEASES,
-        "leaked",
-        f"UPDATE memforest.index_row SET lease_token = gen_random_uuid() WHERE point_id = {CELL}",
-    ),
+    (Check.LEASES, "leaked", f"UPDATE memforest.index_row SET lease_token = gen_random_uuid() WHERE point_id = {CELL}"),
     (Check.LEASES, "no_lease", f"UPDATE memforest.node SET lease_token = gen_random_uuid() WHERE node_id = {INNER}"),
     (
         Check.TASKS,
@@ -366,11 +342,7 @@ DAMAGE = [
         "UPDATE memforest.node_summary SET created_at = now() - interval '1 hour'; UPDATE memforest.tree SET"
         " due_at = now() - interval '1 hour', last_mark_at = now() - interval '1 hour' WHERE state = 'active'",
     ),
-    (
-        Check.DIRTY_PATHS,
-        "clean_above",
-        f"UPDATE memforest.node SET version = version + 1 WHERE node_id = {INNER}",
-    ),
+    (Check.DIRTY_PATHS, "clean_above", f"UPDATE memforest.node SET version = version + 1 WHERE node_id = {INNER}"),
     (Check.SUMMARIES, "missing", f"DELETE FROM memforest.node_summary WHERE node_id = {INNER}"),
     (Check.SUMMARIES, "version", f"UPDATE memforest.node_summary SET version = 0 WHERE node_id = {INNER}"),
     (Check.SUMMARIES, "inputs", f"UPDATE memforest.cell SET summary = 'We spoke of boats.' WHERE cell_id = {CELL}"),

@@ -10,11 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-os.environ |= {
-    "LANGSMITH_TRACING": "false",
-    "MEM0_TELEMETRY": "false",
-    "OPENAI_AGENTS_DISABLE_TRACING": "true",
-}
+os.environ |= {"LANGSMITH_TRACING": "false", "MEM0_TELEMETRY": "false", "OPENAI_AGENTS_DISABLE_TRACING": "true"}
 
 from memforest_core import AsyncMemForest, MemForest, RemoteMemForest
 from memforest_core.service.http.serving import HttpServer, listen

@@ -25,14 +25,7 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store import schema
 from memforest_core.store.engine import open_engine
-from memforest_core.store.schema import (
-    BASELINE,
-    SERVICE_GROUP,
-    check_ready,
-    current_revision,
-    head_revision,
-    upgrade,
-)
+from memforest_core.store.schema import BASELINE, SERVICE_GROUP, check_ready, current_revision, head_revision, upgrade
 from memforest_core.store.tables import SCHEMA, Base
 from tests.harness.next_version import NEXT, become_next_version
 from tests.harness.servers import SessionServers

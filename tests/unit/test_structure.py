@@ -79,10 +79,7 @@ def test_generated_examples_have_no_time_limit() -> None:
     assert hypothesis.settings().deadline is None
 
 
-@pytest.mark.parametrize(
-    ("library", "folder"),
-    [("qdrant_client", "index"), ("qdrant_edge", "index")],
-)
+@pytest.mark.parametrize(("library", "folder"), [("qdrant_client", "index"), ("qdrant_edge", "index")])
 def test_a_library_has_one_folder(graph: grimp.ImportGraph, library: str, folder: str) -> None:
     found = importers(graph, library)
 

@@ -159,12 +159,7 @@ class CalendarRows(ForestRows):
         """
         g = m.CalendarDigest
         days = held.days
-        own = (
-            g.tenant_id == self._tenant,
-            g.forest_id == forest,
-            g.span == days.span.value,
-            g.first_day == days.first,
-        )
+        own = (g.tenant_id == self._tenant, g.forest_id == forest, g.span == days.span.value, g.first_day == days.first)
         version = self._db.scalar(sa.select(g.version).where(*own))
         if version != held.version:
             return False

@@ -76,8 +76,7 @@ def forget_words(
     words: Annotated[str, typer.Argument(help='What to forget, such as "where I work".')],
     owner: OwnerOption,
     turns: Annotated[
-        str,
-        typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none."),
+        str, typer.Option(help="Turns that say it: alone (those that say nothing else go), all, or none.")
     ] = "alone",
     dry_run: DryRunOption = False,
     yes: YesOption = False,

@@ -167,8 +167,7 @@ class Describer:
             pinned = rows.pinned(forest.id, person.keys, MAX_STATES + 1)
         zone = ZoneInfo(forest.time_zone)
         current = sorted(
-            (state for states in chains.values() for state in states if state.current),
-            key=lambda state: state.position,
+            (state for states in chains.values() for state in states if state.current), key=lambda state: state.position
         )
         found = [_state(state, zone) for state in current]
         found += [_pinned(fact, statement, zone) for fact, statement in reversed(pinned)]

@@ -11,15 +11,7 @@ import typer
 
 from memforest_core.cli.toolkit.memory_opening import opened_store
 from memforest_core.cli.toolkit.options import CursorOption, DataOption, JsonOption, LimitOption, OwnerOption
-from memforest_core.cli.toolkit.output import (
-    answered,
-    console,
-    named,
-    plain_table,
-    print_page,
-    printable,
-    shortened,
-)
+from memforest_core.cli.toolkit.output import answered, console, named, plain_table, print_page, printable, shortened
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -252,7 +252,7 @@ class TopicService:
         with self._reading(tenant, owner) as (rows, forest):
             if forest is not None and rows.lock_forest(forest.id) != "live":
                 raise ForestFrozen(
-                    f"Owner {owner!r:.80} is being merged into another: change its topics there in some seconds.",
+                    f"Owner {owner!r:.80} is being merged into another: change its topics there in some seconds."
                 )
             yield rows, forest
 

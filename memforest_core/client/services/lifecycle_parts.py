@@ -98,11 +98,7 @@ class LifecycleParts:
         """Rebuilding forests."""
         settings, engine = self._settings, self._engine
         planner = Planner(
-            partial(PlanRows.opened, engine),
-            settings,
-            _models(self._process),
-            _prices(settings),
-            self._process.prompts,
+            partial(PlanRows.opened, engine), settings, _models(self._process), _prices(settings), self._process.prompts
         )
         model, wakeups = self._process.embedder.model, self._process.producer.wakeups
         return Rematerializing(engine, self.operations, planner, settings, model, wakeups, self.clearing.clear)

@@ -332,11 +332,7 @@ class Services(Process):
 
 
 def open_services(
-    settings: Settings,
-    *,
-    embedder: Embedder | None = None,
-    telemetry: Telemetry = SILENT,
-    owns_index: bool = False,
+    settings: Settings, *, embedder: Embedder | None = None, telemetry: Telemetry = SILENT, owns_index: bool = False
 ) -> Services:
     """Wire the whole service and check that it fits the stored state.
 

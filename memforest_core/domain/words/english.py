@@ -77,7 +77,7 @@ _ORDER = OrderWords(
     back=re.compile(r"(?:that|this|it|then)", re.I),
     clause_end=re.compile(r"[?.!;]|\s+(?:and|or|but)\s+(?:before|after|then)\b|\s+(?:before|after)\s+", re.I),
     inverted=re.compile(
-        r",|\s+(?:where|what|who|whom|which|how|when|why)\b|\s+(?:did|do|does|was|were|is|are|has|have|had)\s+(?:i|you|he|she|it|we|they|my|his|her|our|their|the|[A-Z]\w*)\b",
+        r",|\s+(?:where|what|who|whom|which|how|when|why)\b|\s+(?:did|do|does|was|were|is|are|has|have|had)\s+(?:i|you|he|she|it|we|they|my|his|her|our|their|the|[A-Z]\w*)\b"
     ),
     other_sense=re.compile(
         r"\b(?:look\w*|nam(?:e|ed|ing)|tak(?:e|es|en|ing)|took|running|chas\w+|call(?:ed)?|day|week|time)\s+after$",

@@ -41,15 +41,7 @@ from memforest_core.index.qdrant.point_encoding import (
     scanned_point,
     uuid_of,
 )
-from memforest_core.index.vector_index import (
-    Hits,
-    IndexQuery,
-    Point,
-    PointKey,
-    PointKind,
-    ScanPage,
-    SparseVector,
-)
+from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, PointKind, ScanPage, SparseVector
 
 log = structlog.get_logger(__name__)
 

@@ -14,10 +14,7 @@ from uuid import UUID
 import httpx
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
-from qdrant_client.common.client_exceptions import (
-    QdrantException,
-    ResourceExhaustedResponse,
-)
+from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from memforest_core.domain.forks import renewed_in_child
@@ -52,12 +49,7 @@ def server_failures(collection: str, operation: str) -> Iterator[None]:
         raise IndexUnavailable(f"Qdrant limits the rate of {operation} on {collection!r}", retry_after=wait) from error
     except UnexpectedResponse as error:
         raise refusal(collection, operation, error) from error
-    except (
-        ResponseHandlingException,
-        QdrantException,
-        httpx.HTTPError,
-        json.JSONDecodeError,
-    ) as error:
+    except (ResponseHandlingException, QdrantException, httpx.HTTPError, json.JSONDecodeError) as error:
         cause = error.source if isinstance(error, ResponseHandlingException) else error
         raise IndexUnavailable(
             f"Qdrant did not answer {operation} on {collection!r}: {type(cause).__name__}"
@@ -307,10 +299,7 @@ class QdrantServerIndex:
     def _upsert_operation(self, version: int, points: Sequence[Point]) -> q.UpsertOperation:
         older = q.FieldCondition(key=schema.VERSION, range=q.Range(lt=version))
         return q.UpsertOperation(
-            upsert=q.PointsList(
-                points=[self._encode(point) for point in points],
-                update_filter=q.Filter(must=[older]),
-            )
+            upsert=q.PointsList(points=[self._encode(point) for point in points], update_filter=q.Filter(must=[older]))
         )
 
     def _encode(self, point: Point) -> q.PointStruct:

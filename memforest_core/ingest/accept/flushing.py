@@ -71,8 +71,7 @@ class Flushing:
         if (yield from _poll(reached, nudge, timeout_s, longest_s, nudge_s, soon)) is None:
             found, error = timely(progress, 0.0), timely(last_error, 0.0)
             raise WaitTimeout(
-                f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}",
-                last_error=error,
+                f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}", last_error=error
             )
         return found
 

@@ -172,11 +172,7 @@ class Quotas:
         )
 
 
-def when_there_is_room(
-    attempt: Callable[[], Result],
-    timeout_s: float,
-    clock: Callable[[], float],
-) -> Steps[Result]:
+def when_there_is_room(attempt: Callable[[], Result], timeout_s: float, clock: Callable[[], float]) -> Steps[Result]:
     """What ``attempt`` returns, tried again as long as a quota refuses it; after ``timeout_s`` raises QuotaExceeded."""
     deadline = clock() + timeout_s
     while True:

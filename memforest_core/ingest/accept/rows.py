@@ -17,10 +17,7 @@ from memforest_core.domain.ids import ForestId, SessionId, TenantId, cell_id, se
 from memforest_core.domain.turns import Role, Turn
 from memforest_core.errors import InvalidInput, InvalidSettings
 from memforest_core.index.rows import want_indexed
-from memforest_core.ingest.accept.records import (
-    SessionHead,
-    TenantLimits,
-)
+from memforest_core.ingest.accept.records import SessionHead, TenantLimits
 from memforest_core.store import tables as m
 from memforest_core.store.copying import adding, given_to, in_columns
 from memforest_core.store.engine import is_same_database, set_tenant, store_errors
@@ -159,12 +156,7 @@ class AcceptRows(TenantRows):
         )
 
     def put_cells(
-        self,
-        forest: ForestId,
-        session: SessionId,
-        cells: Sequence[CellCut],
-        lane: Lane,
-        held_for_s: float | None,
+        self, forest: ForestId, session: SessionId, cells: Sequence[CellCut], lane: Lane, held_for_s: float | None
     ) -> None:
         """Store cells, ready for extraction, and mark them for indexing; with ``held_for_s``, a last cell that is not
         full stays open for that many seconds."""
@@ -340,8 +332,7 @@ def accepting(engine: sa.Engine, tenant: TenantId, joined: object | None = None)
     outer = joined.connection() if isinstance(joined, OrmSession) else joined
     if not isinstance(outer, sa.Connection):
         raise InvalidInput(
-            "Pass an open SQLAlchemy connection or session as the transaction to join.",
-            code="invalid_transaction",
+            "Pass an open SQLAlchemy connection or session as the transaction to join.", code="invalid_transaction"
         )
     if outer.dialect.name != "postgresql":
         raise InvalidInput(

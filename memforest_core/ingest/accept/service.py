@@ -381,12 +381,7 @@ class Acceptance:
         )
 
     def _store_turns(
-        self,
-        rows: AcceptRows,
-        forest: ForestRef,
-        session: SessionHead,
-        fresh: Sequence[Turn],
-        held_for_s: float | None,
+        self, rows: AcceptRows, forest: ForestRef, session: SessionHead, fresh: Sequence[Turn], held_for_s: float | None
     ) -> tuple[int, int]:
         """Store new turns and the cells they make; how many cells, and how many windows became ready. With
         ``held_for_s`` a last cell that is not full stays open for that many seconds."""

@@ -257,11 +257,7 @@ class Calibrated:
 
 
 def calibrate(
-    pairs: Sequence[LabelledPair],
-    embedder: Embedder,
-    settings: ReduceSettings,
-    *,
-    labelled: bool,
+    pairs: Sequence[LabelledPair], embedder: Embedder, settings: ReduceSettings, *, labelled: bool
 ) -> Calibrated:
     """Derive the thresholds of a model.
 

@@ -52,10 +52,7 @@ def calibrate(
     settings = load_settings()
     chat = settings.llm.extract.model or settings.llm.model
     result = derived_from(
-        pairs_of(sample),
-        open_embedder(settings.embedding),
-        settings.reduce,
-        labelled=chat != OFFLINE,
+        pairs_of(sample), open_embedder(settings.embedding), settings.reduce, labelled=chat != OFFLINE
     )
     if write is not None:
         write_settings(write, result)

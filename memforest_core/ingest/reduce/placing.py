@@ -9,17 +9,7 @@ from itertools import count
 from uuid import UUID, uuid4
 
 from memforest_core.domain.facts import Fact
-from memforest_core.domain.ids import (
-    CellId,
-    FactId,
-    ForestId,
-    NodeId,
-    PayloadId,
-    SessionId,
-    TreeId,
-    TreeKind,
-    tree_id,
-)
+from memforest_core.domain.ids import CellId, FactId, ForestId, NodeId, PayloadId, SessionId, TreeId, TreeKind, tree_id
 from memforest_core.domain.people import KnownPerson, called
 from memforest_core.domain.temperature import united_tags
 from memforest_core.domain.times import from_micros, micros
@@ -34,14 +24,7 @@ from memforest_core.ingest.reduce.records import (
     WaitingCandidate,
     WaitingCell,
 )
-from memforest_core.ingest.reduce.routing import (
-    Scene,
-    SceneMap,
-    continued,
-    deserves_tree,
-    entity_scopes,
-    subject_key,
-)
+from memforest_core.ingest.reduce.routing import Scene, SceneMap, continued, deserves_tree, entity_scopes, subject_key
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.memtree import Diff, Key, Node, NotLoaded, TreeHead, build, delete, insert, leaf
 from memforest_core.models.calls import Vectors

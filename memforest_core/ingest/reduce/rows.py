@@ -120,10 +120,7 @@ class ReduceQueueRows(TenantRows):
         damaged one."""
         cells = self._db.execute(
             sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace, m.Session.note)
-            .join(
-                m.Session,
-                sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id),
-            )
+            .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id))
             .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, waiting.cells))
             .order_by(m.Cell.session_id, m.Cell.ordinal)
         ).all()

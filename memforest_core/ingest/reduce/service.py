@@ -64,12 +64,7 @@ class ReductionService:
     """Drains forests of a tenant, one batch per call."""
 
     def __init__(
-        self,
-        engine: Engine,
-        index: VectorIndex,
-        embedder: Embedder,
-        settings: Settings,
-        telemetry: Telemetry = SILENT,
+        self, engine: Engine, index: VectorIndex, embedder: Embedder, settings: Settings, telemetry: Telemetry = SILENT
     ) -> None:
         self._index = index
         self._engine = engine

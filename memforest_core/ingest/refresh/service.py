@@ -265,11 +265,7 @@ class RefreshService:
         return f"{text}\n{summarize([node.children[-1].text], budget, budget // NEWEST_SHARE)}".strip("\n")
 
     def _write(
-        self,
-        nodes: Sequence[ReadyNode],
-        keys: dict[NodeId, bytes],
-        paid: dict[bytes, str],
-        calls: list[CallRecord],
+        self, nodes: Sequence[ReadyNode], keys: dict[NodeId, bytes], paid: dict[bytes, str], calls: list[CallRecord]
     ) -> list[Written]:
         """Texts in the order of the nodes; only those that need a model wait for it, side by side."""
 

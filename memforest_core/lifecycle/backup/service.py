@@ -24,13 +24,7 @@ from memforest_core.lifecycle.backup.files import (
     check_files,
     read_manifest,
 )
-from memforest_core.lifecycle.backup.rows import (
-    Loading,
-    Snapshot,
-    clear_note,
-    found_state,
-    saved_tables,
-)
+from memforest_core.lifecycle.backup.rows import Loading, Snapshot, clear_note, found_state, saved_tables
 from memforest_core.lifecycle.erase.service import Erasure, RequestedErasure
 from memforest_core.settings import DatabaseSettings
 from memforest_core.store.schema import BASELINE, RESTORE_NOTE, head_revision, opened_owner, upgrade

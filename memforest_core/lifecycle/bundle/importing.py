@@ -13,14 +13,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TenantId, TreeId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import CallerError, InvalidInput, RetryableError
 from memforest_core.lifecycle.bundle.bundle_file import BundleReader
-from memforest_core.lifecycle.bundle.checking import (
-    RowChecks,
-    check_rules,
-    check_zone,
-    damaged,
-    statement_of,
-    texts_of,
-)
+from memforest_core.lifecycle.bundle.checking import RowChecks, check_rules, check_zone, damaged, statement_of, texts_of
 from memforest_core.lifecycle.bundle.new_ids import IdTable, NewIds, PreparedRows
 from memforest_core.lifecycle.bundle.records import FACT, NAMED, TABLES, VECTOR, BundleTable, Digests, Row
 from memforest_core.lifecycle.bundle.rows.imported import REFUSED, ImportRows

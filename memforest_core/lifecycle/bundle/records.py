@@ -148,21 +148,7 @@ SUMMARY = _table("summary", "node_summary")
 VECTOR = _table("vector")
 VISIT = _table("visit")
 
-TABLES = (
-    SESSION,
-    SPEAKER,
-    TURN,
-    CELL,
-    CANDIDATE,
-    FACT,
-    OCCURRENCE,
-    SCOPE,
-    NODE,
-    PLACEMENT,
-    SUMMARY,
-    VECTOR,
-    VISIT,
-)
+TABLES = (SESSION, SPEAKER, TURN, CELL, CANDIDATE, FACT, OCCURRENCE, SCOPE, NODE, PLACEMENT, SUMMARY, VECTOR, VISIT)
 """In the order in which they are written and read: what a row refers to by a foreign key comes before it."""
 
 NAMED = {table.identity: table for table in TABLES if table.identity is not None}

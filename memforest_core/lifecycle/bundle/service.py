@@ -137,12 +137,7 @@ class Bundles:
                 return already
             total = 2 * reader.head.total
             seen = inspect(
-                reader,
-                ids,
-                self._parts.embedder,
-                self._parts.settings,
-                not vectors,
-                lambda done: watch(done, total),
+                reader, ids, self._parts.embedder, self._parts.settings, not vectors, lambda done: watch(done, total)
             )
             if dry_run:
                 return self._planned(tenant, seen)

@@ -44,14 +44,7 @@ class Comparison:
         self._model = model
 
     def near(
-        self,
-        rows: MergeRows,
-        tenant: TenantId,
-        source: ForestId,
-        target: ForestId,
-        threshold: float,
-        *,
-        index: bool,
+        self, rows: MergeRows, tenant: TenantId, source: ForestId, target: ForestId, threshold: float, *, index: bool
     ) -> Near:
         """For facts of the source the closest mergeable fact of the target, at least as close as the threshold.
 
@@ -145,10 +138,7 @@ def own_ids(target: ForestId, facts: Sequence[StoredFact]) -> dict[FactId, FactI
 
 
 def reconcile(
-    facts: Sequence[StoredFact],
-    own: Mapping[FactId, FactId],
-    there: frozenset[FactId],
-    near: Mapping[FactId, FactId],
+    facts: Sequence[StoredFact], own: Mapping[FactId, FactId], there: frozenset[FactId], near: Mapping[FactId, FactId]
 ) -> Reconciled:
     """Match facts with the target's: by their own id first, else by a near duplicate that is still ``there``."""
     found: dict[FactId, FactId] = {}

@@ -321,11 +321,7 @@ class Merging:
 
     @staticmethod
     def _abandon(
-        rows: MergeRows,
-        task: OperationTask,
-        merge: _Merge,
-        forests: Mapping[ForestId, StoredForest],
-        progress: Numbers,
+        rows: MergeRows, task: OperationTask, merge: _Merge, forests: Mapping[ForestId, StoredForest], progress: Numbers
     ) -> Numbers:
         """The target was deleted: the sources stay as they were."""
         frozen = _frozen(merge, forests)

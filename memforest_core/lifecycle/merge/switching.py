@@ -254,11 +254,7 @@ class Switching:
         return place_items(waiting, copies, homes, reconciled.facts, frozenset(reconciled.missing))
 
     def _facts(
-        self,
-        stored: Sequence[StoredFact],
-        reconciled: Reconciled,
-        waiting: Sequence[StoredItem],
-        attached: set[FactId],
+        self, stored: Sequence[StoredFact], reconciled: Reconciled, waiting: Sequence[StoredItem], attached: set[FactId]
     ) -> list[FactCopy]:
         """Copy the missing facts; a fact without a candidate in the target is not copied.
 

@@ -13,13 +13,7 @@ from memforest_core.domain.ids import NodeId, PayloadId, ScopeState, SessionId, 
 from memforest_core.domain.times import from_micros
 from memforest_core.ingest.reduce.routing import continued, deserves_tree
 from memforest_core.lifecycle.hidden_forest_rows import StoredForest
-from memforest_core.lifecycle.merge.records import (
-    Counted,
-    ScopeCopy,
-    SessionPlan,
-    StoredScope,
-    Tally,
-)
+from memforest_core.lifecycle.merge.records import Counted, ScopeCopy, SessionPlan, StoredScope, Tally
 from memforest_core.lifecycle.merge.rows.merge_forests import MergeRows
 from memforest_core.lifecycle.merge.transplanting import Successor, transplant
 from memforest_core.memtree import Diff, Node, build, insert, leaf
@@ -115,9 +109,7 @@ class Uniting:
         self._names: Mapping[str, str] = {}
 
     def run(
-        self,
-        plans: Mapping[SessionId, SessionPlan],
-        successors: Mapping[PayloadId, Successor],
+        self, plans: Mapping[SessionId, SessionPlan], successors: Mapping[PayloadId, Successor]
     ) -> Mapping[NodeId, NodeId]:
         """Unite and copy everything; what the copied internal nodes are called now.
 

@@ -222,12 +222,7 @@ class Planner:
             after = trees[-1].id
 
     def _plan(
-        self,
-        counts: Counts,
-        extracted: _Extraction,
-        written: SummaryWork,
-        history: dict[Step, Spent],
-        options: Options,
+        self, counts: Counts, extracted: _Extraction, written: SummaryWork, history: dict[Step, Spent], options: Options
     ) -> Plan:
         settings, per_window = self.settings, counts.candidate_chars // max(1, extracted.windows)
         extracted_tokens = _usual(history[Step.EXTRACT], per_window // CHARS_PER_TOKEN)

@@ -20,8 +20,7 @@ def verify(
         str | None, typer.Option("--owner", "-o", help="Only this owner's memory.", show_default=False)
     ] = None,
     repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Repair summaries, counters, index and leases; finish cut deletions."),
+        bool, typer.Option("--repair", help="Repair summaries, counters, index and leases; finish cut deletions.")
     ] = False,
     all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Check every tenant of the database.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare the contents of all points, not only of some.")] = False,

@@ -154,15 +154,7 @@ class Batches(Generic[Row]):
     ``rounding``; a batch has at most ``batch_size`` rows and ``batch_tokens`` tokens.
     """
 
-    def __init__(
-        self,
-        run: Run[Row],
-        *,
-        rounding: int,
-        threads: int,
-        batch_size: int,
-        batch_tokens: int,
-    ) -> None:
+    def __init__(self, run: Run[Row], *, rounding: int, threads: int, batch_size: int, batch_tokens: int) -> None:
         self._run = run
         self._rounding = rounding
         self._batch_size = batch_size

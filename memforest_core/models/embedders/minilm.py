@@ -358,11 +358,7 @@ class Engine:
         with (resources.files(__package__) / _DIRECTIONS).open("rb") as file:
             self._directions: NDArray[np.float32] = np.load(file).astype(np.float32)
         self._batches = Batches(
-            self._run,
-            rounding=ROUNDING,
-            threads=threads,
-            batch_size=batch_size,
-            batch_tokens=_BATCH_TOKENS,
+            self._run, rounding=ROUNDING, threads=threads, batch_size=batch_size, batch_tokens=_BATCH_TOKENS
         )
 
     def read(self, texts: Sequence[str], *, query: bool) -> list[Read]:

@@ -64,13 +64,7 @@ class _Engine:
             raise InvalidSettings(f"The weights of {MODEL} can't be read: reinstall {PACKAGE}.")
         self._library, self._handle = library, ctypes.c_void_p(handle)
         self.dimension = int(library.e5_dim(self._handle))
-        self._batches = Batches(
-            self._run,
-            rounding=_ROUNDING,
-            threads=threads,
-            batch_size=1,
-            batch_tokens=1,
-        )
+        self._batches = Batches(self._run, rounding=_ROUNDING, threads=threads, batch_size=1, batch_tokens=1)
 
     def read(self, texts: Sequence[str], *, query: bool) -> list[Read]:
         jobs = [_job(text, query=query) for text in texts]

@@ -194,14 +194,7 @@ class LimitedEmbedder(LimitedCalls):
     is made without a permit. Thread-safe."""
 
     def __init__(
-        self,
-        embedder: Embedder,
-        limits: CallLimits,
-        key: str,
-        *,
-        batch: int,
-        timeout_s: float,
-        wait_s: float = WAIT_S,
+        self, embedder: Embedder, limits: CallLimits, key: str, *, batch: int, timeout_s: float, wait_s: float = WAIT_S
     ) -> None:
         """``key``: the name under which the model is limited; the rest as ``embedder`` was opened with."""
         super().__init__(limits, wait_s)

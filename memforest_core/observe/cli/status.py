@@ -242,8 +242,7 @@ def _print_system(state: SystemState, now: Overview) -> None:
     for worker in state.workers:
         heartbeat = f"heartbeat {worker.silent_s:.0f} s ago"
         out.print(
-            f"  {printable(worker.name)}  {', '.join(worker.queues)}  {heartbeat}",
-            style="" if worker.alive else "red",
+            f"  {printable(worker.name)}  {', '.join(worker.queues)}  {heartbeat}", style="" if worker.alive else "red"
         )
     for trouble in state.troubles:
         out.print(

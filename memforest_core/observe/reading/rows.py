@@ -78,9 +78,7 @@ class ReadingRows(ForestRows):
     def session(self, forest: ForestId, external_id: str) -> SessionId | None:
         found = self._db.scalar(
             sa.select(m.Session.session_id).where(
-                m.Session.tenant_id == self._tenant,
-                m.Session.forest_id == forest,
-                m.Session.external_id == external_id,
+                m.Session.tenant_id == self._tenant, m.Session.forest_id == forest, m.Session.external_id == external_id
             )
         )
         return None if found is None else SessionId(found)

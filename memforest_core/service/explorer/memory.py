@@ -389,8 +389,7 @@ def ask(visit: Visit) -> Outcome:
     used = [name for name in names if any(part.name == name for item in items for part in item.signals)]
     compared = {"others": others, "compared": _compared(list(others.values()))}
     return Shown(
-        "ask.html",
-        {**values, "result": result, "items": items, "signals": used, "colours": colours, **compared},
+        "ask.html", {**values, "result": result, "items": items, "signals": used, "colours": colours, **compared}
     )
 
 

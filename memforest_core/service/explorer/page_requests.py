@@ -132,14 +132,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "moment": moment,
-        "day": day,
-        "age": age,
-        "money": money,
-        "number": number,
-        "shortened": shortened,
-    }
+    made.filters |= {"moment": moment, "day": day, "age": age, "money": money, "number": number, "shortened": shortened}
     made.globals |= {"href": href, "version": __version__, "by_rules": by_rules}
     return made
 

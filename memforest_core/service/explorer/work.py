@@ -172,11 +172,7 @@ def set_policy(visit: Visit) -> Outcome:
     limits: dict[str, Any] = {name: _number(visit, name, float) for name in AGES}
     limits |= {name: _number(visit, name, int) for name in SIZES}
     visit.memory.lifecycle.set_policy(
-        owner,
-        **limits,
-        fraction=_share(visit),
-        order=visit.sent("order"),
-        actor=visit.actor,
+        owner, **limits, fraction=_share(visit), order=visit.sent("order"), actor=visit.actor
     )
     return Moved("/policies")
 

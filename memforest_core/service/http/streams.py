@@ -102,11 +102,7 @@ def register_files(router: APIRouter, memories: Memories) -> None:
         openapi_extra={"requestBody": {"required": True, "content": _FILE}},
     )
     async def import_(
-        request: Request,
-        owner: Owner | None = None,
-        vectors: Flag = True,
-        dry_run: Flag = False,
-        actor: Actor = None,
+        request: Request, owner: Owner | None = None, vectors: Flag = True, dry_run: Flag = False, actor: Actor = None
     ) -> Numbers:
         caller, memory = allowed(request, memories, IMPORT, {"owner": owner})
         with tempfile.TemporaryDirectory(prefix="memforest-import-") as place:

@@ -95,11 +95,7 @@ def _message(turn: Turn) -> BaseMessage:
         return messages_from_dict([stored])[0]
     # Who has no name is called by their role, users by the owner's.
     named = turn.named and turn.name != turn.role.value
-    own = {
-        "content": said(turn),
-        "id": None if turn.generated else turn.id,
-        "name": turn.name if named else None,
-    }
+    own = {"content": said(turn), "id": None if turn.generated else turn.id, "name": turn.name if named else None}
     match turn.role:
         case Role.USER:
             return HumanMessage(**own)

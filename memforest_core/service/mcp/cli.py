@@ -23,8 +23,7 @@ def mcp(
         str, typer.Option("--owner", "-o", help="Whose memory is meant when a tool names nobody.", show_default=False)
     ] = "",
     server: Annotated[
-        str | None,
-        typer.Option(help=f"The address of a MemForest server; its key in {KEY}.", show_default=False),
+        str | None, typer.Option(help=f"The address of a MemForest server; its key in {KEY}.", show_default=False)
     ] = None,
     data: DataOption = None,
 ) -> None:

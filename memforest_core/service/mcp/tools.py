@@ -77,11 +77,7 @@ class AskerOf(Protocol):
 def make_server(asker_of: AskerOf) -> MCPServer[Any]:
     """A server with all tools, over whichever transport."""
     server: MCPServer[Any] = MCPServer(
-        name="memforest",
-        title="MemForest",
-        instructions=INSTRUCTIONS,
-        version=__version__,
-        log_level="WARNING",
+        name="memforest", title="MemForest", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
     tools = Tools(asker_of)
     for hints, group in (
@@ -194,10 +190,7 @@ class Tools:
         return f"{'Would be' if dry_run else 'Is'} forgotten:\n{facts}"
 
     async def sessions(
-        self,
-        call: Call[Any, Any],
-        limit: Annotated[int, Field(ge=1, le=PAGE)] = 20,
-        owner: Owner = "",
+        self, call: Call[Any, Any], limit: Annotated[int, Field(ge=1, le=PAGE)] = 20, owner: Owner = ""
     ) -> str:
         """The conversations that are stored, the newest first."""
         asker = self._asker_of(call)

@@ -29,12 +29,10 @@ def limits(
         str | None, typer.Argument(help="Which one; by default the settings' own.", show_default=False)
     ] = None,
     max_waiting_cells: Annotated[
-        str | None,
-        typer.Option(metavar="N|none", help="Cells that may wait for extraction.", show_default=False),
+        str | None, typer.Option(metavar="N|none", help="Cells that may wait for extraction.", show_default=False)
     ] = None,
     max_turns_per_day: Annotated[
-        str | None,
-        typer.Option(metavar="N|none", help="Turns that may be stored within 24 hours.", show_default=False),
+        str | None, typer.Option(metavar="N|none", help="Turns that may be stored within 24 hours.", show_default=False)
     ] = None,
     data: DataOption = None,
     as_json: JsonOption = False,

@@ -34,13 +34,7 @@ class Recorder:
 
 
 def batches(run: Recorder, *, batch_size: int = 8) -> Batches[Vector]:
-    return Batches(
-        run,
-        rounding=4,
-        threads=1,
-        batch_size=batch_size,
-        batch_tokens=64,
-    )
+    return Batches(run, rounding=4, threads=1, batch_size=batch_size, batch_tokens=64)
 
 
 def waiting(shared: Batches[Vector]) -> int:

@@ -136,8 +136,7 @@ def test_a_long_text_is_read_up_to_256_tokens(embedder: MiniLmEmbedder) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", " ", "\x00", "😀", "Привет, мир", "مرحبا", "naïve café", "[SEP] [MASK]", "x" * 9999],
+    "text", ["", " ", "\x00", "😀", "Привет, мир", "مرحبا", "naïve café", "[SEP] [MASK]", "x" * 9999]
 )
 def test_any_text_has_a_finite_direction(embedder: MiniLmEmbedder, text: str) -> None:
     vector = embedder.embed([text]).vectors[0]

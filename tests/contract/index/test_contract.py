@@ -16,18 +16,7 @@ import pytest
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated
 from memforest_core.index.vector_index import Point, PointKind, SparseVector, VectorIndex
-from tests.contract.index.builders import (
-    ACME,
-    ALICE,
-    BOB,
-    DIMENSION,
-    direction,
-    keys,
-    named,
-    point,
-    querying,
-    terms,
-)
+from tests.contract.index.builders import ACME, ALICE, BOB, DIMENSION, direction, keys, named, point, querying, terms
 
 # Local mode has no payload indexes and says so each time.
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning")
@@ -52,11 +41,7 @@ class TestWrites:
         index.upsert([old])
         index.upsert([new])
         [[hit], by_old_term, [by_new_term]] = index.search(
-            [
-                querying(direction(0, 1), tree_kinds=("scene",)),
-                querying(terms(t1=1.0)),
-                querying(terms(t2=1.0)),
-            ]
+            [querying(direction(0, 1), tree_kinds=("scene",)), querying(terms(t1=1.0)), querying(terms(t2=1.0))]
         )
         assert hit.score == pytest.approx(1.0, abs=1e-5)
         assert list(by_old_term) == []

@@ -153,9 +153,7 @@ def test_a_directory_of_another_dimension_than_its_name_says_is_set_aside(tmp_pa
     mine.close()
 
 
-def test_a_collection_of_another_dimension_is_refused_with_what_to_do(
-    qdrant_http: QdrantHttp,
-) -> None:
+def test_a_collection_of_another_dimension_is_refused_with_what_to_do(qdrant_http: QdrantHttp) -> None:
     mine = QdrantServerIndex.at(qdrant_http.url, None, MODEL, DIMENSION, timeout_s=5)
     body = {"vectors": {schema.DENSE: {"size": 4, "distance": "Cosine"}}}
     qdrant_http.api.answer("PUT", f"/collections/{mine.name}", body)

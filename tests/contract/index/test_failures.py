@@ -20,9 +20,7 @@ def server_that(answers: Callable[[httpx.Request], httpx.Response]) -> QdrantSer
     """The index on a server whose every answer is made up."""
     return QdrantServerIndex(
         lambda: QdrantClient(
-            url="http://qdrant.invalid",
-            check_compatibility=False,
-            transport=httpx.MockTransport(answers),
+            url="http://qdrant.invalid", check_compatibility=False, transport=httpx.MockTransport(answers)
         ),
         MODEL,
         DIMENSION,
@@ -62,10 +60,7 @@ CALLS: list[Callable[[VectorIndex], object]] = [
     ],
 )
 def test_a_status_decides_who_has_to_act(
-    call: Callable[[VectorIndex], object],
-    status: int,
-    expected: type[MemForestError],
-    sentence: str,
+    call: Callable[[VectorIndex], object], status: int, expected: type[MemForestError], sentence: str
 ) -> None:
     with pytest.raises(expected, match=sentence):
         call(refusing(status))

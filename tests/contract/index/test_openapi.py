@@ -14,16 +14,7 @@ from memforest_core.index.qdrant import collection_schema as schema
 from memforest_core.index.qdrant.collection_schema import space
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import PointKind
-from tests.contract.index.builders import (
-    ACME,
-    ALICE,
-    DIMENSION,
-    MODEL,
-    named,
-    point,
-    querying,
-    terms,
-)
+from tests.contract.index.builders import ACME, ALICE, DIMENSION, MODEL, named, point, querying, terms
 from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.qdrant_openapi import operation, problem
 
@@ -128,9 +119,7 @@ def test_writes_wait_until_they_are_applied(recorded: list[httpx.Request]) -> No
     assert {r.url.params["wait"] for r in writes} == {"true"}
 
 
-def test_the_collection_is_partitioned_by_forest_with_no_graph_across(
-    recorded: list[httpx.Request],
-) -> None:
+def test_the_collection_is_partitioned_by_forest_with_no_graph_across(recorded: list[httpx.Request]) -> None:
     [created] = [body(r) for r in recorded if r.method == "PUT" and "hnsw_config" in body(r)]
     assert created["hnsw_config"] == {"m": 0, "payload_m": 16}
     assert created["vectors"] == {"dense": {"size": DIMENSION, "distance": "Cosine", "datatype": "float16"}}
@@ -152,10 +141,7 @@ def test_sparse_queries_carry_the_forest_as_their_corpus(recorded: list[httpx.Re
     ("path_end", "spoil"),
     [
         ("/points/batch", lambda sent: sent["operations"][0]["upsert"]["points"][0].pop("id")),
-        (
-            "/points/batch",
-            lambda sent: sent["operations"][0]["upsert"].update(update_filtr={"must": []}),
-        ),
+        ("/points/batch", lambda sent: sent["operations"][0]["upsert"].update(update_filtr={"must": []})),
         (
             "/points/batch",
             lambda sent: sent["operations"][0]["upsert"]["update_filter"]["must"][0].update(range={"less": 3}),

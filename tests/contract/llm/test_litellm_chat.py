@@ -280,10 +280,7 @@ def test_no_conversation_text_leaves_in_errors_or_logs(
     server: ModelServer, fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.script(fault)
-    with (
-        caplog.at_level(logging.DEBUG),
-        pytest.raises(MemForestError) as caught,
-    ):
+    with caplog.at_level(logging.DEBUG), pytest.raises(MemForestError) as caught:
         chat(server, timeout_s=0.5).complete(request())
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None

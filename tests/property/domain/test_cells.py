@@ -8,14 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest_core.domain.cells import (
-    TOPIC_MARKER,
-    CellCut,
-    Cutting,
-    assign_windows,
-    cut_cells,
-    parts_of,
-)
+from memforest_core.domain.cells import TOPIC_MARKER, CellCut, Cutting, assign_windows, cut_cells, parts_of
 from memforest_core.domain.rendering import speech
 from memforest_core.domain.turns import Role, Turn
 from tests.harness.builders import NOON, turn

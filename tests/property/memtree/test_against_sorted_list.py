@@ -6,23 +6,13 @@ from uuid import UUID
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memforest_core.domain.ids import NodeId
 from memforest_core.memtree import Diff, Key, Node
 from tests.unit.memtree.tree_store import ROOT, TreeStore, leaf
 
-TIMES = st.one_of(
-    st.integers(-3, 3),
-    st.integers(-500, 500),
-    st.integers(-(2**62), 2**62),
-)
+TIMES = st.one_of(st.integers(-3, 3), st.integers(-500, 500), st.integers(-(2**62), 2**62))
 ENDS = st.none() | st.integers(-100, 100)
 DRAFTS = st.tuples(TIMES, st.none() | st.tuples(ENDS, ENDS))
 BATCHES = st.lists(DRAFTS, min_size=1, max_size=60)
@@ -95,11 +85,7 @@ class TreeAgainstList(RuleBasedStateMachine):
 
     @precondition(lambda self: self.list.keys)
     @rule(locations=st.lists(st.integers(0), min_size=1, max_size=20), drafts=st.lists(DRAFTS))
-    def known_leaves_come_twice(
-        self,
-        locations: list[int],
-        drafts: Drafts,
-    ) -> None:
+    def known_leaves_come_twice(self, locations: list[int], drafts: Drafts) -> None:
         known = [self.list.leaves[self.list.keys[at % len(self.list.keys)]] for at in locations]
         fresh = self.drawn(drafts)
         self.insert([*known, *fresh, *fresh], fresh)
@@ -197,7 +183,5 @@ class TreeAgainstList(RuleBasedStateMachine):
 
 TestTreeAgainstList = TreeAgainstList.TestCase
 TestTreeAgainstList.settings = settings(
-    max_examples=200,
-    stateful_step_count=12,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=200, stateful_step_count=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.lifecycle.bundle.checking import (
-    RowChecks,
-    check_rules,
-    check_zone,
-    statement_of,
-)
+from memforest_core.lifecycle.bundle.checking import RowChecks, check_rules, check_zone, statement_of
 from memforest_core.lifecycle.bundle.records import CANDIDATE, FACT, SESSION, TURN, VECTOR, Row, Value
 from memforest_core.settings import AcceptSettings, load_settings
 

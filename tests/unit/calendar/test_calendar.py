@@ -20,14 +20,7 @@ from memforest_core.assistant.calendar.records import (
     week_before,
     year_of,
 )
-from memforest_core.assistant.condensing import (
-    DatedText,
-    Digester,
-    PeriodCondenser,
-    groups_of,
-    parts_of,
-    speakers_of,
-)
+from memforest_core.assistant.condensing import DatedText, Digester, PeriodCondenser, groups_of, parts_of, speakers_of
 from memforest_core.domain.turns import Role
 from memforest_core.errors import InvalidInput
 
@@ -115,10 +108,7 @@ def test_texts_are_grouped_by_number_and_length_the_oldest_first() -> None:
 def test_without_a_model_words_that_fit_stay_as_they_are_and_others_are_picked_by_rules() -> None:
     digester = Digester(None, 100)
     short = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), [turn(0, "I bought a kite.")], 1, [])
-    assert (short.source, [(each.name, each.text) for each in short.text]) == (
-        "joined",
-        [("Bob", "I bought a kite.")],
-    )
+    assert (short.source, [(each.name, each.text) for each in short.text]) == ("joined", [("Bob", "I bought a kite.")])
     many = [turn(at, f"I bought kite number {at} in the shop of harbour {at}.") for at in range(20)]
     picked = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), many, 25, [])
     assert (picked.source, picked.left_out) == ("extractive", 5)

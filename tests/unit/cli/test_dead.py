@@ -54,9 +54,7 @@ def test_nothing_dead_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "Nothing is dead.\n"
 
 
-def test_a_detail_shows_where_it_is_and_texts_without_steering_the_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_detail_shows_where_it_is_and_texts_without_steering_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     cli._print_detail(DeadDetail(LETTER, {"first_turn": 4, "window": 2}, ("Bob: Hi.\nAnn: \x1b[2JHello.",)))
     shown = capsys.readouterr().out
     assert "first turn   4" in shown and "window       2" in shown

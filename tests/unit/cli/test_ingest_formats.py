@@ -37,9 +37,7 @@ def test_what_can_not_be_read_opens_nothing(tmp_path: Path, arguments: list[str]
     assert not data.exists()
 
 
-CHATS = [
-    {"title": "A", "conversation_id": "a", "create_time": 1.5, "mapping": {}, "current_node": None},
-]
+CHATS = [{"title": "A", "conversation_id": "a", "create_time": 1.5, "mapping": {}, "current_node": None}]
 SHARE = [{"id": "a", "conversations": [{"from": "human", "value": "Hi."}]}]
 LOCOMO = [{"sample_id": "s", "qa": [], "conversation": {"speaker_a": "A", "speaker_b": "B"}}]
 LONG = [{"question_id": "q", "haystack_sessions": [[]], "haystack_dates": ["2023/05/08 (Mon) 10:00"]}]

@@ -20,16 +20,7 @@ from memforest_core.cli.toolkit.output import Terminated
 from memforest_core.client.api import MemForest
 from memforest_core.errors import MemForestError, NotFound, QuotaExceeded, StoreRefused, StoreUnavailable
 
-HEAVY = (
-    "alembic",
-    "celery",
-    "litellm",
-    "numpy",
-    "onnxruntime",
-    "qdrant_client",
-    "sqlalchemy",
-    "tokenizers",
-)
+HEAVY = ("alembic", "celery", "litellm", "numpy", "onnxruntime", "qdrant_client", "sqlalchemy", "tokenizers")
 
 
 def failing(error: BaseException) -> typer.Typer:

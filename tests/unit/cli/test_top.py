@@ -83,11 +83,7 @@ def test_depths_change_per_minute() -> None:
     """Given a second poll 30 s later, a depth that fell by 60 falls by 120 a minute; new and gone ones count."""
     before = overview(depth("extract", "ready", 100), depth("reduce", "ready", 5))
     now = overview(depth("extract", "ready", 40), depth("refresh", "ready", 3), at=NOON + timedelta(seconds=30))
-    assert rates(now, before) == {
-        ("extract", "ready"): -120.0,
-        ("reduce", "ready"): -10.0,
-        ("refresh", "ready"): 6.0,
-    }
+    assert rates(now, before) == {("extract", "ready"): -120.0, ("reduce", "ready"): -10.0, ("refresh", "ready"): 6.0}
     assert rates(now, None) == {}
     assert [line.split()[-1] for line in lines(now, before)[3:5]] == ["-120", "+6"]
 

@@ -13,11 +13,7 @@ from memforest_core.cli.demo_data import DemoQuestion, load_conversation, load_e
 from memforest_core.domain.turns import SessionFrame, TurnLimits, checked_messages, parse_turns
 
 TURN_FIELDS = {"id", "role", "content", "timestamp", "speaker_id", "name"}
-SPEAKERS = {
-    ("user", "bob", "Bob"),
-    ("assistant", "assistant", "Assistant"),
-    ("user", "maya", "Maya"),
-}
+SPEAKERS = {("user", "bob", "Bob"), ("assistant", "assistant", "Assistant"), ("user", "maya", "Maya")}
 
 
 def all_turns() -> list[Mapping[str, str]]:

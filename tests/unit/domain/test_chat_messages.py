@@ -7,10 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from openai.types.chat import ChatCompletionMessage
-from openai.types.chat.chat_completion_message_function_tool_call import (
-    ChatCompletionMessageFunctionToolCall,
-    Function,
-)
+from openai.types.chat.chat_completion_message_function_tool_call import ChatCompletionMessageFunctionToolCall, Function
 from pydantic import BaseModel
 
 from memforest_core.domain.chat_messages import MAX_ARGUMENT_CHARS, MAX_CALLS

@@ -35,12 +35,7 @@ def test_one_header_per_session_and_day_and_turns_in_order_of_the_dialogue() -> 
 
 def test_groups_come_in_order_of_time() -> None:
     text = deliver([piece("Ann: Now", 0, "s2", days=1), piece("Ann: Before", 0, "s1")])
-    assert text.splitlines() == [
-        "[Monday 8 May 2023]",
-        "Ann: Before",
-        "[Tuesday 9 May 2023]",
-        "Ann: Now",
-    ]
+    assert text.splitlines() == ["[Monday 8 May 2023]", "Ann: Before", "[Tuesday 9 May 2023]", "Ann: Now"]
 
 
 def test_the_text_never_exceeds_its_budget_headers_included() -> None:

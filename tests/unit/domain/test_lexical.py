@@ -11,8 +11,5 @@ def test_an_index_is_the_same_in_every_process_and_fits_32_bits() -> None:
 
 
 def test_a_query_weighs_each_distinct_term_once() -> None:
-    assert query_weights(["b", "a", "b"]) == (
-        tuple(sorted((term_index("a"), term_index("b")))),
-        (1.0, 1.0),
-    )
+    assert query_weights(["b", "a", "b"]) == (tuple(sorted((term_index("a"), term_index("b")))), (1.0, 1.0))
     assert query_weights([]) == ((), ())

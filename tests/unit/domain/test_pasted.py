@@ -49,8 +49,7 @@ def test_unquoted_text_below_the_name_of_its_writer_is_the_writers() -> None:
 
 
 @pytest.mark.parametrize(
-    "marker",
-    ["---------- Forwarded message ---------", "Begin forwarded message:", "-----Original Message-----"],
+    "marker", ["---------- Forwarded message ---------", "Begin forwarded message:", "-----Original Message-----"]
 )
 def test_a_forwarded_mail_is_of_whom_its_head_names(marker: str) -> None:
     assert parts(f"See below.\n{marker}\n{MAIL}") == [(f"{marker}\n{MAIL}", "Henrike Aalders")]

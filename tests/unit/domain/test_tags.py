@@ -9,8 +9,7 @@ from memforest_core.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [([], ()), ([" work ", "home", "work"], ("work", "home")), (("one two",), ("one two",))],
+    ("given", "expected"), [([], ()), ([" work ", "home", "work"], ("work", "home")), (("one two",), ("one two",))]
 )
 def test_tags_are_trimmed_and_each_is_there_once(given: object, expected: tuple[str, ...]) -> None:
     assert checked_tags(given) == expected
@@ -27,8 +26,7 @@ def test_anything_else_is_refused(given: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "other", "expected"),
-    [(None, None, None), ("a", None, "a"), (None, "b", "b"), ("a\nb", "b\nc", "a\nb\nc")],
+    ("own", "other", "expected"), [(None, None, None), ("a", None, "a"), (None, "b", "b"), ("a\nb", "b\nc", "a\nb\nc")]
 )
 def test_two_topics_unite_their_tags(own: str | None, other: str | None, expected: str | None) -> None:
     assert united_tags(own, other) == expected

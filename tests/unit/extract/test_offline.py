@@ -309,8 +309,7 @@ def test_what_names_nobody_is_attributed() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Me gusta la comida y vivo en Madrid.", "我昨天搬到了北京。我有一只猫。", "Я живу в Москве."],
+    "text", ["Me gusta la comida y vivo en Madrid.", "我昨天搬到了北京。我有一只猫。", "Я живу в Москве."]
 )
 def test_other_languages_are_quoted_as_said(text: str) -> None:
     item = only(text)

@@ -95,14 +95,8 @@ BREAKS: list[tuple[Broken, Break]] = [
     (Broken.LEAF_COUNT, lambda s: drop(s, s.level(0)[9])),
     (Broken.VERSION, lambda s: change(s, s.level(1)[0], clean_version=2)),
     (Broken.PAYLOAD_MISSING, lambda s: change(s, s.level(0)[6], payload_id=None)),
-    (
-        Broken.PAYLOAD_UNEXPECTED,
-        lambda s: change(s, s.level(1)[6], payload_id=PayloadId(UUID(int=3))),
-    ),
-    (
-        Broken.PAYLOAD_REPEATED,
-        lambda s: change(s, s.level(0)[6], payload_id=s.level(0)[7].payload_id),
-    ),
+    (Broken.PAYLOAD_UNEXPECTED, lambda s: change(s, s.level(1)[6], payload_id=PayloadId(UUID(int=3)))),
+    (Broken.PAYLOAD_REPEATED, lambda s: change(s, s.level(0)[6], payload_id=s.level(0)[7].payload_id)),
     (Broken.KEY_MISSING, lambda s: change(s, s.level(0)[5], key=None)),
     (Broken.KEY_MISSING, lambda s: change(s, s.level(1)[5], key=None)),
     (Broken.KEY_UNEXPECTED, lambda s: change(s, s.level(1)[0], key=s.level(0)[0].key)),

@@ -7,14 +7,7 @@ from uuid import UUID
 
 from memforest_core.domain.facts import CORRECTED_ITEM
 from memforest_core.domain.ids import CellId, FactId, ForestId, SessionId, cell_id, session_id
-from memforest_core.lifecycle.merge.records import (
-    Meeting,
-    Overlap,
-    SessionPlan,
-    StoredCell,
-    StoredItem,
-    StoredSession,
-)
+from memforest_core.lifecycle.merge.records import Meeting, Overlap, SessionPlan, StoredCell, StoredItem, StoredSession
 from memforest_core.lifecycle.merge.switching import meet, named, names, place_cells, place_items
 
 TARGET = ForestId(UUID(int=7))
@@ -59,12 +52,7 @@ def test_a_session_has_its_own_id_or_one_that_names_its_owner() -> None:
 
 def test_a_session_that_is_missing_in_the_target_is_new() -> None:
     met = plan(None)
-    assert (met.meeting, met.target, met.first_turn, met.renamed) == (
-        Meeting.NEW,
-        session_id(TARGET, "s1"),
-        0,
-        False,
-    )
+    assert (met.meeting, met.target, met.first_turn, met.renamed) == (Meeting.NEW, session_id(TARGET, "s1"), 0, False)
 
 
 def test_a_session_with_other_turns_has_to_try_another_name() -> None:

@@ -181,11 +181,7 @@ SIBLINGS: dict[str, tuple[type[BaseModel], Any, dict[str, Any]]] = {
         {"answer": None, "citations": None, "supported": False, "why": "-"},
         {"answer": "", "citations": [], "supported": False},
     ),
-    "profile": (
-        ProfileAnswer,
-        [SENTENCE],
-        {"sentences": [{"text": "Kim lives in Bergen.", "states": [1]}]},
-    ),
+    "profile": (ProfileAnswer, [SENTENCE], {"sentences": [{"text": "Kim lives in Bergen.", "states": [1]}]}),
     "choice": (ChoiceAnswer, ["1", 3], {"facts": [1, 3]}),
     "intent": (IntentAnswer, {"kind": "NONE", "object": None}, {"kind": "none", "object": ""}),
     "days": (

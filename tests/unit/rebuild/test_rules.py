@@ -68,8 +68,7 @@ def test_a_rule_that_is_as_usual_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [Options(), Options({"session_k": 6, "scene_assign": 0.725}, extract=True), Options(summaries=True)],
+    "options", [Options(), Options({"session_k": 6, "scene_assign": 0.725}, extract=True), Options(summaries=True)]
 )
 def test_options_survive_as_arguments(options: Options) -> None:
     """Given options, when they go through a task's arguments, then they are the same, and the arguments are flat."""

@@ -10,14 +10,7 @@ from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.times import micros
 from memforest_core.errors import ContentRefused, MemForestError, ModelAuthFailed, ModelRateLimited, ModelUnavailable
 from memforest_core.models.calls import Step
-from memforest_core.recall.plan import (
-    MAX_TREES,
-    SUMMARY_CHARS,
-    Plan,
-    PlanType,
-    QuestionType,
-    planned,
-)
+from memforest_core.recall.plan import MAX_TREES, SUMMARY_CHARS, Plan, PlanType, QuestionType, planned
 from memforest_core.recall.question import MAX_QUESTION_CHARS
 from memforest_core.recall.records import PlacedNode
 from tests.unit.recall.chat import ScriptedChat

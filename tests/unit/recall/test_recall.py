@@ -159,10 +159,7 @@ class TestWhatComesBack:
 class TestVotes:
     def test_a_session_that_fits_lifts_its_turns(self, world: World) -> None:
         world.index.points[named("pets/0")] = (CELL, 4.0, 0.6)
-        world.index.points |= {
-            named("move#root"): (NODE, 0.5, 0.1),
-            named("pets#root"): (NODE, 5.0, 0.9),
-        }
+        world.index.points |= {named("move#root"): (NODE, 0.5, 0.1), named("pets#root"): (NODE, 5.0, 0.9)}
         assert world.recall("What?").evidence[0].session_id == "pets"
         assert world.recall("What?").evidence[0].signals["session"] == pytest.approx(0.5)
 

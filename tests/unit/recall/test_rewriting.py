@@ -14,10 +14,7 @@ from memforest_core.recall.records import SaidTurn
 from tests.unit.recall.chat import ScriptedChat
 
 REQUESTED = datetime(2024, 5, 1, 9, 0, tzinfo=UTC)
-TURNS = [
-    SaidTurn("Bob", "My sister Clara has a dog, Rufus.", REQUESTED),
-    SaidTurn("Ann", "How lovely!", REQUESTED),
-]
+TURNS = [SaidTurn("Bob", "My sister Clara has a dog, Rufus.", REQUESTED), SaidTurn("Ann", "How lovely!", REQUESTED)]
 QUESTION = "When did she get him?"
 
 

@@ -87,13 +87,7 @@ def test_a_scene_takes_weak_facts_to_half_of_its_cap_and_clear_ones_to_all_of_it
 
 @pytest.mark.parametrize(
     ("first", "second", "goes_to"),
-    [
-        (0.705, 0.705, [1, 2]),
-        (0.709, 0.69, [1]),
-        (0.69, 0.68, [1]),
-        (0.68, 0.69, [2]),
-        (0.5, 0.5, [100]),
-    ],
+    [(0.705, 0.705, [1, 2]), (0.709, 0.69, [1]), (0.69, 0.68, [1]), (0.68, 0.69, [2]), (0.5, 0.5, [100])],
     ids=["both clear", "second weak", "both weak", "the better of two weak", "neither"],
 )
 def test_the_second_best_is_joined_too_if_it_is_as_clear(first: float, second: float, goes_to: list[int]) -> None:
@@ -139,10 +133,7 @@ def test_what_a_fact_founds_has_its_domain() -> None:
     assert (born.domain, founded.domain, founded.id != born.id) == ("home", "", True)
 
 
-@pytest.mark.parametrize(
-    ("days", "bonus"),
-    [(0, 0.08), (22.5, 0.04), (45, 0.0), (46, 0.0), (-22.5, 0.04), (-45, 0.0)],
-)
+@pytest.mark.parametrize(("days", "bonus"), [(0, 0.08), (22.5, 0.04), (45, 0.0), (46, 0.0), (-22.5, 0.04), (-45, 0.0)])
 def test_closeness_in_time_adds_up_to_the_bonus_within_45_days(days: float, bonus: float) -> None:
     """Given a scene on day 100, then a fact so many days after it needs that much less cosine to be assigned."""
     at = round((100 + days) * DAY_US)

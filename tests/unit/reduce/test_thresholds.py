@@ -33,14 +33,8 @@ def spread(label: Label, low: float, high: float, count: int = 40) -> list[Score
     ]
 
 
-def sample(
-    scene: tuple[float, float] = (0.45, 0.65),
-    other: tuple[float, float] = (0.0, 0.40),
-) -> list[ScoredPair]:
-    return [
-        *spread(Label.SCENE, *scene),
-        *spread(Label.OTHER, *other),
-    ]
+def sample(scene: tuple[float, float] = (0.45, 0.65), other: tuple[float, float] = (0.0, 0.40)) -> list[ScoredPair]:
+    return [*spread(Label.SCENE, *scene), *spread(Label.OTHER, *other)]
 
 
 @st.composite

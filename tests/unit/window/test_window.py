@@ -130,10 +130,7 @@ def test_last_turns_are_taken_without_a_gap_and_the_rest_by_rank() -> None:
     older, last = older_parts(chosen(of, 10_000), of), last_parts(of)
     each = last[0].tokens
     parts, left_out = fitted(last, older, [item()], 4 * each + older[1].tokens)
-    assert [(part.kind.value, part.first) for part in parts] == [
-        ("summary", 4),
-        *(("turn", at) for at in range(8, 12)),
-    ]
+    assert [(part.kind.value, part.first) for part in parts] == [("summary", 4), *(("turn", at) for at in range(8, 12))]
     assert [(out.kind, out.turns, out.reason) for out in left_out] == [
         (PartKind.SUMMARY, 4, Reason.BUDGET),
         (PartKind.TURN, 1, Reason.BUDGET),

@@ -84,8 +84,7 @@ def test_a_permanent_error_is_dead_after_the_last_attempt(attempts: int, verdict
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "delay"),
-    [(None, FIRST), (0.0, FIRST), (0.1, FIRST), (30.0, 30.0), (3_600.0, 3_600.0)],
+    ("retry_after", "delay"), [(None, FIRST), (0.0, FIRST), (0.1, FIRST), (30.0, 30.0), (3_600.0, 3_600.0)]
 )
 def test_a_provider_that_says_when_is_not_called_sooner(retry_after: float | None, delay: float) -> None:
     error = errors.ModelRateLimited("429", retry_after=retry_after)

@@ -144,8 +144,7 @@ _CHAT = re.compile(
     re.IGNORECASE,
 )
 _REACTION = re.compile(
-    r"(?:that|it|this|which)(?:['’]s| is| was| sounds?| must be| looks?| would be)(?: [a-z'’]+){1,5}",
-    re.IGNORECASE,
+    r"(?:that|it|this|which)(?:['’]s| is| was| sounds?| must be| looks?| would be)(?: [a-z'’]+){1,5}", re.IGNORECASE
 )
 _QUESTION_WORD = re.compile(
     r"(?:(?:what|who|whom|whose|where|when|why|how|which)(?:['’]s|\s+(?:is|are|was|were|do|does|did"
@@ -247,7 +246,7 @@ _HEARSAY = re.compile(
 )
 _HYPOTHETICAL = re.compile(
     r"\b(?:if|might|maybe|perhaps|I wish|imagine|considering|thinking (?:of|about)|possibly|not sure|doubt|pretend"
-    r"|suppose|let['’]s say|refuse|almost|would(?!\s+(?:like|love)\b))\b|(?<=[a-z])['’]d\s+(?:rather|probably|be)\b",
+    r"|suppose|let['’]s say|refuse|almost|would(?!\s+(?:like|love)\b))\b|(?<=[a-z])['’]d\s+(?:rather|probably|be)\b"
 )
 _SUPPOSED = re.compile(r"^(?:Maybe|Perhaps|If|Possibly|Imagine)\b")
 _PLANNED = re.compile(

@@ -246,9 +246,7 @@ class CopyRows(HiddenForestRows):
         self._db.execute(
             sa.update(m.CandidateRow)
             .where(
-                m.CandidateRow.tenant_id == self._tenant,
-                m.CandidateRow.item >= 0,
-                m.CandidateRow.cell_id.in_(cells),
+                m.CandidateRow.tenant_id == self._tenant, m.CandidateRow.item >= 0, m.CandidateRow.cell_id.in_(cells)
             )
             .values(item=-1 - m.CandidateRow.item)
         )

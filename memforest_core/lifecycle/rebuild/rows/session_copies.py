@@ -147,9 +147,7 @@ class SessionCopies(TenantRows):
         name = self._db.scalar(
             sa.select(m.Session.external_id)
             .where(
-                m.Session.tenant_id == self._tenant,
-                m.Session.session_id == session,
-                m.Session.forest_id == pair.source,
+                m.Session.tenant_id == self._tenant, m.Session.session_id == session, m.Session.forest_id == pair.source
             )
             .with_for_update(read=True)
         )

@@ -62,8 +62,7 @@ HELD = "({0}.lease_token IS NOT NULL AND {0}.lease_until IS NOT NULL AND {0}.wor
 
 def _lease(alias: str, running: str) -> str:
     return codes(
-        no_lease=f"{running} AND NOT {HELD.format(alias)}",
-        leaked=f"NOT ({running}) AND {LEASED.format(alias)}",
+        no_lease=f"{running} AND NOT {HELD.format(alias)}", leaked=f"NOT ({running}) AND {LEASED.format(alias)}"
     )
 
 

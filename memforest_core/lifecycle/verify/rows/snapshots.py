@@ -32,10 +32,7 @@ DEGRADED_PREFIX = b"degraded:"
 
 # Whole forests are read, and between two pages the reader may be busy with the page before. Every cursor is read
 # to its end, and what has just been imported has no statistics: a nested loop over all of a tenant would never end.
-_SNAPSHOT_SETTINGS = (
-    "cursor_tuple_fraction = 1",
-    "enable_material = off",
-)
+_SNAPSHOT_SETTINGS = ("cursor_tuple_fraction = 1", "enable_material = off")
 
 _DEAD = sa.text(f"""
     SELECT 'cells' AS kind, count(*) AS items FROM memforest.cell c WHERE {CELLS} AND c.state = 'dead'
