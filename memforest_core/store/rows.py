@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from datetime import UTC, datetime
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.store.engine import hurried, tenant_transaction, unhurried
+
+T = TypeVar("T")
 
 FIRST = UUID(int=0)
 """An id that comes before all others."""
@@ -63,3 +69,31 @@ def among(column: sa.ColumnElement[Any] | Any, values: Iterable[Any]) -> sa.Colu
 def seconds_from_now(delay_s: float | sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """The timestamp ``delay_s`` seconds from now, on the database's clock."""
     return sa.func.clock_timestamp() + sa.func.make_interval(0, 0, 0, 0, 0, 0, delay_s)
+
+
+def record_of(kind: type[T], row: sa.Row[*tuple[Any, ...]], **given: Any) -> T:
+    """A dataclass from a row: each field from the column of its name, as the enum, the UTC time or the tuple that its
+    type says. ``given`` are fields that no column has as they should be; without a column a field has its default."""
+    columns = row._mapping
+    for name, convert in _converters(cast(Hashable, kind)):
+        if name in columns and name not in given:
+            given[name] = columns[name] if convert is None else convert(columns[name])
+    return kind(**given)
+
+
+@cache
+def _converters(kind: Any) -> list[tuple[str, Callable[[Any], Any] | None]]:
+    hints = get_type_hints(kind)
+    return [(name, _converter(hints[name])) for name in kind.__dataclass_fields__]
+
+
+def _converter(hint: Any) -> Callable[[Any], Any] | None:
+    """What makes a column's value of this type; None where the driver has made it."""
+    if get_origin(hint) in (Union, UnionType):
+        [of] = (_converter(part) for part in get_args(hint) if part is not type(None))
+        return None if of is None else lambda value: None if value is None else of(value)
+    if get_origin(hint) is tuple:
+        return tuple
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint
+    return (lambda value: value.astimezone(UTC)) if hint is datetime else None

@@ -13,7 +13,7 @@ from memforest_core.domain.ids import ForestId, NodeId, TreeId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, lock_forests
-from memforest_core.store.rows import TenantRows
+from memforest_core.store.rows import TenantRows, record_of
 from memforest_core.store.trees import lock_nodes, lock_trees
 from memforest_core.store.vectors import VectorRows
 from memforest_core.work.jobs import WorkState
@@ -34,14 +34,16 @@ _GIVEN_UP = f"(c.state = 'dead' OR {_WORD_BY_WORD})"
 
 _DEAD = f"""
     SELECT 'cell' AS kind, c.cell_id AS id, CASE WHEN {_REDUCED} THEN 'reduce' ELSE 'extract' END AS step,
-           f.owner, s.external_id AS session, c.error_code AS code, c.error_text AS text, c.attempts, c.lost_leases,
+           f.owner, s.external_id AS session, coalesce(c.error_code, '') AS code,
+           coalesce(c.error_text, '') AS text, c.attempts, c.lost_leases,
            least(clock_timestamp(), greatest(c.available_at, c.extracted_at)) AS since
       FROM memforest.cell c
       JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = c.forest_id
       JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = c.session_id
      WHERE c.tenant_id = :t AND {_GIVEN_UP}
     UNION ALL
-    SELECT 'node', n.node_id, 'refresh', f.owner, s.external_id, n.error_code, n.error_text, n.attempts, n.lost_leases,
+    SELECT 'node', n.node_id, 'refresh', f.owner, s.external_id, coalesce(n.error_code, ''),
+           coalesce(n.error_text, ''), n.attempts, n.lost_leases,
            least(clock_timestamp(), n.available_at)
       FROM memforest.node n
       JOIN memforest.tree r ON r.tenant_id = :t AND r.tree_id = n.tree_id
@@ -49,8 +51,8 @@ _DEAD = f"""
       LEFT JOIN memforest.session s ON s.tenant_id = :t AND s.session_id = r.session_id
      WHERE n.tenant_id = :t AND n.dead
     UNION ALL
-    SELECT 'task', k.task_id, k.kind, f.owner, NULL, k.error_code, k.error_text, k.attempts, k.lost_leases,
-           k.finished_at
+    SELECT 'task', k.task_id, k.kind, f.owner, NULL, coalesce(k.error_code, ''),
+           coalesce(k.error_text, ''), k.attempts, k.lost_leases, k.finished_at
       FROM memforest.maintenance k
       LEFT JOIN memforest.forest f ON f.tenant_id = :t AND f.forest_id = k.forest_id
      WHERE k.tenant_id = :t AND k.state = 'dead'"""  # noqa: S608 - a constant of this module
@@ -252,16 +254,16 @@ class DeadRows(TenantRows):
 
     def letters(self, which: DeadFilter, limit: int) -> Sequence[DeadLetter]:
         """Dead letters by kind, owner and session, ``limit`` at most."""
-        return [_letter(row) for row in self._run(_LIST, n=limit, **_meant(which))]
+        return [record_of(DeadLetter, row) for row in self._run(_LIST, n=limit, **_meant(which))]
 
     def find(self, which: DeadFilter) -> Sequence[DeadRef]:
         """All dead letters that are meant."""
-        return [DeadRef(DeadKind(row.kind), row.id) for row in self._run(_FIND, **_meant(which))]
+        return [record_of(DeadRef, row) for row in self._run(_FIND, **_meant(which))]
 
     def starting(self, prefixes: Sequence[str]) -> Sequence[DeadRef]:
         """Dead letters whose id begins with one of these hex digits (without dashes)."""
         found = self._run(_STARTING, patterns=[f"{prefix}%" for prefix in prefixes])
-        return [DeadRef(DeadKind(row.kind), row.id) for row in found]
+        return [record_of(DeadRef, row) for row in found]
 
     def detail(self, ref: DeadRef, *, text: bool) -> DeadDetail | None:
         """Everything about one; None when it is not dead anymore."""
@@ -270,7 +272,9 @@ class DeadRows(TenantRows):
         if letter is None or about is None:
             return None
         rows = self._run(_TEXTS[ref.kind], id=ref.id) if text and ref.kind in _TEXTS else ()
-        return DeadDetail(_letter(letter), _about(about), tuple(row.text for row in rows) if text else None)
+        return DeadDetail(
+            record_of(DeadLetter, letter), _about(about), tuple(row.text for row in rows) if text else None
+        )
 
     def retry(self, refs: Sequence[DeadRef]) -> Acted:
         """Make it ready again, as if it had never been tried; its last error stays until it succeeds.
@@ -395,11 +399,6 @@ def _refs(
 
 def _meant(which: DeadFilter) -> dict[str, object]:
     return {"owner": which.owner, "code": which.code, "kinds": [kind.value for kind in which.kinds]}
-
-
-def _letter(row: sa.Row[Any]) -> DeadLetter:
-    values = {**row._mapping, "kind": DeadKind(row.kind), "code": row.code or "", "text": row.text or ""}
-    return DeadLetter(**values)
 
 
 def _about(row: sa.Row[Any]) -> dict[str, str | int]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 import sqlalchemy as sa
 
 from memforest_core.domain.ids import ForestId, LeaseToken, TenantId, WorkerId
-from memforest_core.domain.operation_rules import Answer, Role
+from memforest_core.domain.operation_rules import Role
 from memforest_core.errors import ForestChanged, StoreUnavailable
 from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, lock_forests
-from memforest_core.store.rows import TenantRows, seconds_from_now
+from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
 from memforest_core.work.jobs import WorkState
 from memforest_core.work.records import (
     CANCELLED,
@@ -63,7 +62,7 @@ _PART_OF = sa.text("""
     """)
 
 _NEIGHBOURS = sa.text("""
-    SELECT other.task_id, other.kind, other.state, theirs.role,
+    SELECT other.task_id AS id, other.kind, other.state, theirs.role,
            memforest.operation_rule(theirs.role, mine.role) AS answer
       FROM memforest.maintenance k
       JOIN memforest.maintenance_forest mine ON mine.tenant_id = :t AND mine.task_id = k.task_id
@@ -233,10 +232,7 @@ class OperationRows(TenantRows):
 
     def neighbours(self, task: TaskId) -> Sequence[Neighbour]:
         """The earlier tasks that a task does not run concurrently with, the earliest first."""
-        return [
-            Neighbour(TaskId(row.task_id), row.kind, WorkState(row.state), Role(row.role), Answer(row.answer))
-            for row in self._run(_NEIGHBOURS, id=task)
-        ]
+        return [record_of(Neighbour, row) for row in self._run(_NEIGHBOURS, id=task)]
 
     def join(self, task: TaskId, forest: ForestId, role: Role) -> bool:
         """Add a forest to a running task; False while another task that excludes this one works on the forest."""
@@ -308,7 +304,7 @@ class OperationRows(TenantRows):
             where.append(table.at >= since)
         columns = (table.actor, table.action, table.outcome, table.forest_id, table.task_id, table.detail, table.at)
         found = self._db.execute(sa.select(*columns).where(*where).order_by(table.audit_id.desc()).limit(limit))
-        return [AuditEntry(**{**row._mapping, "at": row.at.astimezone(UTC)}) for row in found]
+        return [record_of(AuditEntry, row) for row in found]
 
     def find_forest(self, owner: str) -> ForestId | None:
         """The owner's forest."""
@@ -359,14 +355,14 @@ class OperationRows(TenantRows):
         """One task."""
         k = m.OperationRow
         found = self._db.execute(_tasks().where(k.tenant_id == self._tenant, k.task_id == task)).first()
-        return _task(found) if found is not None else None
+        return record_of(OperationTask, found) if found is not None else None
 
     def list(self, kinds: Sequence[str], limit: int) -> Sequence[OperationTask]:
         """Tasks of these kinds, the newest first."""
         k = m.OperationRow
         found = _tasks().where(k.tenant_id == self._tenant, k.kind.in_(kinds))
         newest = found.order_by(k.created_at.desc(), k.task_id).limit(limit)
-        return [_task(row) for row in self._db.execute(newest)]
+        return [record_of(OperationTask, row) for row in self._db.execute(newest)]
 
     def _update(self, token: LeaseToken, values: dict[str, Any]) -> bool:
         """Change the task that is still under this lease."""
@@ -396,12 +392,7 @@ def _tasks() -> sa.Select[Any]:
     k = m.OperationRow
     waits_for = sa.func.memforest.waits_for(k.tenant_id, k.task_id, type_=sa.Uuid())
     waiting = k.state.in_((WorkState.HELD, WorkState.READY))
-    return sa.select(k.__table__, sa.case((waiting, waits_for)).label("waits_for"))
-
-
-def _task(row: sa.Row[Any]) -> OperationTask:
-    columns = {field.name: row._mapping[field.name] for field in fields(OperationTask) if field.name != "id"}
-    return OperationTask(**columns | {"id": row.task_id, "state": WorkState(row.state)})
+    return sa.select(k.__table__, k.task_id.label("id"), sa.case((waiting, waits_for)).label("waits_for"))
 
 
 OpenTasks = Callable[[TenantId], AbstractContextManager[OperationRows]]
