@@ -55,6 +55,10 @@ class MemForestError(Exception):
     inputs: frozenset[str] = frozenset()
     """Names (``input_name``) of the texts of a batch for which its call failed."""
 
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        if code is not None:
+            cls.code = code
+
     def __init__(self, message: str, *, code: str | None = None) -> None:
         """``code`` narrows that of the class."""
         super().__init__(message)
@@ -63,50 +67,36 @@ class MemForestError(Exception):
             self.code = code
 
 
-class CallerError(MemForestError):
+class CallerError(MemForestError, code="caller_error"):
     """The caller can repair it; nothing was written."""
 
-    code = "caller_error"
 
-
-class InvalidInput(CallerError):
+class InvalidInput(CallerError, code="invalid_input"):
     """A value is outside what is accepted; ``code`` narrows which one."""
 
-    code = "invalid_input"
 
-
-class SessionConflict(CallerError):
+class SessionConflict(CallerError, code="session_conflict"):
     """The turns sent differ from the turns stored under the same session id."""
 
-    code = "session_conflict"
 
-
-class NotFound(CallerError):
+class NotFound(CallerError, code="not_found"):
     """What the caller named does not exist for this tenant."""
 
-    code = "not_found"
 
-
-class InvalidSettings(CallerError):
+class InvalidSettings(CallerError, code="invalid_settings"):
     """Configuration is missing, malformed or contradicts the stored state."""
 
-    code = "invalid_settings"
 
-
-class RetryableError(MemForestError):
+class RetryableError(MemForestError, code="retryable"):
     """The same call can succeed later without anybody changing anything."""
-
-    code = "retryable"
 
     def __init__(self, message: str, *, retry_after: float | None = None, code: str | None = None) -> None:
         super().__init__(message, code=code)
         self.retry_after = retry_after
 
 
-class QuotaExceeded(CallerError):
+class QuotaExceeded(CallerError, code="quota_exceeded"):
     """A tenant's quota or the queue-depth limit refuses new work for now."""
-
-    code = "quota_exceeded"
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
@@ -117,112 +107,80 @@ FROZEN_S = 5.0
 """When to try a frozen forest again, in seconds: a merge copies some thousand facts a second."""
 
 
-class ForestFrozen(QuotaExceeded):
+class ForestFrozen(QuotaExceeded, code="forest_frozen"):
     """The forest takes no new sessions while it is being merged into another."""
-
-    code = "forest_frozen"
 
     def __init__(self, message: str, *, retry_after: float = FROZEN_S) -> None:
         super().__init__(message, retry_after=retry_after)
 
 
-class StoreUnavailable(RetryableError):
+class StoreUnavailable(RetryableError, code="store_unavailable"):
     """Postgres can't be reached or broke the connection."""
 
-    code = "store_unavailable"
 
-
-class StoreRefused(StoreUnavailable):
+class StoreRefused(StoreUnavailable, code="store_refused"):
     """Postgres runs and refuses the connection: ``code`` says whether for its password, role, database or access."""
 
-    code = "store_refused"
 
-
-class StoreContended(StoreUnavailable):
+class StoreContended(StoreUnavailable, code="store_contended"):
     """Postgres broke off a transaction of ours because of another one; run again, it succeeds.
 
     ``state`` is the SQL state: 40P01 (deadlock), 40001 (serialization failure) or 55P03 (lock timeout). Callers hear of
     it only when it happened several times in a row.
     """
 
-    code = "store_contended"
-
     def __init__(self, state: str) -> None:
         super().__init__(f"Postgres aborted the transaction, which may be retried ({state}).")
         self.state = state
 
 
-class ForestChanged(RetryableError):
+class ForestChanged(RetryableError, code="forest_changed"):
     """The forest has just been deleted, merged or rebuilt; a retry finds the new one."""
 
-    code = "forest_changed"
 
-
-class BrokerUnavailable(RetryableError):
+class BrokerUnavailable(RetryableError, code="broker_unavailable"):
     """The Redis broker can't be reached; accepted work is safe and the reconciler wakes it."""
 
-    code = "broker_unavailable"
 
-
-class IndexUnavailable(RetryableError):
+class IndexUnavailable(RetryableError, code="index_unavailable"):
     """The vector index can't be reached."""
 
-    code = "index_unavailable"
 
-
-class ModelUnavailable(RetryableError):
+class ModelUnavailable(RetryableError, code="model_unavailable"):
     """A model provider timed out, refused the connection or answered 5xx."""
-
-    code = "model_unavailable"
 
 
 TIMED_OUT = "model_timeout"
 """Code of a ModelUnavailable: the answer did not come in time."""
 
 
-class ModelRateLimited(ModelUnavailable):
+class ModelRateLimited(ModelUnavailable, code="model_rate_limited"):
     """A model provider answered 429."""
 
-    code = "model_rate_limited"
 
-
-class ContentFault(MemForestError):
+class ContentFault(MemForestError, code="content_fault"):
     """A model answered with something that does not fit the schema."""
 
-    code = "content_fault"
 
-
-class PermanentError(MemForestError):
+class PermanentError(MemForestError, code="permanent"):
     """Trying again changes nothing until somebody acts."""
 
-    code = "permanent"
 
-
-class ModelRejected(PermanentError):
+class ModelRejected(PermanentError, code="model_rejected"):
     """The provider refuses the request as it is (bad request, unknown model)."""
 
-    code = "model_rejected"
 
-
-class ModelAuthFailed(ModelRejected):
+class ModelAuthFailed(ModelRejected, code="model_auth_failed"):
     """The model key is missing or refused."""
 
-    code = "model_auth_failed"
 
-
-class ContextTooLong(ModelRejected):
+class ContextTooLong(ModelRejected, code="context_too_long"):
     """The input does not fit the model's context; a smaller piece may."""
 
-    code = "context_too_long"
 
-
-class ContentRefused(ModelRejected):
+class ContentRefused(ModelRejected, code="content_refused"):
     """The provider's content policy refuses this input."""
 
-    code = "content_refused"
 
-
-class InvariantViolated(PermanentError):
+class InvariantViolated(PermanentError, code="invariant_violated"):
     """Stored state breaks an invariant of the design: a bug, or a damaged store."""
-
-    code = "invariant_violated"

@@ -90,7 +90,15 @@ def _index(name: str, *columns: str, unique: bool = False, where: str | None = N
     return Index(name, *columns, unique=unique, postgresql_where=None if where is None else text(where))
 
 
-WORK_STATES = "('held', 'ready', 'running', 'done', 'dead')"
+TRANSITIONS = {
+    "held": ("ready",),
+    "ready": ("running",),
+    "running": ("ready", "done", "dead"),
+    "done": ("ready", "dead"),
+    "dead": ("ready", "done"),
+}
+"""The states of a work row, and those that may follow each: triggers refuse any other change."""
+WORK_STATES = str(tuple(TRANSITIONS))
 
 
 class OfTenant:

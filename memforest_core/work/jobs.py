@@ -1,6 +1,6 @@
 """States, kinds, lanes and leases of work, and what an error means for it: the only place where retries are decided.
 
-A transition outside the table of states cannot happen."""
+``store/tables.py`` has the transitions between states."""
 
 from __future__ import annotations
 
@@ -87,44 +87,6 @@ class WorkState(StrEnum):
     DONE = "done"
     DEAD = "dead"
     """Cannot succeed until somebody acts; visible, and can be retried by hand."""
-
-
-class WorkEvent(StrEnum):
-    """What can happen to it."""
-
-    RELEASE = "release"
-    CLAIM = "claim"
-    FINISH = "finish"
-    RETRY = "retry"
-    LOSE = "lose"
-    GIVE_UP = "give_up"
-    REVIVE = "revive"
-    REOPEN = "reopen"
-    DISCARD = "discard"
-    """Somebody gives up what could not be done; what is there without it goes on."""
-
-
-TRANSITIONS: dict[tuple[WorkState, WorkEvent], WorkState] = {
-    (WorkState.HELD, WorkEvent.RELEASE): WorkState.READY,
-    (WorkState.READY, WorkEvent.CLAIM): WorkState.RUNNING,
-    (WorkState.RUNNING, WorkEvent.FINISH): WorkState.DONE,
-    (WorkState.RUNNING, WorkEvent.RETRY): WorkState.READY,
-    (WorkState.RUNNING, WorkEvent.LOSE): WorkState.READY,
-    (WorkState.RUNNING, WorkEvent.GIVE_UP): WorkState.DEAD,
-    (WorkState.DEAD, WorkEvent.REVIVE): WorkState.READY,
-    (WorkState.DEAD, WorkEvent.DISCARD): WorkState.DONE,
-    (WorkState.DONE, WorkEvent.GIVE_UP): WorkState.DEAD,
-    (WorkState.DONE, WorkEvent.REOPEN): WorkState.READY,
-    (WorkState.RUNNING, WorkEvent.REOPEN): WorkState.READY,
-}
-
-
-def advance(state: WorkState, event: WorkEvent) -> WorkState:
-    """The state after an event. Raises ValueError for an illegal transition."""
-    try:
-        return TRANSITIONS[state, event]
-    except KeyError:
-        raise ValueError(f"work that is {state} cannot {event}") from None
 
 
 class WorkKind(StrEnum):

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NewType
 from uuid import UUID
 
-from memforest_core.domain.ids import ForestId, LeaseToken
+from memforest_core.domain.ids import ForestId
 from memforest_core.domain.operation_rules import Answer, Role
 from memforest_core.work.jobs import WorkState
 
@@ -78,14 +78,6 @@ class Neighbour:
     state: WorkState
     role: Role
     answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedTask:
-    """A task under a lease."""
-
-    token: LeaseToken
-    task: OperationTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from memforest_core.cli.commands import Commands
 from memforest_core.cli.opener import ProgramOpener
 from memforest_core.cli.toolkit.memory_opening import use_opener
 from memforest_core.domain.ids import CellId, TenantId
-from memforest_core.errors import NotFound
+from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.ingest.accept.records import Stage
 from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.reduce.rows import ReduceRows
@@ -94,8 +94,10 @@ def bury_leafs_parent(pipeline: Stack) -> UUID:
     return UUID(str(node))
 
 
-def bury_task(pipeline: Stack, kind: str = "index_rebuild", subject: str = "", *, state: str = "dead") -> UUID:
-    task = uuid4()
+def bury_task(
+    pipeline: Stack, kind: str = "index_rebuild", subject: str = "", *, state: str = "dead", task: UUID | None = None
+) -> UUID:
+    task = task or uuid4()
     pipeline.execute(
         """INSERT INTO memforest.maintenance (tenant_id, task_id, kind, subject, forest_id, state, attempts,
                                               finished_at, error_code, error_text, progress)
@@ -112,9 +114,9 @@ def bury_task(pipeline: Stack, kind: str = "index_rebuild", subject: str = "", *
     return task
 
 
-def letters(pipeline: Stack, sent: Sent | None = None, tenant: str | None = None) -> DeadLetters:
+def letters(pipeline: Stack, sent: Sent | None = None, tenant: str | None = None, most: int = 8) -> DeadLetters:
     rows = partial(DeadRows.opened, pipeline.services.engine)
-    return DeadLetters(rows, sent or Sent(), TenantId(tenant or pipeline.tenant), 8)
+    return DeadLetters(rows, sent or Sent(), TenantId(tenant or pipeline.tenant), most)
 
 
 @contextmanager
@@ -396,6 +398,52 @@ def test_tenants_see_and_change_only_their_own(pipeline: Stack) -> None:
     with pytest.raises(NotFound, match="No owner 'bob'"):
         stranger.list("bob")
     assert [str(each.id) for each in letters(pipeline).list()] == mine
+
+
+@pytest.fixture
+def named(pipeline: Stack) -> tuple[UUID, UUID, UUID]:
+    """Three dead tasks, two of whose ids begin alike."""
+    pipeline.execute("INSERT INTO memforest.tenant (tenant_id) VALUES (:t)", t=pipeline.tenant)
+    first, twin, other = (
+        UUID(f"{beginning * 8}-aaaa-4000-8000-00000000000{number}") for number, beginning in enumerate("112", start=1)
+    )
+    for number, task in enumerate((first, twin, other)):
+        bury_task(pipeline, f"kind {number}", task=task)
+    return first, twin, other
+
+
+def test_a_beginning_of_eight_hex_digits_names_the_one_that_has_it(
+    pipeline: Stack, named: tuple[UUID, UUID, UUID]
+) -> None:
+    """Given dead work, then a beginning names what has it, and one that nothing or several have leaves all alone."""
+    first, twin, other = named
+    dead = letters(pipeline)
+    for name in ("22222222", "22222222-AAAA", " 22222222aaaa4000 ", str(other), other.hex.upper()):
+        assert dead.show(name).letter.id == other
+    for name in ("2222222", "", "bob", "22222222%", "2222_222", "2" * 33):
+        with pytest.raises(InvalidInput, match="first 8 characters") as refused:
+            dead.retry(str(first), name)
+        assert refused.value.code == "invalid_id"
+    with pytest.raises(InvalidInput, match=f"2 ids begin with '11111111'.*{first}, {twin}") as refused:
+        dead.discard("11111111")
+    assert refused.value.code == "ambiguous_id"
+    with pytest.raises(NotFound, match=r"Nothing dead has the id '33333333': see memforest dead list\."):
+        dead.retry(str(first), "33333333")
+    for call in (dead.list, dead.retry_all):
+        with pytest.raises(NotFound, match="No owner 'eve'"):
+            call("eve")
+    assert [each.id for each in dead.list()] == [first, twin, other]
+
+    assert len(dead.discard(str(other), "22222222", str(first)).changed) == 2
+    assert [each.id for each in dead.list()] == [twin]
+
+
+def test_workers_are_woken_within_bounds(pipeline: Stack, named: tuple[UUID, UUID, UUID]) -> None:
+    sent = Sent()
+    assert len(letters(pipeline, sent, most=2).retry_all().changed) == 3
+    assert sent.queues == [(Queue.MAINTAIN, 2)]
+    letters(pipeline, sent).retry_all()
+    assert len(sent.queues) == 1
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from memforest_core.ingest.extract.rows import ExtractRows
 from memforest_core.ingest.extract.service import window_of
 from memforest_core.settings import ExtractSettings
 from memforest_core.store.engine import tenant_transaction
-from memforest_core.work.jobs import TRANSITIONS, LeaseLimits, WorkKind, WorkState
+from memforest_core.work.jobs import LeaseLimits, WorkKind, WorkState
 from memforest_core.work.rows.job_rows import JobStore
 from tests.harness.builders import candidate, statement
 from tests.harness.sayings import said
@@ -622,14 +622,12 @@ def test_what_waits_is_nothing_to_others(pipeline: Stack) -> None:
 # One state machine, held by the database
 
 
-TARGETS = {
-    "cell": ("UPDATE memforest.cell SET state = :new", "UPDATE memforest.cell SET state = :old"),
-    "index_row": ("UPDATE memforest.index_row SET state = :new", "UPDATE memforest.index_row SET state = :old"),
-    "maintenance": ("UPDATE memforest.maintenance SET state = :new", "UPDATE memforest.maintenance SET state = :old"),
-}
+_PAIRS = """held ready, ready running, running ready, running done, running dead, done ready, done dead,
+    dead ready, dead done"""
+LEGAL = {" ".join(pair.split()) for pair in _PAIRS.split(",")}
 
 
-@pytest.mark.parametrize("table", TARGETS)
+@pytest.mark.parametrize("table", ["cell", "index_row", "maintenance"])
 def test_the_database_refuses_what_the_table_of_transitions_does_not_know(pipeline: Stack, table: str) -> None:
     """Given rows of work in every state, when a statement moves one, then it may exactly if some event does so."""
     enqueue(pipeline, count=2)
@@ -637,13 +635,13 @@ def test_the_database_refuses_what_the_table_of_transitions_does_not_know(pipeli
         "INSERT INTO memforest.maintenance (tenant_id, task_id, kind) VALUES (:t, gen_random_uuid(), 'test')",
         t=pipeline.tenant,
     )
-    move, put = TARGETS[table]
-    legal = {(old, new) for (old, _), new in TRANSITIONS.items()}
+    assert set(WorkState) == {state for pair in LEGAL for state in pair.split()}
+    move = f"UPDATE memforest.{table} SET state = :new"
     for old, new in product(WorkState, WorkState):
         pipeline.execute(f"ALTER TABLE memforest.{table} DISABLE TRIGGER work_transition")
-        pipeline.execute(put, old=old.value)
+        pipeline.execute(move, new=old.value)
         pipeline.execute(f"ALTER TABLE memforest.{table} ENABLE TRIGGER work_transition")
-        if old == new or (old, new) in legal:
+        if old == new or f"{old} {new}" in LEGAL:
             pipeline.execute(move, new=new.value)
         else:
             with pytest.raises(sa.exc.IntegrityError, match="cannot become"):

@@ -1,12 +1,14 @@
-"""The current definition of each SQL function and its triggers: in files, and one made from a table in Python."""
+"""The current definition of each SQL function and its triggers: in files, and two made from tables in Python."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 
 import sqlalchemy as sa
 
 from memforest_core.domain.operation_rules import RULES, Answer, Role, answer
+from memforest_core.store import tables as m
 
 
 def install(connection: sa.Connection) -> None:
@@ -22,7 +24,22 @@ def install(connection: sa.Connection) -> None:
         if file.name.endswith(".sql"):
             cursor.execute(file.read_text(encoding="utf-8"))
     cursor.execute("SET LOCAL check_function_bodies = on")
+    for trigger in _transition_triggers():
+        cursor.execute(trigger)
     install_rules(connection)
+
+
+def _transition_triggers() -> Iterator[str]:
+    """For each table of work rows the trigger that refuses what ``TRANSITIONS`` does not allow. A node's state is
+    computed from its other columns: it is known only after the row was written."""
+    legal = [(old, new) for old, following in m.TRANSITIONS.items() for new in following]
+    when = f"OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN ({', '.join(map(str, legal))})"
+    before = [kind.__tablename__ for kind in (m.Cell, m.IndexRow, m.OperationRow, m.WebhookDelivery)]
+    for table, moment in [*((each, "BEFORE UPDATE OF state") for each in before), ("node", "AFTER UPDATE")]:
+        yield (
+            f"CREATE OR REPLACE TRIGGER work_transition {moment} ON memforest.{table}"
+            f" FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION memforest.refuse_transition()"
+        )
 
 
 def install_rules(connection: sa.Connection) -> None:

@@ -1,6 +1,6 @@
 -- What every kind of work row takes part in: its states, who has work, whose lease is lost, the backlog.
 
--- The states of work rows change only as work/states.py says.
+-- The states of work rows change only as store/tables.py says: its triggers are made from TRANSITIONS there.
 CREATE OR REPLACE FUNCTION memforest.refuse_transition()
 RETURNS trigger
 LANGUAGE plpgsql AS $$
@@ -8,37 +8,6 @@ BEGIN
     RAISE EXCEPTION 'work in % that is % cannot become %', TG_TABLE_NAME, OLD.state, NEW.state
         USING ERRCODE = 'check_violation', CONSTRAINT = 'work_transition';
 END $$;
-
-CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.cell
-FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
-    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
-    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
-)) EXECUTE FUNCTION memforest.refuse_transition();
-
-CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.index_row
-FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
-    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
-    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
-)) EXECUTE FUNCTION memforest.refuse_transition();
-
-CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.maintenance
-FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
-    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
-    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
-)) EXECUTE FUNCTION memforest.refuse_transition();
-
-CREATE OR REPLACE TRIGGER work_transition BEFORE UPDATE OF state ON memforest.webhook_delivery
-FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
-    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
-    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
-)) EXECUTE FUNCTION memforest.refuse_transition();
-
--- A node's state is computed from its other columns: it is known only after the row was written.
-CREATE OR REPLACE TRIGGER work_transition AFTER UPDATE ON memforest.node
-FOR EACH ROW WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state, NEW.state) NOT IN (
-    ('held', 'ready'), ('ready', 'running'), ('running', 'ready'), ('running', 'done'), ('running', 'dead'),
-    ('done', 'ready'), ('done', 'dead'), ('dead', 'ready'), ('dead', 'done')
-)) EXECUTE FUNCTION memforest.refuse_transition();
 
 -- The tenants that have rows of a kind of work at all, due or not, in order: from each to the next by one probe of a partial
 -- index, so that tenants without work cost nothing, however many there are.

@@ -19,7 +19,7 @@ from memforest_core.store.reads import Read, Reader, Rows
 from memforest_core.store.repeating import repeated
 from memforest_core.store.rows import TenantRows, seconds_from_now
 from memforest_core.work.jobs import LeaseLimits, WorkKind, WorkState
-from memforest_core.work.rows.operation_rows import OperationRows, free_tasks, lost_lease
+from memforest_core.work.rows.operation_rows import OperationRows
 
 _RECONCILE_LOCK = 0x6D667263
 _WAITING = sa.text("SELECT tenant_id FROM memforest.waiting(:kind)")
@@ -31,52 +31,57 @@ _ALIVE = """SELECT worker_id FROM memforest.worker
 
 _LOST = f"(lease_until <= clock_timestamp() OR worker_id NOT IN ({_ALIVE}))"
 
-# Work that loses its workers often may be what kills them: past the limit it waits for a person. A window is freed
-# as a whole: without its first cell the rest could not be claimed.
-_FREE_CELLS = sa.text(f"""
-    WITH free AS MATERIALIZED (
-        SELECT cell_id, session_id, window_ordinal FROM memforest.cell
-         WHERE tenant_id = :t AND state = 'running' AND {_LOST}
-         ORDER BY cell_id FOR NO KEY UPDATE SKIP LOCKED)
-    UPDATE memforest.cell
-       SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
-           outcome = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE outcome END,
-           {lost_lease("extracting it")}
-     WHERE tenant_id = :t AND cell_id IN (
-        SELECT cell_id FROM free WHERE NOT EXISTS (
-            SELECT 1 FROM memforest.cell other
-             WHERE other.tenant_id = :t AND other.session_id = free.session_id
-               AND other.window_ordinal = free.window_ordinal AND other.state = 'running'
-               AND other.cell_id NOT IN (SELECT cell_id FROM free)))
-    """)  # noqa: S608 - constants of this module
+_LEASE_ENDS = "lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL, worker_id = NULL"
 
-_FREE_POINTS = sa.text(f"""
-    UPDATE memforest.index_row
-       SET state = 'ready', lost_leases = least(lost_leases + 1, 1000), lease_token = NULL, lease_until = NULL,
-           worker_id = NULL
-     WHERE tenant_id = :t AND point_id IN (
-        SELECT point_id FROM memforest.index_row WHERE tenant_id = :t AND {m.BEHIND} AND state = 'running' AND {_LOST}
-           FOR NO KEY UPDATE SKIP LOCKED)
-    """)  # noqa: S608 - constants of this module
 
-_FREE_NODES = sa.text(f"""
-    UPDATE memforest.node
-       SET dead = lost_leases + 1 > :max_lost, {lost_lease("refreshing it")}
-     WHERE tenant_id = :t AND node_id IN (
-        SELECT node_id FROM memforest.node
-         WHERE tenant_id = :t AND version > clean_version AND lease_token IS NOT NULL AND {_LOST}
-         ORDER BY node_id FOR NO KEY UPDATE SKIP LOCKED)
-    """)  # noqa: S608 - constants of this module
+def _freeing(
+    table: str, key: str, doing: str, change: str, held: str = "state = 'running'", only: str = "", more: str = ""
+) -> sa.TextClause:
+    """The statement that frees work whose lease is lost. Work that loses its workers often may be what kills them: past
+    the limit it waits for a person, and its error says what they were ``doing``."""
+    return sa.text(f"""
+        WITH lost AS MATERIALIZED (
+            SELECT {key}{more} FROM memforest.{table} WHERE tenant_id = :t AND {held} AND {_LOST}
+             ORDER BY {key} FOR NO KEY UPDATE SKIP LOCKED)
+        UPDATE memforest.{table}
+           SET {change}, attempts = greatest(attempts - 1, 0), {_LEASE_ENDS},
+               error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
+               error_text = CASE WHEN lost_leases + 1 > :max_lost
+                                 THEN 'Its workers died too often while {doing}.' ELSE error_text END
+         WHERE tenant_id = :t AND {key} IN (SELECT {key} FROM lost {only})
+        """)  # noqa: S608 - constants of this module
 
-_FREE_TASKS = free_tasks(_LOST)
 
-_FREE_DELIVERIES = sa.text(f"""
-    UPDATE memforest.webhook_delivery
-       SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END, {lost_lease("posting it")}
-     WHERE tenant_id = :t AND delivery_id IN (
-        SELECT delivery_id FROM memforest.webhook_delivery WHERE tenant_id = :t AND state = 'running' AND {_LOST}
-           FOR NO KEY UPDATE SKIP LOCKED)
-    """)  # noqa: S608 - constants of this module
+_DEAD_OR_READY = "state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END"
+
+_FREEING = (
+    # A window is freed as a whole: without its first cell the rest could not be claimed.
+    _freeing(
+        *("cell", "cell_id", "extracting it"),
+        f"{_DEAD_OR_READY}, outcome = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE outcome END",
+        more=", session_id, window_ordinal",
+        only="""WHERE NOT EXISTS (
+                SELECT 1 FROM memforest.cell other
+                 WHERE other.tenant_id = :t AND other.session_id = lost.session_id
+                   AND other.window_ordinal = lost.window_ordinal AND other.state = 'running'
+                   AND other.cell_id NOT IN (SELECT cell_id FROM lost))""",
+    ),
+    sa.text(f"""
+        UPDATE memforest.index_row SET state = 'ready', {_LEASE_ENDS}
+         WHERE tenant_id = :t AND point_id IN (
+            SELECT point_id FROM memforest.index_row
+             WHERE tenant_id = :t AND {m.BEHIND} AND state = 'running' AND {_LOST} FOR NO KEY UPDATE SKIP LOCKED)
+        """),  # noqa: S608 - constants of this module
+    _freeing(
+        *("node", "node_id", "refreshing it", "dead = lost_leases + 1 > :max_lost"),
+        held="version > clean_version AND lease_token IS NOT NULL",
+    ),
+    _freeing(
+        *("maintenance", "task_id", "at it"),
+        f"{_DEAD_OR_READY}, finished_at = CASE WHEN lost_leases + 1 > :max_lost THEN clock_timestamp() END",
+    ),
+    _freeing("webhook_delivery", "delivery_id", "posting it", _DEAD_OR_READY),
+)
 
 _REOPEN_PICK = sa.text("""
     SELECT c.session_id, c.window_ordinal FROM memforest.cell c
@@ -119,7 +124,7 @@ class JobRows(TenantRows):
         are counted apart from failures, it is dead-lettered."""
         return sum(
             self._run(statement, dead_after=limits.dead_after_s, max_lost=limits.max_lost_leases).rowcount
-            for statement in (_FREE_CELLS, _FREE_POINTS, _FREE_NODES, _FREE_TASKS, _FREE_DELIVERIES)
+            for statement in _FREEING
         )
 
     def release_sources(self) -> int:

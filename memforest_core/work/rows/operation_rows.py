@@ -18,16 +18,10 @@ from memforest_core.store import tables as m
 from memforest_core.store.owners import forest_id, lock_forests
 from memforest_core.store.rows import TenantRows, record_of, seconds_from_now
 from memforest_core.work.jobs import WorkState
-from memforest_core.work.records import (
-    CANCELLED,
-    PHASE,
-    AuditEntry,
-    ClaimedTask,
-    Neighbour,
-    Numbers,
-    OperationTask,
-    TaskId,
-)
+from memforest_core.work.records import CANCELLED, PHASE, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
+
+ClaimedTask = tuple[LeaseToken, OperationTask]
+"""A task under its lease."""
 
 _TRIES = 3
 """How often to insert a task again when the equal task that blocked the insert has ended before it was read."""
@@ -155,32 +149,6 @@ _CLAIM = sa.text(f"""
 _GIVEN_BACK: dict[str, Any] = {"state": WorkState.READY, "lease_token": None, "lease_until": None, "worker_id": None}
 _UNCOUNTED: dict[str, Any] = {"attempts": sa.func.greatest(m.OperationRow.attempts - 1, 0)}
 """A try that does not count."""
-
-
-def lost_lease(doing: str) -> str:
-    """SQL assignments that end a lost lease; above :max_lost the error says what its workers were ``doing``."""
-    return f"""error_code = CASE WHEN lost_leases + 1 > :max_lost THEN 'lease_lost' ELSE error_code END,
-           error_text = CASE WHEN lost_leases + 1 > :max_lost
-                             THEN 'Its workers died too often while {doing}.' ELSE error_text END,
-           lost_leases = lost_leases + 1, attempts = greatest(attempts - 1, 0),
-           lease_token = NULL, lease_until = NULL, worker_id = NULL"""
-
-
-def free_tasks(lost: str) -> sa.TextClause:
-    """The statement that frees tasks whose lease is ``lost`` (SQL over lease_until and worker_id).
-
-    Takes :t, :max_lost and what ``lost`` names. Work that loses its workers often may be what kills them: past the
-    limit it waits for a person.
-    """
-    return sa.text(f"""
-        UPDATE memforest.maintenance
-           SET state = CASE WHEN lost_leases + 1 > :max_lost THEN 'dead' ELSE 'ready' END,
-               finished_at = CASE WHEN lost_leases + 1 > :max_lost THEN clock_timestamp() END,
-               {lost_lease("at it")}
-         WHERE tenant_id = :t AND task_id IN (
-            SELECT task_id FROM memforest.maintenance WHERE tenant_id = :t AND state = 'running' AND {lost}
-               FOR NO KEY UPDATE SKIP LOCKED)
-        """)  # noqa: S608 - a constant of this package
 
 
 def take_turn(connection: sa.Connection, tenant: TenantId) -> None:
@@ -318,7 +286,7 @@ class OperationRows(TenantRows):
         take_turn(self._db, self._tenant)
         claimed = self._run(_CLAIM, kinds=list(kinds), token=token, worker=worker, lease=lease_s).scalar()
         task = self.get(TaskId(claimed)) if claimed is not None else None
-        return ClaimedTask(token, task) if task is not None else None
+        return (token, task) if task is not None else None
 
     def store_progress(self, token: LeaseToken, progress: Numbers, lease_s: float) -> bool:
         """Store progress and renew the lease; False when the lease was lost."""
