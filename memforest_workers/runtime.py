@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import structlog
 
-from memforest_core.client.services.process_parts import in_use
+from memforest_core.client.services.checkup import in_use
 from memforest_core.client.services.service import Services
 from memforest_core.domain.ids import TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, RetryableError, StoreContended, StoreUnavailable

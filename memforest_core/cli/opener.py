@@ -77,7 +77,7 @@ class ProgramOpener:
 
     def reembedding(self) -> AbstractContextManager[Reembedding]:
         """The change of the embedding model of the database that the settings name."""
-        from memforest_core.client.services.lifecycle_parts import open_reembedding
+        from memforest_core.client.services.service import open_reembedding
         from memforest_core.settings import load_settings
 
         return open_reembedding(load_settings())

@@ -101,7 +101,7 @@ def _wait(stop: threading.Event, memory: MemForest, page: EmbeddedFlower | None)
 
 def _tell_start(settings: Settings) -> None:
     """One line on stderr: with which models and services the node works."""
-    from memforest_core.client.services.process_parts import in_use
+    from memforest_core.client.services.checkup import in_use
 
     used = in_use(settings)
     report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")

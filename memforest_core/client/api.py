@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from memforest_core.assistant.calendar.service import CalendarService, Summarizing
 from memforest_core.assistant.context.service import ContextService, ContextualAnswers
@@ -18,7 +18,7 @@ from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.records import Match
 from memforest_core.assistant.topics.service import TopicService
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.producer import MemForestClient, without_tenant
+from memforest_core.client.producer import MemForestClient, served
 from memforest_core.client.services.producer_services import Producer
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.evidence import RecallResult
@@ -35,23 +35,6 @@ from memforest_core.work.waiting import waiting
 
 if TYPE_CHECKING:
     from memforest_core.client.embedded.node import EmbeddedNode
-
-P = ParamSpec("P")
-S = TypeVar("S")
-T = TypeVar("T")
-
-
-def served(
-    service: Callable[[Services], S], method: Callable[Concatenate[S, TenantId, P], T]
-) -> Callable[Concatenate[MemForest, P], T]:
-    """A method of ``MemForest`` that is a service's own, for its tenant: documented where it is done."""
-
-    def called(memory: MemForest, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        memory._check()
-        return method(service(memory._services), memory._tenant, *args, **kwargs)
-
-    without_tenant(called, method)
-    return called
 
 
 class MemForest(MemForestClient):
@@ -109,43 +92,41 @@ class MemForest(MemForestClient):
 
     @property
     def _producer(self) -> Producer:
-        self._check()
-        return self._opened
+        return self._open.producer
 
     @cached_property
     def lifecycle(self) -> Lifecycle:
         """Operations on stored memory: delete, correct, merge, export, rebuild, bound, audit."""
-        self._check()
-        return Lifecycle(self._services.lifecycle, self._tenant)
+        return Lifecycle(self._open.lifecycle, self._tenant)
 
-    recall = served(lambda services: services.recall, RecallService.recall)
-    answer = served(lambda services: services.contextual_answers, ContextualAnswers.answer)
-    timeline = served(lambda services: services.timeline, TimelineService.timeline)
-    sessions = served(lambda services: services.reading, ReadingService.sessions)
-    turns = served(lambda services: services.reading, ReadingService.turns)
-    facts = served(lambda services: services.reading, ReadingService.facts)
-    trees = served(lambda services: services.reading, ReadingService.trees)
-    node = served(lambda services: services.reading, ReadingService.node)
-    calls = served(lambda services: services.inspection, InspectionService.calls)
-    window = served(lambda services: services.window, WindowService.window)
-    window_put = served(lambda services: services.window, WindowService.window_put)
-    profile = served(lambda services: services.describer, Describer.profile)
-    intent = served(lambda services: services.intents, Intents.intent)
-    context = served(lambda services: services.context, ContextService.context)
+    recall = served(lambda own: own._open.recall, RecallService.recall)
+    answer = served(lambda own: own._open.contextual_answers, ContextualAnswers.answer)
+    timeline = served(lambda own: own._open.timeline, TimelineService.timeline)
+    sessions = served(lambda own: own._open.reading, ReadingService.sessions)
+    turns = served(lambda own: own._open.reading, ReadingService.turns)
+    facts = served(lambda own: own._open.reading, ReadingService.facts)
+    trees = served(lambda own: own._open.reading, ReadingService.trees)
+    node = served(lambda own: own._open.reading, ReadingService.node)
+    calls = served(lambda own: own._open.inspection, InspectionService.calls)
+    window = served(lambda own: own._open.window, WindowService.window)
+    window_put = served(lambda own: own._open.window, WindowService.window_put)
+    profile = served(lambda own: own._open.describer, Describer.profile)
+    intent = served(lambda own: own._open.intents, Intents.intent)
+    context = served(lambda own: own._open.context, ContextService.context)
 
-    forget = waiting(served(lambda services: services.forgetter, Forgetter.forget))
-    today = served(lambda services: services.calendar, CalendarService.today)
-    day = served(lambda services: services.calendar, CalendarService.day)
-    week = served(lambda services: services.calendar, CalendarService.week)
-    days = served(lambda services: services.calendar, CalendarService.days)
-    period = served(lambda services: services.calendar, CalendarService.period)
-    summarize = served(lambda services: services.summarizing, Summarizing.summarize)
-    topics = served(lambda services: services.topics, TopicService.topics)
-    topic_context = served(lambda services: services.topics, TopicService.topic_context)
-    topic_history = served(lambda services: services.topics, TopicService.topic_history)
-    topic_stats = served(lambda services: services.topics, TopicService.topic_stats)
-    topic_tag = served(lambda services: services.topics, TopicService.topic_tag)
-    topic_merge = served(lambda services: services.topics, TopicService.topic_merge)
+    forget = waiting(served(lambda own: own._open.forgetter, Forgetter.forget))
+    today = served(lambda own: own._open.calendar, CalendarService.today)
+    day = served(lambda own: own._open.calendar, CalendarService.day)
+    week = served(lambda own: own._open.calendar, CalendarService.week)
+    days = served(lambda own: own._open.calendar, CalendarService.days)
+    period = served(lambda own: own._open.calendar, CalendarService.period)
+    summarize = served(lambda own: own._open.summarizing, Summarizing.summarize)
+    topics = served(lambda own: own._open.topics, TopicService.topics)
+    topic_context = served(lambda own: own._open.topics, TopicService.topic_context)
+    topic_history = served(lambda own: own._open.topics, TopicService.topic_history)
+    topic_stats = served(lambda own: own._open.topics, TopicService.topic_stats)
+    topic_tag = served(lambda own: own._open.topics, TopicService.topic_tag)
+    topic_merge = served(lambda own: own._open.topics, TopicService.topic_merge)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None
@@ -164,6 +145,9 @@ class MemForest(MemForestClient):
         else:
             self._services.close()
 
-    def _check(self) -> None:
+    @property
+    def _open(self) -> Services:
+        """The services, for a call. Raises UsedAfterFork."""
         if self._node is not None:
             self._node.check_process()
+        return self._services

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from memforest_core.domain.forks import renewed_in_child
@@ -82,17 +82,51 @@ class Face(Generic[S]):
         self.threads = threads
 
 
-def face_of(sync: type) -> Callable[[type[F]], type[F]]:
-    """Complete a facade's class with the methods of ``sync`` that it does not define itself."""
+def face_of(sync: type, **parts: type[Face[Any]]) -> Callable[[type[F]], type[F]]:
+    """Complete a facade's class with the methods and properties of ``sync`` that it does not define itself.
+
+    ``parts`` are facades of what ``sync`` has under their names.
+    """
 
     def completed(face: type[F]) -> type[F]:
         for name in dir(sync):
-            method = inspect.getattr_static(sync, name)
-            if inspect.isfunction(method) and not name.startswith("_") and name not in vars(face):
-                setattr(face, name, _async(method))
+            member = inspect.getattr_static(sync, name)
+            if name in parts:
+                set_part(face, name, parts[name], _facade)
+            elif name.startswith("_") or name in vars(face):
+                continue
+            elif isinstance(member, property) and member.fget is not None:
+                setattr(face, name, _shared(member.fget))
+            elif inspect.isfunction(member):
+                setattr(face, name, _async(member))
         return face
 
     return completed
+
+
+def set_part(owner: type, name: str, kind: type, make: Callable[[Any, str, Any], Any]) -> None:
+    """Give a class a cached property with an object of another ``kind``."""
+
+    def opened(self: Any) -> Any:
+        return make(self, name, kind)
+
+    opened.__doc__ = kind.__doc__
+    opened.__annotations__ = {"return": kind.__name__}
+    part = cached_property(opened)
+    part.__set_name__(owner, name)
+    setattr(owner, name, part)
+
+
+def _facade(face: Face[Any], name: str, kind: type[F]) -> F:
+    return kind(getattr(face.sync, name), face.threads)
+
+
+def _shared(fget: Callable[[Any], T]) -> property:
+    @wraps(fget)
+    def shared(face: Face[Any]) -> T:
+        return fget(face.sync)
+
+    return property(shared)
 
 
 def _async(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:

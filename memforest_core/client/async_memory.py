@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -11,15 +11,13 @@ from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import THREADS, Face, Threads, face_of, on_new_thread
 from memforest_core.client.handles import SessionHandle
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.producer import ROOM_TIMEOUT_S, MemForestClient, SessionInput
-from memforest_core.client.services.service import Services
-from memforest_core.domain.ids import TenantId
+from memforest_core.client.producer import ROOM_TIMEOUT_S, SessionInput
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters
 
 if TYPE_CHECKING:
-    from memforest_core.client.embedded.node import EmbeddedNode
+    pass
 
 
 @face_of(DeadLetters)
@@ -37,7 +35,7 @@ class AsyncLifecycle(Face[Lifecycle]):
     """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
 
 
-@face_of(MemForest)
+@face_of(MemForest, lifecycle=AsyncLifecycle, dead=AsyncDeadLetters, webhooks=AsyncWebhooks)
 class AsyncMemForest(Face[MemForest]):
     """``MemForest`` for asyncio programs: the same methods, in ``threads`` threads of its own.
 
@@ -62,49 +60,9 @@ class AsyncMemForest(Face[MemForest]):
         opened = await on_new_thread(partial(MemForest.embedded, path, settings, concurrency=concurrency))
         return cls(opened, threads=threads)
 
-    @property
-    def settings(self) -> Settings:
-        """As ``MemForest.settings``."""
-        return self.sync.settings
-
     def for_tenant(self, tenant: str) -> AsyncMemForest:
         """As ``MemForest.for_tenant``, over the same threads."""
         return AsyncMemForest(self.sync.for_tenant(tenant), threads=self.threads)
-
-    @property
-    def services(self) -> Services:
-        """As ``MemForest.services``."""
-        return self.sync.services
-
-    @property
-    def embedded_node(self) -> EmbeddedNode | None:
-        """As ``MemForest.embedded_node``."""
-        return self.sync.embedded_node
-
-    @property
-    def client(self) -> MemForestClient:
-        """As ``MemForest.client``; its calls block."""
-        return self.sync.client
-
-    @cached_property
-    def lifecycle(self) -> AsyncLifecycle:
-        """As ``MemForest.lifecycle``."""
-        return AsyncLifecycle(self.sync.lifecycle, self.threads)
-
-    @cached_property
-    def dead(self) -> AsyncDeadLetters:
-        """As ``MemForest.dead``."""
-        return AsyncDeadLetters(self.sync.dead, self.threads)
-
-    @cached_property
-    def webhooks(self) -> AsyncWebhooks:
-        """As ``MemForest.webhooks``."""
-        return AsyncWebhooks(self.sync.webhooks, self.threads)
-
-    @property
-    def tenant(self) -> TenantId:
-        """As ``MemForest.tenant``."""
-        return self.sync.tenant
 
     async def enqueue_stream(
         self, sessions: Iterable[SessionInput], *, backfill: bool = True, room_timeout_s: float = ROOM_TIMEOUT_S

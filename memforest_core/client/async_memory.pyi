@@ -409,7 +409,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @property
     def client(self) -> MemForestClient:
-        """As ``MemForest.client``; its calls block."""
+        """This object, as what accepts sessions."""
 
     async def close(self) -> None:
         """As ``MemForest.close``, after the calls under way; waits end with InvalidInput (code "closed")."""
@@ -460,7 +460,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @cached_property
     def dead(self) -> AsyncDeadLetters:
-        """As ``MemForest.dead``."""
+        """``DeadLetters`` for asyncio programs: the same methods."""
 
     @classmethod
     async def embedded(
@@ -470,7 +470,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @property
     def embedded_node(self) -> EmbeddedNode | None:
-        """As ``MemForest.embedded_node``."""
+        """The node that this object owns, None with services that run elsewhere."""
 
     async def enqueue(
         self,
@@ -636,7 +636,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @cached_property
     def lifecycle(self) -> AsyncLifecycle:
-        """As ``MemForest.lifecycle``."""
+        """``Lifecycle`` for asyncio programs: the same methods. Wait for an operation with ``wait``, by its id."""
 
     async def node(self, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
         """A node of a tree, its parent, its neighbours on its level, and a page of its children.
@@ -711,7 +711,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @property
     def services(self) -> Services:
-        """As ``MemForest.services``."""
+        """The services behind, for tools that look inside."""
 
     async def session_close(
         self, owner: str, session_id: str | None = None, *, summarize: bool = True
@@ -748,7 +748,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @property
     def settings(self) -> Settings:
-        """As ``MemForest.settings``."""
+        """The settings in force."""
 
     async def status(self, owner: str, session_id: str) -> SessionProgress:
         """How far a session has come, and why no further: ``last_error``. Raises NotFound."""
@@ -765,7 +765,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @property
     def tenant(self) -> TenantId:
-        """As ``MemForest.tenant``."""
+        """The tenant that everything here belongs to."""
 
     async def timeline(
         self,
@@ -872,7 +872,7 @@ class AsyncMemForest(Face[MemForest]):
 
     @cached_property
     def webhooks(self) -> AsyncWebhooks:
-        """As ``MemForest.webhooks``."""
+        """``Webhooks`` for asyncio programs: the same methods."""
 
     async def week(self, owner: str) -> PeriodDigest:
         """One text of the six days before today (days 2 to 7), the most recent first.

@@ -31,6 +31,7 @@ from memforest_core.work.rows.dead_rows import DeadRows
 from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, waiting
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
@@ -55,6 +56,18 @@ def _timely(wait: str, timeout_s: float) -> AbstractContextManager[None]:
     return nullcontext() if wait == "none" else within(max(LEAST_STORING_S, timeout_s))
 
 
+def served(
+    part: Callable[[Any], S], method: Callable[Concatenate[S, TenantId, P], T]
+) -> Callable[Concatenate[Any, P], T]:
+    """A method of a face that is the method of a service, its ``part``, for its tenant: documented where it is done."""
+
+    def called(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(part(self), self._tenant, *args, **kwargs)
+
+    without_tenant(called, method)
+    return called
+
+
 def without_tenant(called: Callable[..., Any], method: Callable[..., Any], returned: type | None = None) -> None:
     """Give a method the documentation and the signature of another one that it calls for its tenant.
 
@@ -70,16 +83,8 @@ def without_tenant(called: Callable[..., Any], method: Callable[..., Any], retur
         called.__annotations__ = {**called.__annotations__, "return": returned}
 
 
-def _accepting(
-    method: Callable[Concatenate[Acceptance, TenantId, P], T],
-) -> Callable[Concatenate[MemForestClient, P], T]:
-    """A method of ``MemForestClient`` that is a service's own, for its tenant: documented where it is done."""
-
-    def called(client: MemForestClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return method(client._producer.acceptance, client._tenant, *args, **kwargs)
-
-    without_tenant(called, method)
-    return called
+def _acceptance(client: MemForestClient) -> Acceptance:
+    return client._producer.acceptance
 
 
 class MemForestClient:
@@ -311,10 +316,12 @@ class MemForestClient:
 
     ingest_many = enqueue_many
 
-    session_start = _accepting(Acceptance.session_start)
-    session_switch = _accepting(Acceptance.session_switch)
-    session_close = _accepting(Acceptance.session_close)
-    session_current = _accepting(Acceptance.session_current)
+    session_start = served(_acceptance, Acceptance.session_start)
+    session_switch = served(_acceptance, Acceptance.session_switch)
+    session_close = served(_acceptance, Acceptance.session_close)
+    session_current = served(_acceptance, Acceptance.session_current)
+
+    status = served(_acceptance, Acceptance.status)
 
     def quota(self, tenant: str | None = None) -> Quota:
         """The limits of a ``tenant`` (this one by default), and how much of them is used now."""
@@ -326,10 +333,6 @@ class MemForestClient:
 
     def _named(self, tenant: str | None) -> TenantId:
         return self._tenant if tenant is None else TenantId(checked_name(tenant, "tenant"))
-
-    def status(self, owner: str, session_id: str) -> SessionProgress:
-        """How far a session has come, and why no further: ``last_error``. Raises NotFound."""
-        return self._producer.acceptance.status(self._tenant, owner, session_id)
 
     @waiting
     def wait(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import TypedDict, Unpack
+from zoneinfo import ZoneInfo
 
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.operation_rules import OPERATIONS, Answer, OperationKind, Role
 from memforest_core.domain.pages import MOST_LISTED, checked_limit
-from memforest_core.domain.turns import checked_actor, checked_name
+from memforest_core.domain.turns import checked_actor, checked_name, parse_timestamp
 from memforest_core.errors import ForestFrozen, InvalidInput, NotFound
 from memforest_core.store.owners import known
 from memforest_core.store.repeating import repeated
@@ -20,7 +20,7 @@ from memforest_core.work.messages import Queue, WakeUps
 from memforest_core.work.records import CANCELLED, DRY_RUN, PHASE, AuditEntry, Neighbour, Numbers, OperationTask, TaskId
 from memforest_core.work.rows.operation_rows import OpenTasks, OperationRows
 from memforest_core.work.runner import Handler
-from memforest_core.work.waiting import OperationFailed, Steps, WaitTimeout, polled, timely
+from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, OperationFailed, Steps, WaitTimeout, polled, timely
 
 Clear = Callable[[TenantId, ForestId], bool]
 """Delete a bounded batch of a forest that has no owner any more; True when nothing is left."""
@@ -153,12 +153,12 @@ class Operations:
         self._wakeups.send(Queue.MAINTAIN, tenant, str(task))
 
     @repeated
-    def get(self, tenant: TenantId, task: TaskId) -> OperationTask:
-        """An operation as it is. Raises NotFound, StoreUnavailable."""
+    def get(self, tenant: TenantId, operation: TaskId) -> OperationTask:
+        """An operation as it is."""
         with self._open_tasks(tenant) as rows:
-            found = rows.get(task)
+            found = rows.get(operation)
         if found is None:
-            raise NotFound(f"There is no operation {task}.")
+            raise NotFound(f"There is no operation {operation}.")
         return found
 
     def cancel(self, tenant: TenantId, task: TaskId, actor: str) -> OperationKind:
@@ -181,32 +181,44 @@ class Operations:
 
     @repeated
     def list(self, tenant: TenantId, limit: int = 100) -> Sequence[OperationTask]:
-        """The tenant's operations, the newest first. Raises StoreUnavailable."""
+        """The newest operations, at most ``limit``."""
         with self._open_tasks(tenant) as rows:
             return rows.list(OPERATIONS, checked_limit(limit, MOST_LISTED))
 
     def wait_steps(
-        self, tenant: TenantId, task: TaskId, timeout_s: float, watch: Callable[[OperationTask], None] = lambda _: None
+        self,
+        tenant: TenantId,
+        operation: TaskId,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        watch: Callable[[OperationTask], None] = lambda _: None,
     ) -> Steps[OperationTask]:
-        """Wait until an operation is done; ``watch`` sees it on the way.
+        """Wait, at most ``timeout_s`` seconds, until an operation is done; ``watch`` is given it at each look.
 
-        Raises OperationFailed when it was given up or cancelled, WaitTimeout (it goes on), NotFound, StoreUnavailable.
+        Raises OperationFailed, WaitTimeout.
         """
-        found = yield from self.ended_steps(tenant, task, timeout_s, watch)
+        found = yield from self._ended(tenant, operation, timeout_s, watch)
         if found.state == WorkState.DEAD:
             raise OperationFailed(
-                f"Operation {task} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
+                f"Operation {operation} ({found.kind}) was given up: {found.error_text} [{found.error_code}]."
                 " See memforest dead show."
             )
         if not found.fulfilled:
             what = "cancelled" if found.cancelled else "given up and discarded"
-            raise OperationFailed(f"Operation {task} ({found.kind}) was {what}.")
+            raise OperationFailed(f"Operation {operation} ({found.kind}) was {what}.")
         return found
 
     def ended_steps(
-        self, tenant: TenantId, task: TaskId, timeout_s: float, watch: Callable[[OperationTask], None] = lambda _: None
+        self, tenant: TenantId, operation: TaskId, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> Steps[OperationTask]:
-        """Wait until an operation has ended, however that is. Raises WaitTimeout, NotFound, StoreUnavailable."""
+        """Wait, at most ``timeout_s`` seconds, until an operation is done, was given up or cancelled.
+
+        Raises WaitTimeout.
+        """
+        return self._ended(tenant, operation, timeout_s, lambda _: None)
+
+    def _ended(
+        self, tenant: TenantId, task: TaskId, timeout_s: float, watch: Callable[[OperationTask], None]
+    ) -> Steps[OperationTask]:
         found = timely(lambda: self.get(tenant, task), timeout_s)
 
         def poll() -> OperationTask | None:
@@ -233,17 +245,19 @@ class Operations:
         owner: str | None = None,
         *,
         action: str | None = None,
-        task: TaskId | None = None,
-        since: datetime | None = None,
+        operation: TaskId | None = None,
+        since: object | None = None,
         limit: int = 1_000,
     ) -> Sequence[AuditEntry]:
-        """Who requested what and how it ended, the newest first. Raises StoreUnavailable.
+        """Which caller started what, when, and how it ended, the newest first; of an ``owner`` also after its deletion.
 
-        An owner is found by name also after its deletion, of which only a hash is stored.
+        ``action`` is a kind of operation, ``operation`` one operation's id, ``since`` the earliest time; ``limit`` the
+        most entries.
         """
+        earliest = None if since is None else parse_timestamp(since, ZoneInfo("UTC"), "since")
         owner = None if owner is None else checked_name(owner, "owner")
         with self._open_tasks(tenant) as rows:
-            return rows.audited(owner, action, task, since, checked_limit(limit, MOST_LISTED))
+            return rows.audited(owner, action, operation, earliest, checked_limit(limit, MOST_LISTED))
 
 
 def request(

@@ -429,7 +429,7 @@ def test_what_its_process_refuses_leaves_nothing_dead(source: Source, tmp_path: 
     assert (busy.value.code, unasked) == ("file_in_use", before)
     failed = operations.list(source.stack.tenant)[0]
     assert (failed.state, failed.cancelled, failed.error_code) == ("done", True, "file_not_writable")
-    entries = operations.audit(source.stack.tenant, task=failed.id)
+    entries = operations.audit(source.stack.tenant, operation=failed.id)
     assert [each.outcome for each in entries] == ["refused", "requested"]
     assert list(tmp_path.iterdir()) == []
 

@@ -115,7 +115,7 @@ def test_the_audit_has_the_actor_the_request_and_the_outcome(pipeline: Stack, sc
     assert requested.at is not None and done.at is not None and requested.at <= done.at
     assert operations(pipeline).audit(pipeline.tenant, "nobody") == []
     assert operations(pipeline).audit(TenantId("other"), "ada") == []
-    assert len(operations(pipeline).audit(pipeline.tenant, action=KIND, task=task)) == 2
+    assert len(operations(pipeline).audit(pipeline.tenant, action=KIND, operation=task)) == 2
 
 
 def test_the_audit_stores_no_name_of_an_owner(pipeline: Stack, scripted: Scripted) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from memforest_core.client.api import MemForest
-from memforest_core.client.services.lifecycle_parts import open_reembedding
-from memforest_core.client.services.service import open_services
+from memforest_core.client.services.service import open_reembedding, open_services
 from memforest_core.errors import InvalidSettings
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import CallRecord, Embedded, Embedder, Step

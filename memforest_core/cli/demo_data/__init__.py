@@ -10,51 +10,40 @@ from importlib.resources import files
 
 @dataclass(frozen=True, slots=True)
 class DemoSession:
-    """One conversation, as ``ingest(owner, session_id, turns)`` takes it.
-
-    ``turns`` are in order and carry id, role, content, timestamp (ISO 8601 with offset),
-    speaker_id and name.
-    """
+    """One conversation, as ``ingest`` takes it; turns have id, role, content, timestamp, speaker_id and name."""
 
     owner: str
     session_id: str
-    turns: tuple[Mapping[str, str], ...]
+    turns: Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A question about the owner and how to tell that the evidence has its answer.
+    """A question about the owner: any of ``expect`` in any of the first ``within`` evidence texts answers it.
 
-    ``expect`` are alternatives: any one of them in any of the first ``within`` evidence texts is
-    enough. ``why`` says what makes the question worth a place here.
+    ``why`` says what makes the question worth a place here.
     """
 
     question: str
-    expect: tuple[str, ...]
+    expect: Sequence[str]
     within: int
     why: str
 
-    def answered_by(self, texts: Sequence[str]) -> bool:
-        """Whether the first ``within`` of ``texts`` (best first) hold the answer, in any case."""
-        first = [text.casefold() for text in texts[: self.within]]
-        return any(wanted.casefold() in text for wanted in self.expect for text in first)
+    def place(self, texts: Sequence[str]) -> int | None:
+        """Which of ``texts`` (best first, from 1) has the answer, in any case; None when none of the first has it."""
+        wanted = [text.casefold() for text in self.expect]
+        first = enumerate(texts[: self.within], start=1)
+        return next((place for place, text in first if any(each in text.casefold() for each in wanted)), None)
 
 
 def load_conversation() -> list[DemoSession]:
     """All sessions, oldest first."""
-    sessions = []
-    for line in _read("conversation.jsonl").splitlines():
-        raw = json.loads(line)
-        sessions.append(DemoSession(raw["owner"], raw["session_id"], tuple(raw["turns"])))
-    return sessions
+    return [DemoSession(**json.loads(line)) for line in _read("conversation.jsonl").splitlines()]
 
 
 def load_questions() -> list[DemoQuestion]:
     """All questions; the first three are about where the owner lived."""
-    return [
-        DemoQuestion(raw["question"], tuple(raw["expect"]), raw["within"], raw["why"])
-        for raw in json.loads(_read("questions.json"))
-    ]
+    return [DemoQuestion(**each) for each in json.loads(_read("questions.json"))]
 
 
 def load_expected() -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memforest_core.client.async_calls import set_part
 from memforest_core.client.remote import exchange
 from memforest_core.client.remote.exchange import Exchange
 from memforest_core.client.remote.records import Stored
@@ -139,14 +140,19 @@ class Remote:
         return value
 
 
-def over_http(prefix: str = "", *, waits: bool) -> Callable[[type[F]], type[F]]:
-    """Complete a class with the methods whose routes have a ``prefix``; ``waits``: in the caller's thread."""
+def over_http(prefix: str = "", *, waits: bool, **parts: type[Remote]) -> Callable[[type[F]], type[F]]:
+    """Complete a class with the methods whose routes have a ``prefix``; ``waits``: in the caller's thread.
+
+    ``parts`` are classes with further methods, by the names under which objects of them are found.
+    """
 
     def completed(face: type[F]) -> type[F]:
         for name, method in methods(_CLASSES[prefix]).items():
             route = ".".join(filter(None, (prefix, _ALIASES.get(name, name))))
             if route in ROUTES or route in _EXCHANGES:
                 setattr(face, name, _remote_method(name, route, method, waits))
+        for name, kind in parts.items():
+            set_part(face, name, kind, lambda own, _, kind: kind(own._transport))
         return face
 
     return completed

@@ -50,7 +50,7 @@ class RemoteWebhooks(Remote):
     """Webhooks, as ``Webhooks``."""
 
 
-@over_http(waits=True)
+@over_http(waits=True, lifecycle=RemoteLifecycle, dead=RemoteDeadLetters, webhooks=RemoteWebhooks)
 class RemoteMemForest(Remote):
     """Long-term memory of many owners over HTTP, for the tenant of a key: the methods of ``MemForest``. Thread-safe.
 
@@ -72,21 +72,6 @@ class RemoteMemForest(Remote):
     def client(self) -> Self:
         """This object, as what accepts sessions."""
         return self
-
-    @cached_property
-    def lifecycle(self) -> RemoteLifecycle:
-        """Operations on stored memory."""
-        return RemoteLifecycle(self._transport)
-
-    @cached_property
-    def dead(self) -> RemoteDeadLetters:
-        """The tenant's dead letters."""
-        return RemoteDeadLetters(self._transport)
-
-    @cached_property
-    def webhooks(self) -> RemoteWebhooks:
-        """The tenant's webhooks."""
-        return RemoteWebhooks(self._transport)
 
     def enqueue_stream(
         self,
@@ -148,7 +133,7 @@ class AsyncRemoteWebhooks(Remote):
     """``RemoteWebhooks`` for asyncio programs."""
 
 
-@over_http(waits=False)
+@over_http(waits=False, lifecycle=AsyncRemoteLifecycle, dead=AsyncRemoteDeadLetters, webhooks=AsyncRemoteWebhooks)
 class AsyncRemoteMemForest(Remote):
     """``RemoteMemForest`` for asyncio programs: the same methods; no call takes a thread."""
 
@@ -164,21 +149,6 @@ class AsyncRemoteMemForest(Remote):
     async def tenant(self) -> TenantId:
         """The tenant that the key belongs to."""
         return await self._transport.run(_tenant_of_key())
-
-    @cached_property
-    def lifecycle(self) -> AsyncRemoteLifecycle:
-        """Operations on stored memory."""
-        return AsyncRemoteLifecycle(self._transport)
-
-    @cached_property
-    def dead(self) -> AsyncRemoteDeadLetters:
-        """The tenant's dead letters."""
-        return AsyncRemoteDeadLetters(self._transport)
-
-    @cached_property
-    def webhooks(self) -> AsyncRemoteWebhooks:
-        """The tenant's webhooks."""
-        return AsyncRemoteWebhooks(self._transport)
 
     async def enqueue_stream(
         self,

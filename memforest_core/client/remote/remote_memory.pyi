@@ -441,7 +441,7 @@ class RemoteMemForest(Remote):
 
     @cached_property
     def dead(self) -> RemoteDeadLetters:
-        """The tenant's dead letters."""
+        """Dead letters, as ``DeadLetters``."""
 
     def enqueue(
         self,
@@ -608,7 +608,7 @@ class RemoteMemForest(Remote):
 
     @cached_property
     def lifecycle(self) -> RemoteLifecycle:
-        """Operations on stored memory."""
+        """Operations on stored memory, as ``Lifecycle``."""
 
     def node(self, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
         """A node of a tree, its parent, its neighbours on its level, and a page of its children.
@@ -834,7 +834,7 @@ class RemoteMemForest(Remote):
 
     @cached_property
     def webhooks(self) -> RemoteWebhooks:
-        """The tenant's webhooks."""
+        """Webhooks, as ``Webhooks``."""
 
     def week(self, owner: str) -> PeriodDigest:
         """One text of the six days before today (days 2 to 7), the most recent first.
@@ -1287,7 +1287,7 @@ class AsyncRemoteMemForest(Remote):
 
     @cached_property
     def dead(self) -> AsyncRemoteDeadLetters:
-        """The tenant's dead letters."""
+        """``RemoteDeadLetters`` for asyncio programs."""
 
     async def enqueue(
         self,
@@ -1454,7 +1454,7 @@ class AsyncRemoteMemForest(Remote):
 
     @cached_property
     def lifecycle(self) -> AsyncRemoteLifecycle:
-        """Operations on stored memory."""
+        """``RemoteLifecycle`` for asyncio programs; operations come as ``OperationTask``: ``wait`` takes their ids."""
 
     async def node(self, node_id: UUID | str, *, limit: int = 100, cursor: str | None = None) -> StoredNode:
         """A node of a tree, its parent, its neighbours on its level, and a page of its children.
@@ -1681,7 +1681,7 @@ class AsyncRemoteMemForest(Remote):
 
     @cached_property
     def webhooks(self) -> AsyncRemoteWebhooks:
-        """The tenant's webhooks."""
+        """``RemoteWebhooks`` for asyncio programs."""
 
     async def week(self, owner: str) -> PeriodDigest:
         """One text of the six days before today (days 2 to 7), the most recent first.

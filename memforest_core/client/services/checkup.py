@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import redis
 
-from memforest_core.client.services.process_parts import in_use
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.index_opening import open_index
@@ -27,7 +27,7 @@ from memforest_core.models.model_opening import open_chat, open_embedder, step_s
 from memforest_core.observe.inspection import open_inspection
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.connections import check_connections, connection_plan, connections_in_use
-from memforest_core.store.engine import Engine, open_engine, server_time, server_version, transaction
+from memforest_core.store.engine import Engine, open_engine, place_of, server_time, server_version, transaction
 from memforest_core.store.schema import check_ready, current_revision
 from memforest_core.work.messages import Queue
 from memforest_core.work.rows.pace import MODEL_SLOW
@@ -85,6 +85,29 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
         yield _tried("prompts", lambda: _prompts(settings))
     yield from _chat(settings, call)
     yield _disk(place or settings.index.path or Path(tempfile.gettempdir()))
+
+
+def in_use(settings: Settings) -> dict[str, str]:
+    """What a process works with, for its first log line: names and hosts, no keys, no passwords.
+
+    The chat model (with steps that have another), the embedding model, the index, the database and the broker.
+    """
+    chat = settings.llm.model
+    models = {step: step_settings(settings.llm, step).model for step in CHAT_STEPS}
+    others = [f"{step.value}: {model}" for step, model in models.items() if model != chat]
+    return {
+        "chat": ", ".join([chat, *others]),
+        "embedding": settings.embedding.model,
+        "index": f"in {settings.index.path}" if settings.index.kind == "qdrant_edge" else _host_of(settings.index.url),
+        "database": place_of(settings.database.url.get_secret_value()),
+        "broker": _host_of(settings.broker.url.get_secret_value()),
+    }
+
+
+def _host_of(address: str) -> str:
+    """Host and port of an address, or the path of a socket."""
+    parts = urlsplit(address)
+    return parts.netloc.rpartition("@")[2] or parts.path
 
 
 def stopped_index(data: Path) -> Iterator[Check]:

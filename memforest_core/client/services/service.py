@@ -1,13 +1,14 @@
-"""The whole service: what a worker or a reader needs, wired from settings."""
+"""The whole service: what a worker or a reader needs, wired from settings. Each part is made on first use."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
+from typing import TypeVar
 
 from memforest_core.assistant.calendar.service import CalendarService, Summarizing
 from memforest_core.assistant.checked_calls import CheckedCalls
@@ -20,13 +21,14 @@ from memforest_core.assistant.profile.forgetting import Finder, Forgetter
 from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.cooling import TopicCooling
 from memforest_core.assistant.topics.service import TopicMatcher, TopicService
-from memforest_core.client.services.lifecycle_parts import LifecycleParts
-from memforest_core.client.services.process_parts import Process
-from memforest_core.client.services.producer_services import open_producer
-from memforest_core.index.collection_rows import claim_collection
-from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
+from memforest_core.client.services.producer_services import Producer, open_producer
+from memforest_core.domain.ids import FactId, TenantId
+from memforest_core.domain.operation_rules import OPERATIONS, OperationKind
+from memforest_core.index.collection_rows import CollectionStore, claim_collection
+from memforest_core.index.index_opening import open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
+from memforest_core.index.vector_index import VectorIndex
 from memforest_core.ingest.extract.extraction_prompt import fixed_part
 from memforest_core.ingest.extract.proposer import ModelProposer, OfflineProposer, Proposer
 from memforest_core.ingest.extract.service import ExtractionService
@@ -34,7 +36,21 @@ from memforest_core.ingest.reduce.service import ReductionService
 from memforest_core.ingest.refresh.rows import RefreshRows, redo
 from memforest_core.ingest.refresh.service import RefreshService
 from memforest_core.ingest.refresh.summarizer import ModelSummarizer, OfflineSummarizer, Summarizer, Titles
+from memforest_core.lifecycle.bundle.importing import BundleParts
+from memforest_core.lifecycle.bundle.service import Bundles
+from memforest_core.lifecycle.correct.service import Correction
+from memforest_core.lifecycle.erase.service import Erasure
+from memforest_core.lifecycle.erase.steps import Clearing, Erasing, ForestEraser, Vacuuming
+from memforest_core.lifecycle.merge.service import Merging
+from memforest_core.lifecycle.rebuild.embedding import Reembedding
+from memforest_core.lifecycle.rebuild.planner import Planner
+from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
+from memforest_core.lifecycle.rebuild.service import Rematerializing
+from memforest_core.lifecycle.retain.service import Retention
+from memforest_core.models.accounting import ListPrices, Price
+from memforest_core.models.answers import open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
+from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.limited_models import (
     chat_key,
     limit_chat,
@@ -42,31 +58,156 @@ from memforest_core.models.limits.limited_models import (
     limit_reranker,
     open_limits,
 )
-from memforest_core.models.model_opening import open_chat, open_embedder, open_reranker, step_settings
-from memforest_core.observe.inspection import InspectionService, open_inspection
+from memforest_core.models.model_opening import (
+    BUILT_IN_EMBEDDINGS,
+    open_chat,
+    open_embedder,
+    open_reranker,
+    step_settings,
+)
+from memforest_core.observe.inspection import open_inspection
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.observe.webhooks.posting import Poster, PostingWorker
-from memforest_core.recall.answer import AnswerService, open_answering
+from memforest_core.recall.answer import open_answering
 from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.rows.visit_rows import VisitStore
 from memforest_core.recall.service import RecallService, Slots
-from memforest_core.recall.timeline import TimelineService, open_timeline
+from memforest_core.recall.timeline import open_timeline
 from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
+from memforest_core.store.engine import Engine
 from memforest_core.store.schema import check_ready
 from memforest_core.work.jobs import MAX_LOST_LEASES, LeaseLimits
+from memforest_core.work.operations import Operations, needs_its_file, undo_import, undo_nothing
 from memforest_core.work.reconciler import Reconciler
+from memforest_core.work.records import TaskId
 from memforest_core.work.rows.job_rows import JobStore
+from memforest_core.work.rows.operation_rows import OperationRows
+from memforest_core.work.runner import Handler
 from memforest_core.work.telemetry import SILENT, Telemetry
 
+T = TypeVar("T")
 
-class Services(Process):
-    """Every service of a process. Parts are made on first use, so that a reader loads no chat model."""
+
+def _part(make: Callable[[Services], T]) -> cached_property[T]:
+    return cached_property(make)
+
+
+def _operating(make: Callable[[LifecycleParts], T]) -> cached_property[T]:
+    return cached_property(make)
+
+
+def _jitter() -> random.Random:
+    return random.Random()  # noqa: S311 - no secret
+
+
+class LifecycleParts:
+    """What runs operations on stored memory: each part is made on first use."""
+
+    def __init__(self, services: Services) -> None:
+        self._all = services
+        self._engine = services.engine
+        self._settings = services.settings
+        self.operations: Operations = services.operations
+
+    erasure = _operating(lambda own: Erasure(own._engine, own.operations))
+    clearing = _operating(lambda own: Clearing(own._engine, own._all.index, own._all.embedder.dimension))
+    erasing = _operating(
+        lambda own: Erasing(own._engine, own._all.index, own.clearing, own._all.embedder.model, own._settings)
+    )
+    eraser = _operating(lambda own: ForestEraser(own._engine, own._all.embedder.model, own._settings))
+    vacuuming = _operating(lambda own: Vacuuming(own._engine, own._settings.worker.vacuum_every_s))
 
     @cached_property
-    def chat(self) -> ChatModel:
-        """The chat models, by step, within the limits that all workers share."""
-        return limit_chat(open_chat(self.settings.llm), self.limits, self.settings.llm)
+    def correction(self) -> Correction:
+        def erase_fact(tenant: TenantId, owner: str, fact: FactId, actor: str, part_of: TaskId) -> TaskId:
+            return self.erasure.ask(tenant, owner, fact=fact, actor=actor, part_of=part_of)
+
+        return Correction(self._engine, self._all.embedder, self._all.producer.wakeups, erase_fact)
+
+    @cached_property
+    def merging(self) -> Merging:
+        model = self._all.embedder.model
+        return Merging(self._engine, self.operations, self._all.index, model, self._settings, self.clearing.clear)
+
+    bundles = _operating(
+        lambda own: Bundles(BundleParts(own._engine, own._all.embedder, own._all.producer.wakeups, own._settings))
+    )
+
+    @cached_property
+    def rematerializing(self) -> Rematerializing:
+        settings, engine = self._settings, self._engine
+        planner = Planner(
+            partial(PlanRows.opened, engine), settings, _models(self._all), _prices(settings), self._all.prompts
+        )
+        model, wakeups = self._all.embedder.model, self._all.producer.wakeups
+        return Rematerializing(engine, self.operations, planner, settings, model, wakeups, self.clearing.clear)
+
+    retention = _operating(lambda own: Retention(own._engine, own.operations, own.eraser))
+
+    def handlers(self) -> dict[str, Handler]:
+        """The handlers of operations, by kind."""
+        deleting: dict[str, Handler] = {
+            OperationKind.ERASE: self.erasing.step,
+            OperationKind.CORRECT: self.correction.step,
+            OperationKind.REMATERIALIZE: self.rematerializing.step,
+            OperationKind.MERGE: self.merging.step,
+            OperationKind.RETAIN: self.retention.step,
+        }
+        following = {kind: self.vacuuming.following(handler) for kind, handler in deleting.items()}
+        return following | {
+            OperationKind.IMPORT: needs_its_file,
+            OperationKind.EXPORT: needs_its_file,
+            OperationKind.VACUUM: self.vacuuming.step,
+        }
+
+    def undo(self) -> dict[str, Handler]:
+        """The handlers of operations that were cancelled, by kind."""
+        nothing: dict[str, Handler] = {kind: undo_nothing for kind in OPERATIONS}
+        clearing: dict[str, Handler] = {
+            OperationKind.MERGE: self.merging.undo,
+            OperationKind.REMATERIALIZE: self.rematerializing.undo,
+            OperationKind.IMPORT: undo_import(self.clearing.clear),
+        }
+        return nothing | {kind: self.vacuuming.following(handler) for kind, handler in clearing.items()}
+
+
+def _models(services: Services) -> dict[Step, str | None]:
+    """What a plan counts the costs of: rules cost nothing."""
+    named = {step: step_settings(services.settings.llm, step).model for step in (Step.EXTRACT, Step.SUMMARIZE)}
+    chat = {step: None if model == OFFLINE else model for step, model in named.items()}
+    return chat | {Step.EMBED: services.embedder.model}
+
+
+def _prices(settings: Settings) -> ListPrices:
+    given = {step: step_settings(settings.llm, step).price for step in (Step.EXTRACT, Step.SUMMARIZE)}
+    embedding = Price(prompt=settings.embedding.input_usd_per_mtok)
+    return ListPrices(given | {Step.EMBED: embedding}, frozenset(BUILT_IN_EMBEDDINGS))
+
+
+@dataclass
+class Services:
+    """Every service of a process, over its configuration, connections and models. A reader loads no chat model."""
+
+    settings: Settings
+    producer: Producer
+    index: VectorIndex
+    embedder: Embedder
+    limits: CallLimits
+    telemetry: Telemetry = SILENT
+
+    @property
+    def engine(self) -> Engine:
+        return self.producer.engine
+
+    prompts = _part(lambda own: open_prompts(own.settings.prompts))
+    """The application's own instructions, read once. Raises InvalidSettings."""
+    operations = _part(lambda own: Operations(partial(OperationRows.opened, own.engine), own.producer.wakeups))
+    chat = _part(lambda own: limit_chat(open_chat(own.settings.llm), own.limits, own.settings.llm))
+    """The chat models, by step, within the limits that all workers share."""
+
+    lifecycle = _part(LifecycleParts)
+    _profile_chat = _part(lambda own: CheckedCalls(own.engine, own._chat_for(Step.PROFILE), own.telemetry))
 
     def paused(self, step: Step) -> float:
         """Seconds for which a step should not start, because its chat model failed; 0.0 when it may start."""
@@ -84,6 +225,10 @@ class Services(Process):
     def _offline(self, step: Step) -> bool:
         return step_settings(self.settings.llm, step).model == OFFLINE
 
+    def _chat_for(self, *steps: Step) -> Callable[[], ChatModel] | None:
+        """How the chat model is opened, None where rules do one of these steps."""
+        return None if any(map(self._offline, steps)) else lambda: self.chat
+
     @property
     def _ten_calls_s(self) -> float:
         """Seconds within which a unit of work ends: of ten calls that all time out."""
@@ -97,7 +242,6 @@ class Services(Process):
 
     @cached_property
     def proposer(self) -> Proposer:
-        """The extraction model, or the offline rules."""
         if self._offline(Step.EXTRACT):
             return OfflineProposer()
         fixed = fixed_part(self.settings.extract, self.prompts.extract)
@@ -105,45 +249,31 @@ class Services(Process):
 
     @cached_property
     def summarizer(self) -> Summarizer:
-        """The summary model, or the offline summarizer."""
         if self._offline(Step.SUMMARIZE):
             return OfflineSummarizer()
         return ModelSummarizer(self.chat, self.prompts.summarize)
 
-    @cached_property
-    def extraction(self) -> ExtractionService:
-        """Windows to candidates."""
-        return ExtractionService(
-            self.engine,
-            self.proposer,
-            self.embedder,
-            self.settings.extract.model_copy(update={"lease_s": max(self._ten_calls_s, self.settings.extract.lease_s)}),
-            random.Random(),  # noqa: S311 - jitter
-            self.telemetry,
-            step_settings(self.settings.llm, Step.EXTRACT).timeout_s,
-            self.settings.only_english,
+    extraction = _part(
+        lambda own: ExtractionService(
+            own.engine,
+            own.proposer,
+            own.embedder,
+            own.settings.extract.model_copy(update={"lease_s": max(own._ten_calls_s, own.settings.extract.lease_s)}),
+            _jitter(),
+            own.telemetry,
+            step_settings(own.settings.llm, Step.EXTRACT).timeout_s,
+            own.settings.only_english,
         )
-
-    @cached_property
-    def indexer(self) -> Indexer:
-        """Rows to points."""
-        return Indexer(
-            IndexStore(self.engine),
-            self.index,
-            self.embedder,
-            self.settings.index.batch,
-            random.Random(),  # noqa: S311 - jitter
-            self.telemetry,
+    )
+    indexer = _part(
+        lambda own: Indexer(
+            IndexStore(own.engine), own.index, own.embedder, own.settings.index.batch, _jitter(), own.telemetry
         )
-
-    @cached_property
-    def reduction(self) -> ReductionService:
-        """Candidates to facts in trees."""
-        return ReductionService(self.engine, self.index, self.embedder, self.settings, self.telemetry)
+    )
+    reduction = _part(lambda own: ReductionService(own.engine, own.index, own.embedder, own.settings, own.telemetry))
 
     @cached_property
     def refresh(self) -> RefreshService:
-        """Dirty nodes to summaries."""
         override = self.settings.llm.summarize.concurrency
         return RefreshService(
             partial(RefreshRows.opened, self.engine),
@@ -151,53 +281,39 @@ class Services(Process):
             self.embedder,
             self.settings.refresh.model_copy(update={"lease_s": max(self._ten_calls_s, self.settings.refresh.lease_s)}),
             override or self.settings.llm.concurrency,
-            random.Random(),  # noqa: S311 - jitter
+            _jitter(),
             self.telemetry,
             Titles(None if self._offline(Step.SUMMARIZE) else self.chat, self.settings.refresh.title_sizes),
         )
 
-    @cached_property
-    def jobs(self) -> JobStore:
-        """Leases and heartbeats."""
-        return JobStore(self.engine)
-
-    @cached_property
-    def reconciler(self) -> Reconciler:
-        """The loop that frees lost leases and wakes workers."""
-        return Reconciler(
-            self.jobs,
-            partial(redo, self.engine),
-            self.producer.wakeups,
-            LeaseLimits(self.settings.worker.dead_after_s, MAX_LOST_LEASES),
+    jobs = _part(lambda own: JobStore(own.engine))
+    reconciler = _part(
+        lambda own: Reconciler(
+            own.jobs,
+            partial(redo, own.engine),
+            own.producer.wakeups,
+            LeaseLimits(own.settings.worker.dead_after_s, MAX_LOST_LEASES),
         )
-
-    @cached_property
-    def maintenance(self) -> Maintenance:
-        """Resumable tasks, and the upkeep of the index."""
-        return open_maintenance(
-            self.engine,
-            self.index,
-            self.producer.wakeups,
-            self.settings,
-            self.telemetry,
-            handlers=self.lifecycle.handlers(),
-            undo=self.lifecycle.undo(),
+    )
+    maintenance = _part(
+        lambda own: open_maintenance(
+            own.engine,
+            own.index,
+            own.producer.wakeups,
+            own.settings,
+            own.telemetry,
+            handlers=own.lifecycle.handlers(),
+            undo=own.lifecycle.undo(),
         )
-
-    @cached_property
-    def webhooks(self) -> PostingWorker:
-        """Events to webhooks."""
-        settings, jitter = self.settings.webhooks, random.Random()  # noqa: S311 - jitter
-        return PostingWorker(self.engine, settings, Poster(settings), jitter, self.telemetry)
-
-    @cached_property
-    def lifecycle(self) -> LifecycleParts:
-        """What can be done to stored memory."""
-        return LifecycleParts(self)
+    )
+    webhooks = _part(
+        lambda own: PostingWorker(
+            own.engine, own.settings.webhooks, Poster(own.settings.webhooks), _jitter(), own.telemetry
+        )
+    )
 
     @cached_property
     def recall(self) -> RecallService:
-        """Questions to evidence."""
         rerank = self.settings.recall.rerank
         return RecallService(
             RecallStore(self.engine),
@@ -206,117 +322,61 @@ class Services(Process):
             self.settings.recall,
             # What the rules extract points to turns; what a model wrote is evidence itself.
             pointers=self._offline(Step.EXTRACT),
-            chat=None if self._offline(Step.BROWSE) or self._offline(Step.PLAN) else lambda: self.chat,
+            chat=self._chat_for(Step.BROWSE, Step.PLAN),
             reranker=limit_reranker(open_reranker(rerank), self.limits, rerank),
             visits=self.visits,
             prompts=self.prompts,
             slots=Slots(self.settings.recall.at_once),
         )
 
-    @cached_property
-    def visits(self) -> VisitCounter:
-        """What recall returned and is not written yet."""
-        return VisitCounter(VisitStore(self.engine))
-
-    @cached_property
-    def answering(self) -> AnswerService:
-        """Evidence to answers. Raises InvalidSettings without a chat model."""
-        return open_answering(self.settings.llm, lambda: self.chat, self.engine, self.telemetry, self.prompts.answer)
-
-    @cached_property
-    def timeline(self) -> TimelineService:
-        """The states of a subject, in order."""
-        return open_timeline(self.engine)
-
-    @cached_property
-    def reading(self) -> ReadingService:
-        """What is stored, page by page."""
-        return ReadingService(self.engine)
+    visits = _part(lambda own: VisitCounter(VisitStore(own.engine)))
+    answering = _part(
+        lambda own: open_answering(own.settings.llm, lambda: own.chat, own.engine, own.telemetry, own.prompts.answer)
+    )
+    """Evidence to answers. Raises InvalidSettings without a chat model."""
+    timeline = _part(lambda own: open_timeline(own.engine))
+    reading = _part(lambda own: ReadingService(own.engine))
 
     @cached_property
     def window(self) -> WindowService:
-        """Sessions as a model should see them."""
-        chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
+        chat = self._chat_for(Step.SUMMARIZE)
         compactor = Compactor(chat, self.settings.window.summary_chars, self.prompts.window)
         return WindowService(self.engine, self.settings.window, compactor, self.telemetry)
 
     @cached_property
     def calendar(self) -> CalendarService:
-        """Digests of days, weeks, months and years."""
-        chat = None if self._offline(Step.SUMMARIZE) else lambda: self.chat
+        chat = self._chat_for(Step.SUMMARIZE)
         settings, own = self.settings.calendar, self.prompts.calendar
         digester, condenser = Digester(chat, settings.day_chars, own), PeriodCondenser(chat, settings.week_chars, own)
         return CalendarService(self.engine, settings, digester, condenser, telemetry=self.telemetry)
 
-    @cached_property
-    def topics(self) -> TopicService:
-        """Scenes as topics."""
-        return TopicService(self.engine, self.settings)
-
-    @cached_property
-    def topic_matcher(self) -> TopicMatcher:
-        """Turns to topics."""
-        return TopicMatcher(self.engine, self.index, self.embedder, self.settings.topics)
-
-    @cached_property
-    def topic_cooling(self) -> TopicCooling:
-        """Topics that become cold or warm."""
-        return TopicCooling(self.engine, self.settings.topics)
-
-    @cached_property
-    def summarizing(self) -> Summarizing:
-        """Summaries that are wanted now."""
-        return Summarizing(self.calendar, self.producer.acceptance)
-
-    @cached_property
-    def describer(self) -> Describer:
-        """What is known of people."""
-        return Describer(self.engine, self._profile_chat, self.settings.profile, self.prompts.profile)
+    topics = _part(lambda own: TopicService(own.engine, own.settings))
+    topic_matcher = _part(lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings.topics))
+    topic_cooling = _part(lambda own: TopicCooling(own.engine, own.settings.topics))
+    summarizing = _part(lambda own: Summarizing(own.calendar, own.producer.acceptance))
+    describer = _part(lambda own: Describer(own.engine, own._profile_chat, own.settings.profile, own.prompts.profile))
 
     @cached_property
     def forgetter(self) -> Forgetter:
-        """Forgetting by words."""
         # What is looked for to be deleted is no visit.
         finder = Finder(self.engine, replace(self.recall, visits=None), self.embedder)
         erasure, operations = self.lifecycle.erasure, self.lifecycle.operations
         return Forgetter(self.engine, finder, erasure, operations, self._profile_chat, self.settings.profile)
 
-    @cached_property
-    def intents(self) -> Intents:
-        """What texts ask of the memory."""
-        return Intents(self._profile_chat)
+    intents = _part(lambda own: Intents(own._profile_chat))
 
     @cached_property
     def context(self) -> ContextService:
-        """What goes into the prompt of a chat turn."""
         settings = self.settings.context
         portraits = Portraits(self.engine, self.describer, timedelta(seconds=settings.profile_every_s))
         merger = Merger(self.engine, self._profile_chat, settings.merge)
+        window = self.settings.window
         return ContextService(
-            self.engine,
-            settings,
-            self.settings.window,
-            portraits,
-            self.window,
-            self.recall,
-            days=self.calendar,
-            merger=merger,
+            self.engine, settings, window, portraits, self.window, self.recall, days=self.calendar, merger=merger
         )
 
-    @cached_property
-    def contextual_answers(self) -> ContextualAnswers:
-        """Questions to answers."""
-        return ContextualAnswers(self.recall, self.context, lambda: self.answering)
-
-    @cached_property
-    def _profile_chat(self) -> CheckedCalls:
-        offline = self._offline(Step.PROFILE)
-        return CheckedCalls(self.engine, None if offline else lambda: self.chat, self.telemetry)
-
-    @cached_property
-    def inspection(self) -> InspectionService:
-        """Looking inside."""
-        return open_inspection(self.engine, self.settings)
+    contextual_answers = _part(lambda own: ContextualAnswers(own.recall, own.context, lambda: own.answering))
+    inspection = _part(lambda own: open_inspection(own.engine, own.settings))
 
     def close(self) -> None:
         """Write the visits that are left, and release the index and the connections."""
@@ -354,3 +414,32 @@ def open_services(
         services.prompts  # noqa: B018 - read now, so that a bad file is refused at the start
         undo.pop_all()
     return services
+
+
+@contextmanager
+def open_reembedding(settings: Settings, embedder: Embedder | None = None) -> Iterator[Reembedding]:
+    """Giving the whole database the embedding model of these settings; the live collection is not read.
+
+    Raises InvalidSettings for a database at another schema, StoreUnavailable.
+    """
+    with ExitStack() as undo:
+        producer = open_producer(settings)
+        undo.callback(producer.close)
+        check_ready(producer.engine)
+        limits = open_limits(settings)
+        undo.callback(limits.close)
+        embedder = embedder or limit_embedder(open_embedder(settings.embedding), limits, settings.embedding)
+        index = open_index(settings, embedder)
+        undo.callback(index.close)
+        rows = IndexStore(producer.engine)
+        indexer = Indexer(rows, index, embedder, settings.index.batch, _jitter())
+        yield Reembedding(
+            producer.engine,
+            rows,
+            CollectionStore(producer.engine).tenants,
+            embedder,
+            index,
+            indexer.run_one,
+            _prices(settings),
+            settings.worker.dead_after_s,
+        )

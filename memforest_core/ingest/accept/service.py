@@ -231,7 +231,7 @@ class Acceptance:
         return found
 
     def status(self, tenant: TenantId, owner: str, session_id: str) -> SessionProgress:
-        """How far a session has come, and why no further: ``last_error``. Raises InvalidInput, NotFound."""
+        """How far a session has come, and why no further: ``last_error``. Raises NotFound."""
         found = self.progress(tenant, owner, session_id)
         if found.ready and not found.repaired + found.verbatim:
             return found

@@ -162,11 +162,8 @@ class Correction:
         return task
 
     @repeated
-    def pins(self, tenant: TenantId, owner: str, limit: int) -> Pins:
-        """What is pinned in an owner's memory, at most ``limit`` of each kind.
-
-        Raises InvalidInput, NotFound, StoreUnavailable.
-        """
+    def pins(self, tenant: TenantId, owner: str, *, limit: int = 1_000) -> Pins:
+        """The pinned sessions, turns and facts of an owner, at most ``limit`` of each."""
         limit = checked_limit(limit, MOST_LISTED)
         with CorrectionRows.opened(self.engine, tenant) as rows:
             return rows.pins(known(rows.find_forest(checked_name(owner, "owner")), owner).id, limit)

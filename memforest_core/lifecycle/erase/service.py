@@ -206,12 +206,12 @@ class Erasure:
                 for scope in scopes
             ]
 
-    def receipt(self, tenant: TenantId, task: TaskId) -> Receipt:
-        """The receipt of a deletion, finished or not. Raises NotFound, StoreUnavailable."""
+    def receipt(self, tenant: TenantId, operation: TaskId) -> Receipt:
+        """What a finished deletion (by its operation's id) removed, and what the search for references to it found."""
         with ErasureRows.opened(self._engine, tenant) as rows:
-            found = rows.deletion.tasks.get(task)
+            found = rows.deletion.tasks.get(operation)
         if found is None or found.kind != OperationKind.ERASE:
-            raise NotFound(f"There is no deletion {task}.")
+            raise NotFound(f"There is no deletion {operation}.")
         receipt = receipt_of(found)
         if receipt.finished_at is None or receipt.planned:
             return receipt

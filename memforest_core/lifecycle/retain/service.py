@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from memforest_core.domain.ids import CellId, FactId, ForestId, TenantId
@@ -325,13 +324,40 @@ class Retention:
         self.step = Applying(engine, eraser).step
 
     @repeated
-    def set_policy(self, tenant: TenantId, owner: str | None, *, actor: str, **given: Any) -> Policy:
-        """Limit an owner's forest, or (owner None) every forest of the tenant without a policy of its own.
+    def set_policy(
+        self,
+        tenant: TenantId,
+        owner: str | None = None,
+        *,
+        max_age_days: float | None = None,
+        max_facts: int | None = None,
+        max_bytes: int | None = None,
+        fraction: float = 0.1,
+        facts_max_age_days: float | None = None,
+        digests_max_age_days: float | None = None,
+        window_max_age_days: float | None = None,
+        order: str = "age",
+        actor: str,
+    ) -> Policy:
+        """Limit an owner's forest, or (owner None) every forest without a policy of its own; workers apply it.
 
-        Replaces the policy that was there, whole. ``given`` is what ``checked_limits`` takes. Nothing is forgotten
-        before the policy is applied. Raises InvalidInput, NotFound, StoreUnavailable.
+        None is no limit. ``max_age_days`` is the age of turns, ``facts_max_age_days`` of facts (since they were said
+        last), ``digests_max_age_days`` of the calendar's digests (since the end of what they tell of),
+        ``window_max_age_days`` of what windows hold (since it was put in or made): all that is older goes.
+        ``max_facts`` and ``max_bytes`` bound a forest; ``fraction`` is the share, above 0 and at most 1, of its facts
+        that one run may forget for them, in this ``order``: "age" takes what is least important, "visits" what was not
+        visited for longest, then what was visited least, then the oldest.
         """
-        limits = checked_limits(**given)
+        limits = checked_limits(
+            max_age_days=max_age_days,
+            max_facts=max_facts,
+            max_bytes=max_bytes,
+            fraction=fraction,
+            facts_max_age_days=facts_max_age_days,
+            digests_max_age_days=digests_max_age_days,
+            window_max_age_days=window_max_age_days,
+            order=order,
+        )
         actor = checked_actor(actor)
         forest = self._forest(tenant, owner)
         with RetentionRows.opened(self._engine, tenant) as rows:

@@ -123,7 +123,7 @@ def audit(visit: Visit) -> Outcome:
 
 def _task(visit: Visit, id_: str, owner: str | None) -> OperationTask:
     """An operation that this key may see: of a key that is bound to owners, on the memory of one of them."""
-    task = visit.memory.lifecycle.operation(TaskId(checked_id(id_, "id")))
+    task: OperationTask = visit.memory.lifecycle.operation(TaskId(checked_id(id_, "id")))
     if visit.caller.owners is not None:
         visit.check("sessions", owner=owner)
         with ExplorerRows.opened(visit.memory.services.engine, visit.caller.tenant) as rows:

@@ -6,8 +6,8 @@ import asyncio
 import json
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -126,58 +126,7 @@ def _named(key: str, actor: str | None) -> str:
 
 POLL_S = 0.5
 REST = 3.0
-"""A round is followed by a pause of so many times what it took: many streams do not slow down other requests."""
-
-
-@dataclass(slots=True)
-class Polled:
-    """What one session or operation was at the last round."""
-
-    read: Callable[[], Awaitable[Any]]
-    latest: Any
-    readers: int = 0
-    error: MemForestError | None = None
-
-    def now(self) -> Any:
-        """The value. Raises what the last read raised."""
-        if self.error is not None:
-            raise self.error
-        return self.latest
-
-
-class SharedPoll:
-    """Reads what streams wait for, as long as any waits."""
-
-    def __init__(self) -> None:
-        self._polled: dict[Hashable, Polled] = {}
-        self._rounds: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def watching(self, name: Hashable, read: Callable[[], Awaitable[Any]], first: Any) -> Iterator[Polled]:
-        """What is read under this name; ``first`` is what it was just now."""
-        found = self._polled.setdefault(name, Polled(read, first))
-        found.readers += 1
-        if self._rounds is None or self._rounds.done():
-            self._rounds = asyncio.create_task(self._run())
-        try:
-            yield found
-        finally:
-            found.readers -= 1
-            if not found.readers:
-                del self._polled[name]
-
-    async def _run(self) -> None:
-        loop, took = asyncio.get_running_loop(), 0.0
-        while self._polled:
-            await asyncio.sleep(max(POLL_S, REST * took))
-            began = loop.time()
-            for each in list(self._polled.values()):
-                if each.readers:
-                    try:
-                        each.latest, each.error = await each.read(), None
-                    except MemForestError as error:
-                        each.error = error
-            took = loop.time() - began
+"""A stream pauses after a poll for so many times what it took: many streams do not slow down other requests."""
 
 
 NDJSON = "application/x-ndjson"
@@ -208,7 +157,7 @@ def register(router: APIRouter, memories: Memories) -> None:
     """Serve all three."""
     enqueue = ROUTES["enqueue"]
     session = body_model("enqueue", parameters(method_of(enqueue)), {})
-    poll, open_streams = SharedPoll(), Counter[UUID]()
+    open_streams, turn = Counter[UUID](), asyncio.Lock()
 
     @router.post(
         BULK.path,
@@ -236,11 +185,10 @@ def register(router: APIRouter, memories: Memories) -> None:
     async def session_events(
         request: Request, owner: Name, session_id: Name, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
     ) -> Response:
-        caller, memory = allowed(request, memories, OF_SESSION, {"owner": owner})
+        _, memory = allowed(request, memories, OF_SESSION, {"owner": owner})
         first = await memory.status(owner, session_id)  # an unknown session is a problem, not an event
-        watching = poll.watching((caller.tenant, owner, session_id), lambda: memory.status(owner, session_id), first)
-        sent = _events(watching, admission_of(request), lambda found: found.ready, timeout_s)
-        return _Bounded(sent, open_streams, request)
+        reads = _Reads(lambda: memory.status(owner, session_id), lambda found: found.ready, turn)
+        return _Bounded(_events(first, reads, admission_of(request), timeout_s), open_streams, request)
 
     @router.get(
         OF_OPERATION.path,
@@ -252,12 +200,11 @@ def register(router: APIRouter, memories: Memories) -> None:
     async def operation_events(
         request: Request, operation: UUID, timeout_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 300.0
     ) -> Response:
-        caller, memory = allowed(request, memories, OF_OPERATION, {})
+        _, memory = allowed(request, memories, OF_OPERATION, {})
         task = TaskId(operation)
         first: OperationTask = await memory.lifecycle.operation(task)
-        watching = poll.watching((caller.tenant, task), lambda: memory.lifecycle.operation(task), first)
-        sent = _events(watching, admission_of(request), lambda found: found.finished, timeout_s)
-        return _Bounded(sent, open_streams, request)
+        reads = _Reads(lambda: memory.lifecycle.operation(task), lambda found: found.finished, turn)
+        return _Bounded(_events(first, reads, admission_of(request), timeout_s), open_streams, request)
 
 
 class _Bounded(Response):
@@ -368,39 +315,57 @@ async def _lines(request: Request) -> AsyncIterator[bytes]:
         yield bytes(rest)
 
 
-def _events(
-    watching: AbstractContextManager[Polled], admission: Admission, ended: Callable[[Any], bool], timeout_s: float
-) -> Response:
+@dataclass(slots=True)
+class _Reads:
+    """What one stream reads again and again; of all streams one at a time, while it has its ``turn``."""
+
+    read: Callable[[], Awaitable[Any]]
+    ended: Callable[[Any], bool]
+    turn: asyncio.Lock
+    _took_s: float = 0.0
+
+    async def next(self) -> Any:
+        """The value after a pause. Raises MemForestError."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(POLL_S, REST * self._took_s))
+        began = loop.time()
+        async with self.turn:
+            found = await self.read()
+        self._took_s = loop.time() - began
+        return found
+
+
+def _events(found: Any, reads: _Reads, admission: Admission, timeout_s: float) -> Response:
     """Each change as an event ``progress``, the last one as ``end``; ``timeout`` when the time is over.
 
-    A key that is revoked ends the stream with a ``problem``.
+    ``found`` is what was read just now. A key that is revoked ends the stream with a ``problem``.
     """
 
     async def events() -> AsyncIterator[bytes]:
+        nonlocal found
         loop = asyncio.get_running_loop()
         ends, spoke, shown = loop.time() + timeout_s, loop.time(), None
-        with watching as polled:
-            found = polled.latest
-            while True:
-                if ended(found):
-                    yield _event("end", _data(found))
-                    return
-                if found != shown:
-                    yield _event("progress", _data(found))
-                    shown, spoke = found, loop.time()
-                elif loop.time() - spoke > ALIVE_S:
-                    yield b": still waiting\n\n"
-                    spoke = loop.time()
-                if loop.time() >= ends:
-                    yield _event("timeout", json.dumps({}).encode())
-                    return
-                await asyncio.sleep(POLL_S)
-                try:
-                    await admission.caller()
-                    found = polled.now()
-                except (Refused, MemForestError) as error:
-                    yield _event("problem", problem_of(error).model_dump_json(exclude_none=True).encode())
-                    return
+        while True:
+            if reads.ended(found):
+                yield _event("end", _data(found))
+                return
+            if found != shown:
+                yield _event("progress", _data(found))
+                shown, spoke = found, loop.time()
+            elif loop.time() - spoke > ALIVE_S:
+                yield b": still waiting\n\n"
+                spoke = loop.time()
+            if loop.time() >= ends:
+                yield _event("timeout", b"{}")
+                return
+            try:
+                async with asyncio.timeout_at(ends):
+                    found = await admission.during(reads.next())
+            except TimeoutError:
+                pass
+            except (Refused, MemForestError) as error:
+                yield _event("problem", problem_of(error).model_dump_json(exclude_none=True).encode())
+                return
 
     return StreamingResponse(events(), media_type=EVENTS, headers={"Cache-Control": "no-store"})
 

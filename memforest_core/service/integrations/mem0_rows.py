@@ -10,6 +10,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from memforest_core.errors import NotFound
 from memforest_core.store import tables as m
 from memforest_core.store.owners import visible
 from memforest_core.store.rows import TenantRows, among
@@ -36,11 +37,15 @@ class Memory:
     text: str
     created_at: datetime
     superseded_by: UUID | None
-    superseded_at: datetime | None
     session: str | None
     """Of the turn that said it first, as are the turn's id and metadata."""
     turn: str | None
     metadata: Mapping[str, Any]
+
+
+def unknown(id_: str) -> NotFound:
+    """The error for an id that names no memory."""
+    return NotFound(f"There is no memory {id_!r:.60}: take an id from an answer of add, search or get_all.")
 
 
 class MemoryRows(TenantRows):
@@ -48,13 +53,25 @@ class MemoryRows(TenantRows):
 
     def found(self, ids: Collection[UUID]) -> dict[UUID, Memory]:
         """The memories with these ids, of any owner."""
-        rows = self._db.execute(self._memories().where(among(m.FactRow.fact_id, ids)))
-        return {row.fact_id: _memory(row) for row in rows}
+        return {each.id: each for each in self._read(self._memories().where(among(m.FactRow.fact_id, ids)))}
 
     def corrected_to(self, fact: UUID) -> list[Memory]:
         """The memories that were corrected to this one."""
-        rows = self._db.execute(self._memories().where(m.FactRow.superseded_by == fact).order_by(m.FactRow.seq))
-        return [_memory(row) for row in rows]
+        return self._read(self._memories().where(m.FactRow.superseded_by == fact).order_by(m.FactRow.seq))
+
+    def versions(self, id_: str) -> Sequence[Memory]:
+        """A memory as it was and is, the oldest first: by the id of any of its versions. Raises NotFound."""
+        try:
+            memory = self.found([UUID(id_)])[UUID(id_)]
+        except (ValueError, KeyError):
+            raise unknown(id_) from None
+        while memory.superseded_by is not None and (newer := self.found([memory.superseded_by])):
+            memory = newer[memory.superseded_by]
+        versions, older = [memory], self.corrected_to(memory.id)
+        while older:
+            versions = older + versions
+            older = [each for one in older for each in self.corrected_to(one.id)]
+        return versions
 
     def page(self, place: Place, offset: int, limit: int) -> tuple[int, Sequence[Memory]]:
         """How many memories hold at a place, and some of them, the one that was learned last first."""
@@ -74,8 +91,10 @@ class MemoryRows(TenantRows):
             where.append(said.exists())
         held = sa.select(sa.func.count()).select_from(f).join(m.Forest, _forest_of(f))
         count = self._db.scalar(held.where(f.tenant_id == self._tenant, visible(), *where)) or 0
-        newest = self._memories().where(*where).order_by(f.seq.desc()).offset(offset).limit(limit)
-        return count, [_memory(row) for row in self._db.execute(newest)]
+        return count, self._read(self._memories().where(*where).order_by(f.seq.desc()).offset(offset).limit(limit))
+
+    def _read(self, memories: sa.Select[*tuple[Any, ...]]) -> list[Memory]:
+        return [Memory(**row._mapping) for row in self._db.execute(memories)]
 
     def _memories(self) -> sa.Select[*tuple[Any, ...]]:
         f, w, s, o, t = m.FactRow, m.Forest, m.Session, m.OccurrenceRow, m.TurnRow
@@ -89,9 +108,10 @@ class MemoryRows(TenantRows):
             .limit(1)
             .lateral()
         )
-        own = (f.fact_id, f.text, f.created_at, f.superseded_by, f.superseded_at)
+        own = (f.fact_id.label("id"), w.owner, f.text, f.created_at, f.superseded_by)
+        metadata = sa.func.coalesce(first.c.metadata, sa.literal({}, first.c.metadata.type)).label("metadata")
         return (
-            sa.select(*own, w.owner, first.c.session, first.c.turn, first.c.metadata)
+            sa.select(*own, first.c.session, first.c.turn, metadata)
             .select_from(f)
             .join(w, _forest_of(f))
             .outerjoin(first, sa.true())
@@ -108,18 +128,4 @@ def _turn_of(said: type[m.OccurrenceRow], turn: type[m.TurnRow]) -> sa.ColumnEle
         turn.tenant_id == said.tenant_id,
         turn.session_id == said.session_id,
         turn.ordinal == sa.any_(said.turn_ordinals),
-    )
-
-
-def _memory(row: sa.Row[*tuple[Any, ...]]) -> Memory:
-    return Memory(
-        row.fact_id,
-        row.owner,
-        row.text,
-        row.created_at,
-        row.superseded_by,
-        row.superseded_at,
-        row.session,
-        row.turn,
-        row.metadata or {},
     )

@@ -23,7 +23,7 @@ from memforest_core.lifecycle.bundle.records import APPLICATION_ID
 from memforest_core.service.http import gate
 from memforest_core.service.http import serving as http_serving
 from memforest_core.service.http.serving import MAX_HEAD_BYTES, HttpServer, listen
-from memforest_core.service.http.streams import LINE_BYTES, SharedPoll, _lines
+from memforest_core.service.http.streams import LINE_BYTES, _lines, _Reads
 from memforest_core.settings import load_settings
 from tests.contract.memory.conftest import Node
 
@@ -251,24 +251,23 @@ def test_a_key_has_so_many_streams_open(node: Node) -> None:
     assert repeated == 200
 
 
-def test_streams_of_one_session_share_one_poll() -> None:
-    """Given many streams of one session, when rounds pass, then each reads the session once for all of them."""
-    reads = 0
+def test_of_many_streams_one_reads_at_a_time() -> None:
+    under_way, most = 0, 0
 
     async def read() -> int:
-        nonlocal reads
-        reads += 1
-        return reads
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return 1
 
     async def run() -> list[int]:
-        poll = SharedPoll()
-        with ExitStack() as streams:
-            polled = [streams.enter_context(poll.watching("s", read, 0)) for _ in range(50)]
-            while polled[0].latest < 2:
-                await asyncio.sleep(0.05)
-            return [each.latest for each in polled]
+        turn = asyncio.Lock()
+        return await asyncio.gather(*(_Reads(read, bool, turn).next() for _ in range(50)))
 
-    assert asyncio.run(run()) == [reads] * 50
+    assert asyncio.run(run()) == [1] * 50
+    assert most == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memforest_core.client.services.process_parts import in_use
+from memforest_core.client.services.checkup import in_use
 from memforest_core.settings import load_settings
 
 

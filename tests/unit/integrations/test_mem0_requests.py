@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.service.integrations.mem0_memories import place_of, taken, turns_of, whole
+from memforest_core.service.http.mem0 import place_of, taken, turns_of, whole
 from memforest_core.service.integrations.mem0_rows import Place
 
 

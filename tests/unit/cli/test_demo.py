@@ -1,12 +1,15 @@
-"""The demo's stages: when each counts as complete, and when waiting is pointless."""
+"""The demo: its stages, when waiting is pointless, and its data."""
 
 from __future__ import annotations
 
 import time
+from datetime import datetime
+from itertools import pairwise
 
 import pytest
 
-from memforest_core.cli.demo_progress import Milestones, refuse_hopeless, stages
+from memforest_core.cli.demo import Stages, refuse_hopeless, stages
+from memforest_core.cli.demo_data import DemoQuestion, load_conversation
 from memforest_core.errors import ModelRejected
 from memforest_core.observe.records import Totals, Trouble
 
@@ -42,7 +45,7 @@ def test_stages_count_what_is_done() -> None:
 
 def test_trees_count_as_refreshed_once_no_more_are_coming() -> None:
     """Given clean trees while cells are still unplaced, then refreshing is not complete; at rest it is."""
-    seen = Milestones(time.perf_counter())
+    seen = Stages(time.perf_counter())
     seen.see(totals(cells={"ready": 2, "placed": 2}, indexed=4))
     assert "trees refreshed" not in seen.reached
     seen.see(totals(cells={"placed": 4}, indexed=4, rows={"done": 9}))
@@ -50,7 +53,7 @@ def test_trees_count_as_refreshed_once_no_more_are_coming() -> None:
 
 
 def test_a_stage_is_dated_by_the_first_time_it_was_complete() -> None:
-    seen = Milestones(time.perf_counter())
+    seen = Stages(time.perf_counter())
     seen.see(totals())
     first = dict(seen.reached)
     seen.see(totals())
@@ -83,3 +86,26 @@ def test_a_refused_key_is_not_waited_for() -> None:
 
 def test_an_outage_is_waited_for() -> None:
     refuse_hopeless((Trouble("cell", "waiting", "model_unavailable", "503", 1),))
+
+
+def test_the_conversation_has_whole_turns_in_order_with_ids_of_their_own() -> None:
+    """What it makes of them, and that its questions are answered, is seen when it runs."""
+    turns = [turn for session in load_conversation() for turn in session.turns]
+    said = [datetime.fromisoformat(turn["timestamp"]) for turn in turns]
+
+    assert all(set(turn) == {"id", "role", "content", "timestamp", "speaker_id", "name"} for turn in turns)
+    assert len({turn["id"] for turn in turns}) == len({turn["content"] for turn in turns}) == len(turns) >= 90
+    assert all(earlier < later for earlier, later in pairwise(said))
+
+
+@pytest.mark.parametrize(
+    "texts, place",
+    [
+        (["Miami it is", "So I live in davis now"], 2),
+        (["somewhere in Yolo County"], 1),
+        (["Miami it is", "Boston it was", "So I live in Davis now"], None),
+        ([], None),
+    ],
+)
+def test_an_answer_counts_only_among_the_first_texts(texts: list[str], place: int | None) -> None:
+    assert DemoQuestion("Where?", ("Davis", "Yolo County"), 2, "because").place(texts) == place
