@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from memforest_core.domain.periods import MONTH, WEEKDAY
-from memforest_core.domain.words.english import RELATIVES
+from memforest_core.domain.words import ENGLISH
 
 _START = r"(?:^|(?<=[.!?;:] ))[ \t(*_#>-]{0,6}"
 _PLEASE = (
@@ -61,7 +61,7 @@ _CODE = (
     r"|\[[\d/.:,\s-]{5,24}(?:[AP]M)?\]\s?\w[^\n:]{0,40}:\s)"
 )
 _ABOUT_ONESELF = (
-    rf"(?i:my|me|(?:{RELATIVES}|{WEEKDAY}|{MONTH}|name|address|age|birthday|job|work|employer|company|city|country|location|home|phone|e?mail|diet|food"
+    rf"(?i:my|me|(?:{ENGLISH.relatives}|{WEEKDAY}|{MONTH}|name|address|age|birthday|job|work|employer|company|city|country|location|home|phone|e?mail|diet|food"
     r"|allerg\w+|hobb\w+|interests|(?:dis)?likes|pets?|family|status|education|school|languages?|skills|goals?|plans?|about|background|bio|notes?|p?ps"
     r"|fyi|btw|update|edit|todo|date|today|yesterday|tomorrow|morning|afternoon|evening|night|breakfast|lunch|dinner|pros|cons|mood|sleep|health|music"
     r"|movies?|books?|sports?|travel|day|week|year|part|first|second|third|last|next|then|finally|also|step|news|current|before|after|past|future)\b)"
@@ -84,7 +84,7 @@ _KINDS = {
     rf"(?i:\A()(?s:.+){_START}{_PLEASE}{_REWORD}{_OBJECT}(?:this|that|above)\b[^\n:.!?]*)[.!?]*\s*\Z": "",
     _REPORTED: _BLANK,
     rf"{_START}()(?:[Tt]his\sis\s[A-Z]\w+\s(?:on|from|using)\s[A-Z]\w+['’]s"
-    rf"|(?:[Ii]t['’]?s\sme,?\s)?[A-Z]\w+['’]s\s(?:{RELATIVES})\shere)\b": r"\Z",
+    rf"|(?:[Ii]t['’]?s\sme,?\s)?[A-Z]\w+['’]s\s(?:{ENGLISH.relatives})\shere)\b": r"\Z",
 }
 """How each kind begins, with an empty group where its text does, and what ends it; without that the turn does."""
 _COMPILED = [(re.compile(opens, re.MULTILINE), re.compile(closes, re.MULTILINE)) for opens, closes in _KINDS.items()]

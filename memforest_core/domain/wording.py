@@ -5,7 +5,9 @@ order are reduced. What these tables do not know makes sentences differ, so that
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import lru_cache
+from importlib.resources import files
 
 from memforest_core.domain.languages import ENGLISH, language_of
 from memforest_core.domain.periods import MONTH, WEEKDAY
@@ -14,90 +16,8 @@ from memforest_core.domain.text import NUMBER_WORDS, normalize_statement, terms
 MOST_CHARS = 200
 """Longer sentences have more than one verb, and are compared word by word."""
 
-_SYNONYMS = """
-buy purchase|begin start commence|child kid|live reside dwell|own have possess|mom mum mother mommy mummy
-dad father daddy|ill sick|repair fix mend|bike bicycle|movie film|big large|apartment flat|finish complete
-tv television|often frequently|talk speak|vacation holiday|everyone everybody|someone somebody|anyone anybody
-help assist|choose pick select|sofa couch|doctor physician|photo photograph pic|car automobile|fridge refrigerator
-lawyer attorney|get receive|happy glad|hard difficult|smart clever|answer reply respond|allow permit
-forbid prohibit ban|like enjoy|hurt ache|hate detest loathe|try attempt|need require|use utilize|happen occur
-build construct|garbage trash rubbish|exam examination|elevator lift|truck lorry|motorway highway|pharmacy drugstore
-coworker colleague|grandma grandmother granny|rich wealthy|grandpa grandfather granddad|aunt auntie|boyfriend bf
-girlfriend gf|maybe perhaps|almost nearly|quiet silent|until till|rarely seldom|because cuz coz cos
-tasty delicious yummy|approximately roughly|scared afraid frightened|baby infant|hire employ|plane airplane aeroplane
-now currently|soon shortly|immediately instantly|mistake error|gray grey|euro eur|teenager teen|trousers pants
-cookie biscuit|dinner supper|company firm|sweater jumper pullover|entire whole|wrong incorrect|petrol gasoline
-stomach belly tummy|dollar buck|percent %|yearly annually|dayly daily
-"""
-"""Words of one meaning, in all their regular forms."""
-_FORMS = """
-bought=buy+ed|began=begin+ed|begun=begin+ed|children=child+s|dwelt=live+ed|had=own+ed|has=own+s|spoke=talk+ed
-spoken=talk+ed|chose=choose+ed|chosen=choose+ed|got=get+ed|gotten=get+ed|forbade=forbid+ed|forbidden=forbid+ed
-built=build+ed|phoned=called|phoning=calling|reserved=booked|reserving=booking|written=wrote|taken=took|given=gave
-eaten=ate|driven=drove|broken=broke|stolen=stole|seen=saw|drawn=drew|thrown=threw|grown=grew|sung=sang|done=did
-shown=showed|worn=wore|bitten=bit|hidden=hid|forgotten=forgot|beaten=beat|ridden=rode|drunk=drank|flown=flew|known=knew
-me=i|him=he|them=they|us=we|km=kilometers|kg=kilograms|min=minutes|mins=minutes|hr=hours|hrs=hours|store=shop
-stores=shops|quick=fast|rapid=fast|&=and|gift=present|gifts=presents|journey=trip|journeys=trips|mon=monday|fri=friday
-tue=tuesday|tues=tuesday|wed=wednesday|thu=thursday|thur=thursday|thurs=thursday|jan=january|feb=february|mar=march
-apr=april|jun=june|jul=july|aug=august|sep=september|sept=september|oct=october|nov=november|dec=december
-"""
-"""Irregular forms, abbreviations and synonyms of one form only; participles as the past and pronouns as subjects, which
-helping verbs and word order distinguish."""
-_PHRASES = """
-cannot=can not|can't=can not|cant=can not|won't=will not|wont=will not|im=i am|i've=i have|ive=i have|its=it is
-thats=that is|hes=he is|shes=she is|theyre=they are|no one=nobody|right now=now|at the moment=now|called off=canceled
-passed away=died|a few=several|a little=somewhat|all of=all|both of=both|half of=half|every day=dayly|each day=dayly
-every week=weekly|each week=weekly|every month=monthly|each month=monthly|every year=yearly|each year=yearly
-by the way=|you know=|i mean=|btw=|lol=|haha=|oh=|hey=|um=|uh=|yeah=|tbh=|to be honest=|theres=there is|whats=what is
-u=you|ur=your|fyi=|tommorow=tomorrow|tomorow=tomorrow|seperate=separate|seperated=separated|definately=definitely
-a dozen=12|a hundred=100|a thousand=1000|dozen=12|first=1st|second=2nd|third=3rd|fourth=4th|fifth=5th|twenty=20
-thirty=30|forty=40|fifty=50|sixty=60|seventy=70|eighty=80|ninety=90
-"""
-"""What is put for a phrase before anything else."""
-_REWRITES = rf"""
-\b([2-9])0[ -]([1-9])\b=>\1\2
-(?<=\d),(?=\d{{3}}\b)=>
-(?<=\d) hundred\b=>00
-(?<=\d) thousand\b=>000
-\$(\d[\d.,]*)=>\1 dollars
-€(\d[\d.,]*)=>\1 euros
-(?<=\d)[ -]years?[ -]old\b=>
-\b(\d\d?)(?:st|nd|rd|th)?(?: of)? ({MONTH})(?!\w)=>\2 \1
-\b({MONTH}) (?:the )?(\d\d?)(?:st|nd|rd|th)\b=>\1 \2
-\b(\d\d?(?::\d\d)?) ?([ap])\.?m\b\.?=>\1 \2m
-\b(\d\d?)(?= [ap]m\b)=>\1:00
-(?<=:\d\d):00=>
-\b(do|does|did|is|was|are|were|has|have|had|would|could|should|must|need)n'?t\b=>\1 not
-'m\b=> am
-'re\b=> are
-'ve\b=> have
-'ll\b=> will
-'d(?= (?:better|been|\w{{3,}}ed)\b)=> had
-'d\b=> would
-'s\b=> is
-\bis (been|got)\b=>has \1
-\b(e|co)-(?=mail|work)=>\1
-(?<=[a-z])-(?=[a-z])=>_
-(?<=[a-z]{{3}})our(?=s?\b|ed\b|ing\b|ite)=>or
-(?<=[a-z]{{4}})is(?=e[ds]?\b|ing\b|ation)=>iz
-(?<=[a-z]{{2}})tre(?=s?\b)=>ter
-\b(cancel|travel|label|model|signal|level)l(?=ed|ing|er)=>\1
-(?<=c)ie(?=v)=>ei
-^(?:(?:well(?=,| (?:i|my|we|he|she|they|it)\b)|so|yes|okay|ok|actually|honestly|basically|literally|anyway),? )+=>
-,? (?:too|as well)$=> also
-,(?= and\b)=>
-\b(dr|mrs?|ms|st)\.=>\1
-[;!](?= )=>.
-\b(?:am|is|are) (?:going to|gonna)\b|\bgonna\b=>will
-\b(?:am|is|are) able to\b=>can
-\b(have|has) got\b=>\1
-\b(?:have|has|needs?|got) to\b|\bgotta\b=>needs to
-\b(?:wants|would like)\b=>want
-\bwanna\b=>want to
-\bdo not have any\b=>have no
-\bdoes not have any\b=>has no
-\bsearch(?=(?:ed|ing)? for\b)=>look
-"""
+_FILE = files("memforest_core.domain").joinpath("words/wording.toml")
+_TABLES: dict[str, str] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
 _NAMED = (
     rf"(?:{WEEKDAY}s?(?: morning| afternoon| evening| night)?|{MONTH}(?: \d+)?(?: \d{{4}})?|\d+(?::\d\d)?(?: am| pm)?"
     "|weekends?|week|month|year|night|noon|midnight|mornings?|afternoons?|evenings?|spring|summer|autumn|winter|work|school"
@@ -162,14 +82,16 @@ def _inflected(base: str) -> dict[str, str]:
 
 _SAME = {
     form: group.split()[0] + ending
-    for group in re.split(r"[|\n]", _SYNONYMS.strip())
+    for group in re.split(r"[|\n]", _TABLES["synonyms"])
     for base in group.split()
     for form, ending in _inflected(base).items()
 }
-_SAME |= {left: _SAME.get(right, right) for left, right in _entries(_FORMS)}
-_WHOLE = NUMBER_WORDS | dict(_entries(_PHRASES))
+_SAME |= {left: _SAME.get(right, right) for left, right in _entries(_TABLES["forms"])}
+_WHOLE = NUMBER_WORDS | dict(_entries(_TABLES["phrases"]))
 _PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_WHOLE, key=len, reverse=True))})(?!\w)")
-_REDUCING = [(re.compile(left), right) for left, right in _entries(_REWRITES, "=>", "\n")]
+_REDUCING = [
+    (re.compile(left), right) for left, right in _entries(_TABLES["rewrites"].replace("@month@", MONTH), "=>", "\n")
+]
 _ORDERING = [(re.compile(left), right) for left, right in _entries(_ORDERS, "=>", "\n")]
 
 

@@ -96,10 +96,10 @@ class TreeAgainstList(RuleBasedStateMachine):
         self.remove({self.list.keys[at % len(self.list.keys)] for at in locations})
 
     @precondition(lambda self: self.list.keys)
-    @rule(start=st.integers(0), count=st.integers(1, 200))
-    def a_stretch_is_taken_out(self, start: int, count: int) -> None:
-        at = start % len(self.list.keys)
-        self.remove(set(self.list.keys[at : at + count]))
+    @rule(start=st.integers(0), count=st.integers(1, 200), whole=st.booleans())
+    def a_stretch_is_taken_out(self, start: int, count: int, whole: bool) -> None:
+        at = 0 if whole else start % len(self.list.keys)
+        self.remove(set(self.list.keys[at : None if whole else at + count]))
 
     def remove(self, keys: set[Key]) -> None:
         """Delete, then hold what is left against what was stored before."""
@@ -107,14 +107,23 @@ class TreeAgainstList(RuleBasedStateMachine):
         kin = {node_id: {child.id for child in self.store.children(node_id)} for node_id in before}
         gone = [self.list.leaves[key].id for key in keys]
         above = {node.id for leaf in gone for node in self.store.ancestors(leaf)}
-        self.store.remove(gone)
+        diff = self.store.remove([*gone, *gone[:1]])
         self.list.take(keys)
+        assert not diff.inserted
+        assert set(diff.deleted) == before.keys() - self.store.nodes.keys()
+        assert {node.id for node in diff.updated} == {
+            id_ for id_, now in self.store.nodes.items() if now != before[id_]
+        }
         changed = {id_ for id_ in self.store.nodes if {child.id for child in self.store.children(id_)} != kin[id_]}
         raised = changed | above | {node.id for id_ in changed for node in self.store.ancestors(id_)}
         for node_id, now in self.store.nodes.items():
             old = before[node_id]
             assert now.version - old.version == (node_id in raised)
             assert (now.clean_version, now.payload_id) == (old.clean_version, old.payload_id)
+
+    @rule()
+    def is_refreshed(self) -> None:
+        self.store.refresh()
 
     @rule()
     def is_rebuilt(self) -> None:
@@ -160,6 +169,12 @@ class TreeAgainstList(RuleBasedStateMachine):
         self.store.assert_sound()
 
     @invariant()
+    def has_no_dirty_node_under_a_clean_one(self) -> None:
+        nodes = self.store.nodes
+        assert all(nodes[node.parent_id].dirty for node in nodes.values() if node.dirty and node.parent_id)
+        assert len(self.list.keys) or nodes.keys() == {ROOT}
+
+    @invariant()
     def reads_like_the_list(self) -> None:
         walked = self.store.walk()
         assert [node.key for node in walked] == self.list.keys
@@ -183,5 +198,5 @@ class TreeAgainstList(RuleBasedStateMachine):
 
 TestTreeAgainstList = TreeAgainstList.TestCase
 TestTreeAgainstList.settings = settings(
-    max_examples=200, stateful_step_count=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=250, stateful_step_count=14, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -15,6 +15,7 @@ from memforest_core.domain.ids import FactId, SessionId
 from memforest_core.domain.state_names import SINGLE_VALUED, canonical, single_valued, spellings
 from memforest_core.domain.state_order import Mention, Role, Said, StoredState, placed
 from memforest_core.domain.times import UNKNOWN_TIME, Precision, TimeSpan, micros
+from tests.harness.tables import cases
 
 START = datetime(2022, 1, 1, tzinfo=UTC)
 _IDS = count(1)
@@ -268,19 +269,11 @@ def test_an_attribute_is_found_under_all_its_names() -> None:
 
 @pytest.mark.parametrize(
     ("given", "known"),
-    [
-        ("home", "residence"),
-        ("lives_in", "residence"),
-        ("Current City", "residence"),
-        ("vehicle", "car"),
-        ("drives", "car"),
-        ("occupation", "job"),
-        ("workplace", "employer"),
-        ("smart-phone", "smart phone"),
-        ("Hair Colour", "hair color"),
-        ("medication/dosage", "medication dose"),
-        ("tea of choice", "tea of choice"),
-    ],
+    cases("""
+home => residence | lives_in => residence | Current City => residence | vehicle => car | drives => car
+occupation => job | workplace => employer | smart-phone => smart phone | Hair Colour => hair color
+medication/dosage => medication dose | tea of choice => tea of choice
+"""),
 )
 def test_a_models_attribute_is_the_known_one(given: str, known: str) -> None:
     assert canonical(given) == known

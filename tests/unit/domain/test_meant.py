@@ -8,6 +8,7 @@ from memforest_core.domain.facts import Modality, Statement
 from memforest_core.domain.state_order import joking, meant, not_so
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import EARLIEST, UNKNOWN_TIME
+from tests.harness.tables import cases
 
 
 def said(text: str, subject: str = "Ann", attribute: str = "", modality: Modality = Modality.ASSERTED) -> Statement:
@@ -46,16 +47,12 @@ def test_laughter_is_perhaps_a_joke() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "Ann almost moved to London last year.",
-        "Ann refuses to live in London.",
-        "Ann told Ann's boss Ann lives in Antwerp, but that's a lie.",
-        "Ann wishes Ann had a horse.",
-        "Imagine: Ann lives in Tokyo.",
-        "Ann dreams of a house in Porto.",
-        "It's not true that Ann lives in Rome.",
-        "Ann doubts Ann is allergic to cats.",
-    ],
+    cases("""
+Ann almost moved to London last year. | Ann refuses to live in London.
+Ann told Ann's boss Ann lives in Antwerp, but that's a lie. | Ann wishes Ann had a horse.
+Imagine: Ann lives in Tokyo. | Ann dreams of a house in Porto. | It's not true that Ann lives in Rome.
+Ann doubts Ann is allergic to cats.
+"""),
 )
 def test_what_only_nearly_came_true_is_not_so(text: str) -> None:
     assert not_so(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.domain.people import People, called, found_in, with_names, without_ids
+from tests.harness.tables import cases
 
 SPEAKERS = [
     ("111", "gruzilkin"),
@@ -68,35 +69,24 @@ def test_whom_a_name_means(name: str, speaker: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [
-        ("gruzilkin is a great cook.", "Gruzilkin is a great cook."),
-        ("I saw gruz at the market.", "I saw Gruz at the market."),
-        ("<@111> is a great cook.", "Gruzilkin is a great cook."),
-        ("<@!111>, come here.", "Gruzilkin, come here."),
-        ("<@404> is here.", "<@404> is here."),
-        ("@flor lent me a rope.", "Florent lent me a rope."),
-        ("mail me at me@florent.example", "mail me at me@florent.example"),
-        ("I met caroline and florent.", "I met Caroline and Florent."),
-        ("Florent moved to Lyon.", "Florent moved to Lyon."),
-        ("Gruz moved to Lyon.", "Gruz moved to Lyon."),
-        ("I will mark the route in may, it is an art.", "I will mark the route in may, it is an art."),
-        ("the mark on the wall", "the mark on the wall"),
-        ("Mark moved to Lyon.", "Mark moved to Lyon."),
-        ("alex is here.", "alex is here."),
-        ("<@666> is here.", "Alex is here."),
-        ("gruzilkin's dog is old.", "Gruzilkin's dog is old."),
-        ("I gave the rope to gruz.", "I gave the rope to Gruz."),
-        ("@111 and @gruzil are one.", "Gruzilkin and Gruzilkin are one."),
-        ("the gruz of the year", "the gruz of the year"),
-        ("carol told me so.", "Caroline told me so."),
-        ("we sing a carol every year.", "we sing a carol every year."),
-        ("I paid 111 dollars.", "I paid 111 dollars."),
-        ("<@999> is late.", "Mira loves rain is late."),
-        ("evi likes jazz.", "Evi likes jazz."),
-        ("#gruz and /gruz are no people", "#gruz and /gruz are no people"),
-        ("gruz, florent and caroline went up", "Gruz, Florent and Caroline went up"),
-        ("jean-luc picard is a captain", "Jean-Luc Picard is a captain"),
-    ],
+    cases("""
+gruzilkin is a great cook. => Gruzilkin is a great cook. | I saw gruz at the market. => I saw Gruz at the market.
+<@111> is a great cook. => Gruzilkin is a great cook. | <@!111>, come here. => Gruzilkin, come here.
+<@404> is here. => <@404> is here. | @flor lent me a rope. => Florent lent me a rope.
+mail me at me@florent.example => mail me at me@florent.example
+I met caroline and florent. => I met Caroline and Florent. | Florent moved to Lyon. => Florent moved to Lyon.
+Gruz moved to Lyon. => Gruz moved to Lyon.
+I will mark the route in may, it is an art. => I will mark the route in may, it is an art.
+the mark on the wall => the mark on the wall | Mark moved to Lyon. => Mark moved to Lyon.
+alex is here. => alex is here. | <@666> is here. => Alex is here. | gruzilkin's dog is old. => Gruzilkin's dog is old.
+I gave the rope to gruz. => I gave the rope to Gruz. | @111 and @gruzil are one. => Gruzilkin and Gruzilkin are one.
+the gruz of the year => the gruz of the year | carol told me so. => Caroline told me so.
+we sing a carol every year. => we sing a carol every year. | I paid 111 dollars. => I paid 111 dollars.
+<@999> is late. => Mira loves rain is late. | evi likes jazz. => Evi likes jazz.
+#gruz and /gruz are no people => #gruz and /gruz are no people
+gruz, florent and caroline went up => Gruz, Florent and Caroline went up
+jean-luc picard is a captain => Jean-Luc Picard is a captain
+"""),
 )
 def test_mentions_and_nicknames_of_a_text_become_names(text: str, shown: str) -> None:
     assert with_names(text, PEOPLE) == shown

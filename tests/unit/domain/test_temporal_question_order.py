@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memforest_core.domain.temporal_question import NO_ORDER, Order, OrderQuery, order_of
+from tests.harness.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -60,18 +61,12 @@ def test_two_states_enclose_the_wanted_one(question: str, order: Order, anchor: 
 @pytest.mark.parametrize(
     "question",
     [
-        "Where do I live?",
-        "Where did I live before June 2023?",
-        "What happened last week?",
-        "What happened between March and June 2022?",
-        "What happened in the first week of June?",
-        "What is the difference between tea and coffee?",
-        "What do I eat before bed?",
-        "Whom was I named after?",
-        "Who looked after the cat?",
-        "What is her first name?",
-        "How long is the rope?",
-        "What did she learn after a while?",
+        *cases("""
+Where do I live? | Where did I live before June 2023? | What happened last week?
+What happened between March and June 2022? | What happened in the first week of June?
+What is the difference between tea and coffee? | What do I eat before bed? | Whom was I named after?
+Who looked after the cat? | What is her first name? | How long is the rope? | What did she learn after a while?
+"""),
         "",
     ],
 )

@@ -12,6 +12,7 @@ from memforest_core.domain.temporal_question import (
     says_how_often,
     series_of,
 )
+from tests.harness.tables import cases
 
 
 @pytest.mark.parametrize(
@@ -53,13 +54,10 @@ def test_which_statements_of_a_series_a_question_means(question: str, series: Se
 @pytest.mark.parametrize(
     "question",
     [
-        "When did Ann move?",
-        "Why did he sell the boat?",
-        "Who is her boss?",
-        "What is Ann's address?",
-        "Wann ist Anna umgezogen?",
-        "¿Cuándo se mudó Ana?",
-        "她什么时候搬家的？",
+        *cases("""
+When did Ann move? | Why did he sell the boat? | Who is her boss? | What is Ann's address? | Wann ist Anna umgezogen?
+¿Cuándo se mudó Ana? | 她什么时候搬家的？
+"""),
         "",
     ],
 )

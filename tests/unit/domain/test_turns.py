@@ -23,6 +23,7 @@ from memforest_core.domain.turns import (
 )
 from memforest_core.errors import InvalidInput
 from tests.harness.builders import NOON, turn
+from tests.harness.tables import cases
 
 FRAME = SessionFrame("alice", ZoneInfo("UTC"), NOON)
 LIMITS = TurnLimits()
@@ -116,14 +117,11 @@ def test_times_are_iso_8601_or_unix_and_naive_ones_are_read_in_the_zone(value: o
 @pytest.mark.parametrize(
     "value",
     [
-        "yesterday",
+        *cases("""
+yesterday | 2023-13-01 | 2023-02-30T10:00:00 | 0001-01-01T00:00:00+23:00 | 9999-12-31T23:59:59-12:00
+0999-12-31T23:59:59Z | 3000-01-01T00:00:00Z
+"""),
         "",
-        "2023-13-01",
-        "2023-02-30T10:00:00",
-        "0001-01-01T00:00:00+23:00",
-        "9999-12-31T23:59:59-12:00",
-        "0999-12-31T23:59:59Z",
-        "3000-01-01T00:00:00Z",
         datetime(1, 1, 1),
         1e300,
         10**400,

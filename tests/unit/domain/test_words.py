@@ -21,21 +21,17 @@ from memforest_core.domain.words import ENGLISH, LANGUAGES, words_in, words_of
 from memforest_core.domain.words.records import NEVER, Attribute, Words
 from memforest_core.recall.plan import leans
 from memforest_core.recall.question import parse_question
+from tests.harness.tables import cases
 
 
 class TestTheLanguage:
     @pytest.mark.parametrize(
         ("question", "language"),
-        [
-            ("Where did I live before Miami?", "english"),
-            ("Wo habe ich vor Berlin gewohnt?", "german"),
-            ("¿Dónde vivía yo antes de Madrid?", "spanish"),
-            ("我现在住在哪里？", "chinese"),
-            ("Alice现在住在哪里？", "chinese"),
-            ("Where does 小虎 live?", "english"),
-            ("Où est-ce que je travaille maintenant ?", "english"),
-            ("猫の名前は何ですか", "english"),
-        ],
+        cases("""
+Where did I live before Miami? => english | Wo habe ich vor Berlin gewohnt? => german
+¿Dónde vivía yo antes de Madrid? => spanish | 我现在住在哪里？ => chinese | Alice现在住在哪里？ => chinese
+Where does 小虎 live? => english | Où est-ce que je travaille maintenant ? => english | 猫の名前は何ですか => english
+"""),
     )
     def test_is_the_first_that_a_question_is_read_by(self, question: str, language: str) -> None:
         assert words_of(question)[0].language == language
@@ -82,16 +78,10 @@ class TestEveryLanguage:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Wo wohne ich?",
-        "Was ist mit meiner Miete passiert?",
-        "Wer hat mir geholfen?",
-        "¿Dónde está mi bicicleta?",
-        "¿Cuándo compré la bicicleta?",
-        "¿Qué libros he leído?",
-        "¿Cuántos libros tengo en casa?",
-        "我的自行车在哪里？",
-    ],
+    cases("""
+Wo wohne ich? | Was ist mit meiner Miete passiert? | Wer hat mir geholfen? | ¿Dónde está mi bicicleta?
+¿Cuándo compré la bicicleta? | ¿Qué libros he leído? | ¿Cuántos libros tengo en casa? | 我的自行车在哪里？
+"""),
 )
 def test_the_asker_may_speak_of_themselves(question: str) -> None:
     assert parse_question(question).first_person
@@ -148,23 +138,13 @@ def test_a_place_in_the_order_of_time(question: str, requested: OrderQuery) -> N
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Wann bin ich nach Berlin gezogen?",
-        "Was habe ich vor drei Jahren gekauft?",
-        "Was habe ich vor einer Woche gegessen?",
-        "Wer hat Angst vor dem Hund?",
-        "Was mache ich nach der Arbeit?",
-        "Was ist der Unterschied zwischen Graz und Wien?",
-        "Was habe ich letzte Woche gelesen?",
-        "Wo habe ich noch gesucht?",
-        "¿Qué hago antes de dormir?",
-        "¿Qué leí la semana pasada?",
-        "¿Cuál es la diferencia entre Lima y Quito?",
-        "三天前我买了什么？",
-        "睡觉前我做什么？",
-        "北京和杭州之间的区别是什么？",
-        "我妹妹叫什么名字？",
-    ],
+    cases("""
+Wann bin ich nach Berlin gezogen? | Was habe ich vor drei Jahren gekauft? | Was habe ich vor einer Woche gegessen?
+Wer hat Angst vor dem Hund? | Was mache ich nach der Arbeit? | Was ist der Unterschied zwischen Graz und Wien?
+Was habe ich letzte Woche gelesen? | Wo habe ich noch gesucht? | ¿Qué hago antes de dormir?
+¿Qué leí la semana pasada? | ¿Cuál es la diferencia entre Lima y Quito? | 三天前我买了什么？ | 睡觉前我做什么？ | 北京和杭州之间的区别是什么？
+我妹妹叫什么名字？
+"""),
 )
 def test_no_order_is_meant(question: str) -> None:
     assert order_of(question) == NO_ORDER
@@ -172,35 +152,16 @@ def test_no_order_is_meant(question: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "attribute"),
-    [
-        ("Wo wohnt Anna?", "residence"),
-        ("In welcher Stadt lebt meine Schwester?", "residence"),
-        ("Wo arbeitet Anna jetzt?", "job"),
-        ("Was macht Anna beruflich?", "job"),
-        ("Arbeitet Anna noch bei Siemens?", "job"),
-        ("Ist Anna verheiratet?", "relationship"),
-        ("Welches Haustier hat Anna?", "pet"),
-        ("Welches Auto fährt Anna?", "possession"),
-        ("Wie viel wiege ich?", "weight"),
-        ("Wie hoch ist meine Miete?", "rent"),
-        ("¿Dónde vive Ana?", "residence"),
-        ("¿En qué ciudad vive mi hermana?", "residence"),
-        ("¿De qué trabaja Ana?", "job"),
-        ("¿Sigue Ana en la empresa?", "job"),
-        ("¿Está Ana casada?", "relationship"),
-        ("¿Qué mascota tiene Ana?", "pet"),
-        ("¿Qué coche tiene Ana?", "possession"),
-        ("¿Cuánto peso yo?", "weight"),
-        ("¿Cuál es mi alquiler?", "rent"),
-        ("安娜住在哪里？", "residence"),
-        ("安娜现在在哪里上班？", "job"),
-        ("安娜做什么工作？", "job"),
-        ("安娜结婚了吗？", "relationship"),
-        ("安娜养什么宠物？", "pet"),
-        ("安娜开什么车？", "possession"),
-        ("我现在的体重是多少？", "weight"),
-        ("我的房租是多少？", "rent"),
-    ],
+    cases("""
+Wo wohnt Anna? => residence | In welcher Stadt lebt meine Schwester? => residence | Wo arbeitet Anna jetzt? => job
+Was macht Anna beruflich? => job | Arbeitet Anna noch bei Siemens? => job | Ist Anna verheiratet? => relationship
+Welches Haustier hat Anna? => pet | Welches Auto fährt Anna? => possession | Wie viel wiege ich? => weight
+Wie hoch ist meine Miete? => rent | ¿Dónde vive Ana? => residence | ¿En qué ciudad vive mi hermana? => residence
+¿De qué trabaja Ana? => job | ¿Sigue Ana en la empresa? => job | ¿Está Ana casada? => relationship
+¿Qué mascota tiene Ana? => pet | ¿Qué coche tiene Ana? => possession | ¿Cuánto peso yo? => weight
+¿Cuál es mi alquiler? => rent | 安娜住在哪里？ => residence | 安娜现在在哪里上班？ => job | 安娜做什么工作？ => job | 安娜结婚了吗？ => relationship
+安娜养什么宠物？ => pet | 安娜开什么车？ => possession | 我现在的体重是多少？ => weight | 我的房租是多少？ => rent
+"""),
 )
 def test_a_question_about_now_names_its_attribute(question: str, attribute: str) -> None:
     assert attribute in current_attributes(question)
@@ -208,20 +169,11 @@ def test_a_question_about_now_names_its_attribute(question: str, attribute: str)
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Wo hat Anna gewohnt?",
-        "Wo wohnte Anna?",
-        "Wo habe ich vor Graz gewohnt?",
-        "Wo wird Anna wohnen?",
-        "Wie lange wohne ich in Graz?",
-        "¿Dónde vivía Ana?",
-        "¿Dónde ha vivido Ana?",
-        "¿Dónde va a vivir Ana?",
-        "¿Dónde vivía yo antes de Lima?",
-        "安娜以前住在哪里？",
-        "安娜住过哪里？",
-        "安娜打算住在哪里？",
-    ],
+    cases("""
+Wo hat Anna gewohnt? | Wo wohnte Anna? | Wo habe ich vor Graz gewohnt? | Wo wird Anna wohnen?
+Wie lange wohne ich in Graz? | ¿Dónde vivía Ana? | ¿Dónde ha vivido Ana? | ¿Dónde va a vivir Ana?
+¿Dónde vivía yo antes de Lima? | 安娜以前住在哪里？ | 安娜住过哪里？ | 安娜打算住在哪里？
+"""),
 )
 def test_other_questions_ask_for_no_present_state(question: str) -> None:
     assert current_attributes(question) == frozenset()
@@ -243,14 +195,11 @@ def test_or_not(question: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "attribute"),
-    [
-        ("Wo habe ich vor Graz gewohnt?", "residence"),
-        ("Was war meine vorherige Stelle?", "job"),
-        ("¿Dónde vivía yo antes de Lima?", "residence"),
-        ("¿Cuál era mi trabajo anterior?", "job"),
-        ("搬到杭州之前我住在哪里？", "residence"),
-        ("我以前做什么工作？", "job"),
-    ],
+    cases("""
+Wo habe ich vor Graz gewohnt? => residence | Was war meine vorherige Stelle? => job
+¿Dónde vivía yo antes de Lima? => residence | ¿Cuál era mi trabajo anterior? => job | 搬到杭州之前我住在哪里？ => residence
+我以前做什么工作？ => job
+"""),
 )
 def test_a_question_about_an_earlier_state_names_its_attribute(question: str, attribute: str) -> None:
     assert attribute in previous_attributes(question)
@@ -297,21 +246,11 @@ def test_several_attributes_may_be_meant_without_the_residence() -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Und danach?",
-        "Was ist mit seiner Schwester?",
-        "Wo wohnt sie jetzt?",
-        "Wann hat er das gekauft?",
-        "Wie viel hat es gekostet, und wer war dort?",
-        "¿Y después?",
-        "¿Cómo se llama su perro?",
-        "¿Dónde vive ella ahora?",
-        "¿Cuándo la compré en la tienda?",
-        "¿Quién estaba con nosotros allí?",
-        "那他的妹妹叫什么名字呢？",
-        "她现在住在哪个城市？",
-        "你是什么时候去那里的？",
-    ],
+    cases("""
+Und danach? | Was ist mit seiner Schwester? | Wo wohnt sie jetzt? | Wann hat er das gekauft?
+Wie viel hat es gekostet, und wer war dort? | ¿Y después? | ¿Cómo se llama su perro? | ¿Dónde vive ella ahora?
+¿Cuándo la compré en la tienda? | ¿Quién estaba con nosotros allí? | 那他的妹妹叫什么名字呢？ | 她现在住在哪个城市？ | 你是什么时候去那里的？
+"""),
 )
 def test_leans_on_what_was_said(question: str) -> None:
     assert leans(question)
@@ -319,18 +258,11 @@ def test_leans_on_what_was_said(question: str) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "Wo wohnt Clara jetzt?",
-        "Wie heißt Claras Hund und wie alt ist er?",
-        "Was habe ich heute früh gemacht?",
-        "¿Dónde vive Clara?",
-        "¿Cómo se llama el perro de Clara y qué edad tiene su gato?",
-        "¿Qué fue lo que compré el lunes?",
-        "¿Dónde vivo ahora?",
-        "克拉拉现在住在哪个城市？",
-        "我这个周末要做什么？",
-        "我其他的书放在哪里？",
-    ],
+    cases("""
+Wo wohnt Clara jetzt? | Wie heißt Claras Hund und wie alt ist er? | Was habe ich heute früh gemacht?
+¿Dónde vive Clara? | ¿Cómo se llama el perro de Clara y qué edad tiene su gato? | ¿Qué fue lo que compré el lunes?
+¿Dónde vivo ahora? | 克拉拉现在住在哪个城市？ | 我这个周末要做什么？ | 我其他的书放在哪里？
+"""),
 )
 def test_a_question_that_needs_no_earlier_turn(question: str) -> None:
     assert not leans(question)

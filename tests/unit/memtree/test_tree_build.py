@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -19,18 +18,6 @@ def test_a_tree_without_leaves_is_a_root_without_children() -> None:
     assert (root.id, root.level, root.key, root.parent_id) == (ROOT, 1, None, None)
     assert (root.time_start, root.time_end, root.leaf_count) == (None, None, 0)
     assert (root.version, root.clean_version) == (1, 0)
-
-
-@pytest.mark.parametrize("k", [3, 4, 8, 10])
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 10, 27, 28, 100, 999])
-def test_every_size_is_sound_and_in_key_order(k: int, count: int) -> None:
-    shuffled = leaves(count)
-    random.Random(count).shuffle(shuffled)
-    store = TreeStore(k=k, first=shuffled)
-    store.assert_sound()
-    assert [node.id for node in store.walk()] == [leaf.id for leaf in leaves(count)]
-    assert all(node.version == 1 for node in store.nodes.values())
-    assert all(node.dirty == (node.level > 0) for node in store.nodes.values())
 
 
 def test_building_gives_the_shape_of_appending() -> None:
