@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from memforest_core.domain.forks import renewed_in_child
 from memforest_core.domain.ids import LeaseToken, TenantId, WorkerId
 from memforest_core.errors import IndexUnavailable, MemForestError, StoreUnavailable
 from memforest_core.index.records import LEASE_S, PointLease, StalePoint, texts_of
@@ -19,6 +17,7 @@ from memforest_core.index.rows import IndexStore
 from memforest_core.index.vector_index import PointKind, VectorIndex
 from memforest_core.models.calls import CallRecord, Embedder, OwnText, Vectors
 from memforest_core.models.limits.model_limits import input_name
+from memforest_core.models.outages import OutagePause
 from memforest_core.models.token_vectors import MODELS, to_bytes
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import as_stored
@@ -26,8 +25,6 @@ from memforest_core.work.jobs import LONGEST_DELAY_S, decide
 from memforest_core.work.telemetry import SILENT, Telemetry
 
 STEP = "index"
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 30.0
 
 FIRST_TEXTS = 64
 """Embedded at once before it is known how fast the model is: one call by the default of embedding.batch."""
@@ -42,55 +39,6 @@ class Embedding(NamedTuple):
     vectors: dict[OwnText, Vectors]
     tokens: dict[OwnText, bytes]
     record: CallRecord
-
-
-@renewed_in_child
-class OutagePause:
-    """One process's view of one index: after a failure nobody tries for a pause, then one does. Thread-safe.
-
-    The pause starts at one second and doubles with each failed trial up to half a minute.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """``clock``: seconds, monotonic."""
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._failures = 0
-        self._until = 0.0
-        self._trying = False
-
-    @property
-    def unavailable(self) -> bool:
-        """Whether the last try failed."""
-        return self._failures > 0
-
-    def may_try(self) -> bool:
-        """Whether to call the index. After a pause one caller gets True, whose call decides whether the pause ends."""
-        with self._lock:
-            if not self._failures:
-                return True
-            if self._clock() < self._until:
-                return False
-            self._until = self._clock() + self._span()
-            self._trying = True
-            return True
-
-    def failed(self) -> None:
-        """The index was unavailable; failures of calls that were under way together count once."""
-        with self._lock:
-            if not self._failures or self._trying:
-                self._failures += 1
-                self._until = self._clock() + self._span()
-            self._trying = False
-
-    def worked(self) -> None:
-        """The index is there."""
-        with self._lock:
-            self._failures = 0
-            self._trying = False
-
-    def _span(self) -> float:
-        return float(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(max(self._failures - 1, 0), 16)))
 
 
 class Pace:

@@ -128,7 +128,7 @@ class LitellmChat:
         self._requests[step].require_key()
 
     def complete(self, request: ChatRequest) -> ChatReply:
-        """One call: waits for a slot of the step, then for the answer, each at most ``timeout_s``.
+        """One call of at most ``timeout_s`` seconds.
 
         A provider that refuses ``response_format`` is called again in a weaker way, once per model
         and rung, within the same deadline. Raises as the port says; InvalidSettings for a step
@@ -170,9 +170,7 @@ class LitellmChat:
 
 def _requests(step: Step, settings: StepSettings) -> LitellmRequests:
     target = Target(settings.model, settings.api_base, settings.timeout_s, "MEMFOREST_LLM")
-    busy, hint = f"All {settings.concurrency} slots of step {step}", f" (see {target.settings}__CONCURRENCY)"
-    price, slots = settings.price, settings.concurrency
-    return LitellmRequests(step, target, settings.api_key, busy, hint=hint, price=price, slots=slots)
+    return LitellmRequests(step, target, settings.api_key, settings.price)
 
 
 def _refusal(response: Any, target: Target) -> ContentRefused | None:

@@ -1,4 +1,4 @@
-"""Requests to models through litellm, in slots and with hard deadlines; its embedding and rerank models."""
+"""Requests to models through litellm with hard deadlines; its embedding and rerank models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import MemForestError, ModelRejected
 from memforest_core.models.accounting import UNPRICED, Price, record_of
-from memforest_core.models.call_loop import CONCURRENCY, Finished, call_loop, slot_of
+from memforest_core.models.call_loop import Finished, call_loop
 from memforest_core.models.calls import CallRecord, Embedded, Reranked, Step, Vectors
 from memforest_core.models.embedders.batching import in_batches
 from memforest_core.models.litellm_failures import Target, failure, missing_key
@@ -31,28 +31,14 @@ from memforest_core.models.litellm_runtime import (
 Answer = TypeVar("Answer")
 
 
-@renewed_in_child
 class LitellmRequests:
-    """Requests of a step to ``target``, each in a slot, with a hard deadline of ``target.timeout_s``. Thread-safe."""
+    """Requests of a step to ``target``, each with a hard deadline of ``target.timeout_s``. Thread-safe."""
 
-    def __init__(
-        self,
-        step: Step,
-        target: Target,
-        api_key: str | None,
-        busy: str,
-        *,
-        hint: str = "",
-        price: Price = UNPRICED,
-        slots: int | None = None,
-    ) -> None:
-        """``busy``: what is in use when no slot is free, ``hint``: what to do; ``slots``: by default CONCURRENCY."""
+    def __init__(self, step: Step, target: Target, api_key: str | None, price: Price = UNPRICED) -> None:
         self.target = target
         self._step = step
         self._api_key = api_key
-        self._busy = busy, hint
         self._price = price
-        self._slots = threading.BoundedSemaphore(slots or CONCURRENCY)
         self._has_key = False
 
     def require_key(self) -> None:
@@ -67,14 +53,13 @@ class LitellmRequests:
         """What ``read`` makes of the response to ``send``, which gets a deadline of ``time.perf_counter``; and the
         call's record, which is in ``error.call`` when either of them returns an error: that is raised.
 
-        Raises ModelAuthFailed as ``require_key``, ModelUnavailable when no slot became free.
+        Raises ModelAuthFailed as ``require_key``.
         """
         litellm_module()  # its import takes seconds, which are no part of a call
         self.require_key()
-        with slot_of(self._slots, self.target.timeout_s, *self._busy):
-            started = time.perf_counter()
-            ended = send(started + self.target.timeout_s)
-            latency_ms = (time.perf_counter() - started) * 1000.0
+        started = time.perf_counter()
+        ended = send(started + self.target.timeout_s)
+        latency_ms = (time.perf_counter() - started) * 1000.0
         answer = ended if isinstance(ended, MemForestError) else read(ended)
         if isinstance(answer, MemForestError):
             answer.call = record_of(self._step, self.target.model, answer, latency_ms, self._price)
@@ -121,8 +106,7 @@ class LitellmReranker:
         self, model: str, *, api_base: str | None = None, api_key: str | None = None, timeout_s: float = 5.0
     ) -> None:
         self._target = Target(model, api_base, timeout_s, _RERANK_SETTINGS)
-        busy = f"All rerank requests to {self._target}"
-        self._requests = LitellmRequests(Step.RERANK, self._target, api_key, busy)
+        self._requests = LitellmRequests(Step.RERANK, self._target, api_key)
 
     @property
     def model(self) -> str:
@@ -188,8 +172,7 @@ class LitellmEmbedder:
         input_usd_per_mtok: float | None = None,
     ) -> None:
         self._target = Target(model, api_base, timeout_s, _SETTINGS)
-        busy, price = f"All embedding requests to {self._target}", Price(prompt=input_usd_per_mtok)
-        self._requests = LitellmRequests(Step.EMBED, self._target, api_key, busy, price=price)
+        self._requests = LitellmRequests(Step.EMBED, self._target, api_key, Price(prompt=input_usd_per_mtok))
         self._batch_size = batch_size
         self._probe_lock = threading.Lock()
         self._dimension: int | None = None

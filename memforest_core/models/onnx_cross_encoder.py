@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import threading
 import time
@@ -14,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest_core.domain.extras import needed
 from memforest_core.domain.forks import renewed_in_child
 from memforest_core.errors import InvalidSettings, ModelRejected, ModelUnavailable
 from memforest_core.models.calls import CallRecord, Reranked, Step
 from memforest_core.models.embedders.batching import cores
+from memforest_core.models.onnx_model import INPUTS, OnnxModel, failures, tokenizers_module
 
 MODEL_FILE = "model.onnx"
 TOKENIZER_FILE = "tokenizer.json"
@@ -96,35 +95,25 @@ class _Engine:
     """The tokenizer and the session of one process."""
 
     def __init__(self, directory: Path) -> None:
-        with needed("memforest[minilm]", "unset MEMFOREST_RECALL__RERANK__PATH"):
-            onnxruntime: Any = importlib.import_module("onnxruntime")
-            tokenizers: Any = importlib.import_module("tokenizers")
-        self._failures = _failures()
+        tokenizers = tokenizers_module("unset MEMFOREST_RECALL__RERANK__PATH")
+        self._failures = failures()
         self._tokenizer = _tokenizer(tokenizers, directory / TOKENIZER_FILE)
         padding: Mapping[str, Any] = self._tokenizer.padding or {}
-        self._pad_id = int(padding.get("pad_id", 0))
-        self._pad_type = int(padding.get("pad_type_id", 0))
+        self._padding = {"padding": int(padding.get("pad_id", 0)), "type_padding": int(padding.get("pad_type_id", 0))}
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
-        options = onnxruntime.SessionOptions()
-        # Runs go side by side on the pool instead: a session with threads of its own can't be let go of in a fork.
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4  # what goes wrong is raised
-        path = str(directory / MODEL_FILE)
         try:
-            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self._model = OnnxModel(str(directory / MODEL_FILE))
         except self._failures as error:
             raise InvalidSettings(
                 f"Set {_SETTING} to a cross-encoder's directory: its {MODEL_FILE} can't be loaded "
                 f"({type(error).__name__})."
             ) from None
         self.pool = ThreadPoolExecutor(cores(), thread_name_prefix="memforest-rerank")
-        self._inputs = {given.name for given in self._session.get_inputs()}
-        unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
-        if unknown or "input_ids" not in self._inputs:
+        if not {"input_ids"} <= self._model.inputs <= INPUTS:
             raise InvalidSettings(
                 f"Set {_SETTING} to a cross-encoder's directory: "
-                f"its {MODEL_FILE} takes {', '.join(sorted(self._inputs))}."
+                f"its {MODEL_FILE} takes {', '.join(sorted(self._model.inputs))}."
             )
 
     def tokenize(self, question: str, texts: Sequence[str]) -> list[Any]:
@@ -137,16 +126,9 @@ class _Engine:
 
     def run(self, batch: Sequence[Any]) -> list[float]:
         """One logit a pair. Raises InvalidSettings when the graph is no cross-encoder."""
-        ids: NDArray[np.int64] = np.full((len(batch), max(len(pair.ids) for pair in batch)), self._pad_id, np.int64)
-        types = np.full_like(ids, self._pad_type)
-        mask = np.zeros_like(ids)
-        for row, pair in enumerate(batch):
-            ids[row, : len(pair.ids)] = pair.ids
-            types[row, : len(pair.ids)] = pair.type_ids
-            mask[row, : len(pair.ids)] = 1
-        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        ids, types = [pair.ids for pair in batch], [pair.type_ids for pair in batch]
         try:
-            output: Any = self._session.run(None, {name: feed[name] for name in self._inputs})[0]
+            output, _ = self._model.run(ids, max(map(len, ids)), types=types, **self._padding)
         except self._failures as error:
             raise ModelRejected(f"The cross-encoder can't read its input ({type(error).__name__}).") from None
         return _logits(np.asarray(output), len(batch))
@@ -175,10 +157,3 @@ def _tokenizer(tokenizers: Any, path: Path) -> Any:
     if not isinstance(document, dict) or "model" not in document:
         raise InvalidSettings(f"Set {_SETTING} to a cross-encoder's directory: its {TOKENIZER_FILE} is no tokenizer.")
     return tokenizers.Tokenizer.from_str(text)
-
-
-def _failures() -> tuple[type[BaseException], ...]:
-    """onnxruntime's exceptions, which have no base class of their own."""
-    state: Any = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-    names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NoSuchFile", "NotImplemented")
-    return tuple(getattr(state, name) for name in (*names, "NoModel", "RuntimeException"))

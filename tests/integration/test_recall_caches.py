@@ -103,7 +103,7 @@ def cold(running: Stack) -> Iterator[RecallService]:
     index = running.services.index
     assert isinstance(index, EdgeIndex)
     warm = index._memory
-    index._memory = InMemoryIndexes(warm._reader, index._model, index._dimension)
+    index._memory = InMemoryIndexes(warm._stored, index._model, index._dimension)
     try:
         yield replace(running.services.recall)
     finally:

@@ -19,7 +19,7 @@ import redis
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import BrokerUnavailable, MemForestError
 from memforest_core.index.index_opening import open_index
-from memforest_core.index.qdrant.engine_reads import ASIDE, read_all
+from memforest_core.index.qdrant.edge_index import ASIDE, read_all
 from memforest_core.models.answers import open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatRequest, Embedder, Message, Step
 from memforest_core.models.limits.call_limits import client_address, open_redis

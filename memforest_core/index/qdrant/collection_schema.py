@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
@@ -131,12 +129,6 @@ _searched_point_id = lru_cache(maxsize=CACHED_IDS)(_point_id)
 """Only of searches: a pass over all points, such as verify's, would fill the cache with ids that nobody names."""
 
 
-def point_ids(tenant: TenantId, forest: ForestId, rows: Iterable[UUID]) -> dict[UUID, UUID]:
-    """The row of each point of a forest, by the point's id."""
-    own = space(tenant, forest)
-    return {_point_id(own, row): row for row in rows}
-
-
 def point_id(key: PointKey) -> UUID:
     """The id of one point."""
     return _point_id(space(key.tenant, key.forest_id), key.id)
@@ -148,64 +140,3 @@ def named_rows(wanted: IndexFilter) -> dict[UUID, UUID] | None:
         return None
     own = space(wanted.tenant, wanted.forest_id)
     return {_searched_point_id(own, row): row for row in wanted.ids}
-
-
-_FOREVER = 1e15
-"""Seconds; open ends of an interval are clamped here because JSON has no infinity."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """The field has one of these values. Flags are stored as 0 and 1: the embedded engine can't match booleans."""
-
-    field: str
-    values: tuple[str, ...] | tuple[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The field is present, and neither below ``least`` nor above ``most``."""
-
-    field: str
-    least: float | None = None
-    most: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Among:
-    """The point is one of these."""
-
-    ids: frozenset[UUID]
-
-
-Condition = AnyOf | Within | Among
-
-
-def forest_conditions(tenant: TenantId, forest: ForestId | None) -> list[Condition]:
-    """The conditions of one forest of a tenant; without a forest, of the whole tenant."""
-    if forest is None:
-        return [AnyOf(TENANT, (tenant,))]
-    # One condition for both: every posting of every term of a sparse search is compared with these.
-    return [AnyOf(FOREST, (str(space(tenant, forest)),))]
-
-
-def conditions(wanted: IndexFilter, named: Mapping[UUID, UUID] | None) -> list[Condition]:
-    """All conditions of a filter; every one must hold. ``named`` is that of ``named_rows``."""
-    found = forest_conditions(wanted.tenant, wanted.forest_id)
-    if wanted.kinds:
-        found.append(AnyOf(KIND, tuple(kind.value for kind in wanted.kinds)))
-    if wanted.roots_only:
-        found.append(AnyOf(ROOT, (1,)))
-    if wanted.tree_ids:
-        found.append(AnyOf(TREE, tuple(map(str, wanted.tree_ids))))
-    if wanted.tree_kinds:
-        found.append(AnyOf(TREE_KIND, tuple(map(str, wanted.tree_kinds))))
-    if wanted.session_ids:
-        found.append(AnyOf(SESSION, tuple(map(str, wanted.session_ids))))
-    if named is not None:
-        found.append(Among(frozenset(named)))
-    if wanted.overlaps is not None:
-        first, last = wanted.overlaps
-        found.append(Within(START, most=min(last, _FOREVER)))
-        found.append(Within(END, least=max(first, -_FOREVER)))
-    return found

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 from uuid import UUID
 
+import numpy as np
 import qdrant_edge as engine
 import structlog
 
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.ids import KNOWN_IDS, ForestId, TenantId
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes, best
+from memforest_core.index.memory.forest_index import best
+from memforest_core.index.memory.in_memory_indexes import InMemoryIndexes
 from memforest_core.index.qdrant import collection_schema as schema
-from memforest_core.index.qdrant.collection_schema import named_rows, point_id
-from memforest_core.index.qdrant.engine_reads import (
-    ASIDE,
-    EngineReads,
-    IndexDamaged,
-    engine_condition,
-    engine_failures,
-    engine_filter,
-)
-from memforest_core.index.qdrant.point_encoding import (
-    as_compared,
-    batches,
-    can_match,
-    dense_values,
-    differing,
-    encode_payload,
-    engine_limit,
-    hits_of,
-    newest,
-    read_fields,
-    scanned_point,
-    uuid_of,
-)
-from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, PointKind, ScanPage, SparseVector
+from memforest_core.index.qdrant.collection_schema import point_id
+from memforest_core.index.qdrant.point_encoding import batches, can_match, newest, uuid_of
+from memforest_core.index.qdrant.qdrant_index import QdrantIndex, Stored
+from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, PointKind, SparseVector
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +41,48 @@ _FIELD_INDEXES: dict[
 }
 
 
+class IndexDamaged(IndexUnavailable):
+    """The files of the embedded index can't be used: it sets them aside and is filled from rows."""
+
+    code = "index_damaged"
+
+
+ASIDE = ".damaged"
+"""What the name of a directory that was set aside ends with."""
+
+_OS_ERROR = re.compile(r"os error (\d+)")
+_OF_MACHINE = frozenset(
+    {errno.EPERM, errno.EIO, errno.ENOMEM, errno.EACCES, errno.ENFILE, errno.EMFILE, errno.ENOSPC, errno.EROFS}
+)
+"""What no other directory would change."""
+
+
+@contextmanager
+def engine_failures(what: str) -> Iterator[None]:
+    """Turns what the engine raises into our errors; ``what`` failed, in words for messages.
+
+    The engine raises ``Exception`` itself for everything, with no class of its own, and a panic of its own as a
+    ``BaseException``; fields of damaged payload are missing or have other values. What else is raised are our own
+    errors or bugs and passes unchanged. Raises IndexDamaged, but IndexUnavailable for what is missing on the machine.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise IndexUnavailable(f"{what}: {error}") from error
+    except (KeyError, ValueError) as error:
+        raise IndexDamaged(f"{what}: a stored point can't be read ({type(error).__name__})") from error
+    except BaseException as error:
+        if type(error) is not Exception and type(error).__name__ != "PanicException":
+            raise
+        text = str(error)
+        if "WouldBlock" in text:
+            raise IndexUnavailable(f"{what}: another process has it open") from error
+        number = _OS_ERROR.search(text)
+        if number is not None and int(number[1]) in _OF_MACHINE:
+            raise IndexUnavailable(f"{what}: {text}") from error
+        raise IndexDamaged(f"{what}: {text}") from error
+
+
 LOGGED = 5_000
 """Points after which the engine's log is cut: some 10 MB of it, in 10 to 130 ms. After a kill 150,000 points that were
 still in it took 9.5 s to open, and 0.3 s with these cuts."""
@@ -67,11 +94,17 @@ memory for them than there is. One may have been killed by anybody."""
 IGNORED = "the vector index ignores writes, as its log is damaged"
 """The engine passes over a write whose number in the log is lower than its point's, as after a log lost its end."""
 
+PAGE = 2_000
+"""Points of one read of a forest; each page scans the forest's ids from the start."""
+LENGTH_ERROR = 0.01
+"""By how much a stored vector may be longer or shorter than 1."""
+
 _HALF = engine.VectorStorageDatatype.Float16
+_READ = [schema.ROW, schema.KIND, schema.ROOT, schema.TREE_KIND, schema.VERSION]
 
 
 @renewed_in_child
-class EdgeIndex:
+class EdgeIndex(QdrantIndex[engine.EdgeShard]):
     """A shard of the Qdrant engine under ``path``, one directory per model and dimension.
 
     Safe for use by many threads of one process; the engine refuses a second process. Acknowledged
@@ -79,24 +112,22 @@ class EdgeIndex:
     optimizer is never run: it would hold the interpreter lock for seconds.
     """
 
+    api: ClassVar[Any] = engine
+    within: ClassVar[Any] = engine.RangeFloat
+    idf: ClassVar[Any] = engine.IdfParams
+
     def __init__(self, path: Path, model: str, dimension: int) -> None:
-        self._model = model
-        self._dimension = dimension
-        self._name = schema.collection_name(model, dimension)
+        super().__init__(model, dimension)
         self._directory = path / self._name
+        self._aside = path / f"{self._name}{ASIDE}"
         self._shard: engine.EdgeShard | None = None
-        self._closed = False
         self._writing = threading.Lock()
         self._logged = 0
         """Points written or deleted since the engine's log was cut."""
         self._damaged: str | None = None
         """Why the files can't be used, until they are set aside and a comparison with the rows has begun."""
-        self._new_memory = partial(InMemoryIndexes, EngineReads(self._opened), model, dimension)
+        self._new_memory = partial(InMemoryIndexes, self, model, dimension)
         self._memory = self._new_memory()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def prepare(self) -> None:
         """Open the shard, or create it with its payload indexes; a second call does nothing.
@@ -128,102 +159,61 @@ class EdgeIndex:
 
     def upsert(self, points: Sequence[Point]) -> None:
         for batch in batches(newest(points)):
-            named = [(point_id(point.key), point) for point in batch]
-            encoded = {id_: self._encode(id_, point) for id_, point in named}
-            with self._writing, self._failures("the vector index refused a write"):
-                shard = self._opened()
-                stored = _versions(shard, list(encoded))
-                fresh = [encoded[id_] for id_, point in named if id_ not in stored or stored[id_] < point.version]
+            versions = {point_id(point.key): point.version for point in batch}
+            encoded = {id_: engine.Point(id_, vectors, fields) for id_, vectors, fields in map(self._encoded, batch)}
+            with self._writing, self._calling("upsert") as shard:
+                stored = _versions(shard, encoded)
+                fresh = [encoded[id_] for id_, version in versions.items() if stored.get(id_, -1) < version]
                 if fresh:
-                    with self._forgetting([point.key for point in batch], {point.id: point.kind for point in batch}):
-                        shard.update(engine.UpdateOperation.upsert_points(fresh))
-                    stored = _versions(shard, list(encoded))
-                    if any(stored.get(id_, 0) < point.version for id_, point in named):
+                    self._write(shard, engine.UpdateOperation.upsert_points(fresh), [point.key for point in batch])
+                    stored = _versions(shard, encoded)
+                    if any(stored.get(id_, 0) < version for id_, version in versions.items()):
                         raise IndexDamaged(IGNORED)
-                    self._cut_log(shard, len(fresh))
 
     def delete(self, keys: Sequence[PointKey]) -> None:
-        with self._writing, self._failures("the vector index refused a deletion"):
-            shard = self._opened()
+        with self._writing, self._calling("delete") as shard:
             if keys:
-                with self._forgetting(keys):
-                    shard.update(engine.UpdateOperation.delete_points([point_id(key) for key in keys]))
-                self._cut_log(shard, len(keys))
+                self._write(shard, engine.UpdateOperation.delete_points([point_id(key) for key in keys]), keys)
 
     def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
-        found = [Hits.of(()) for _ in queries]
-        shard = self._opened()
+        self._opened()
         if self._damaged is not None:
             raise IndexUnavailable("the vector index was damaged and is being filled from rows")
-        left: list[tuple[int, IndexQuery, dict[UUID, UUID] | None]] = []
+        found = [Hits.of(()) for _ in queries]
+        left: list[tuple[int, IndexQuery]] = []
         for at, query in enumerate(queries):
-            if not can_match(query):
-                continue
-            with self._failures("the vector index refused a read"):
-                answer = self._memory.answer(query)
-            rest: IndexQuery | None = query
-            if answer is not None:
-                found[at], rest = answer
-            if rest is not None:
-                left.append((at, rest, named_rows(rest.filter)))
-        if not left:
-            return found
-        batch = engine.QueryBatchRequest([self._request(query, rows) for _, query, rows in left])
-        with self._failures("the vector index refused a search"):
-            answers = shard.query_batch(batch)
-            for (at, query, rows), points in zip(left, answers, strict=True):
-                # The engine makes a new id for each read, and only hits of named rows need one.
-                hits = ((each.id if rows is not None else None, each.score, each.payload) for each in points)
-                found[at] = _with(found[at], hits_of(hits, query, rows), queries[at])
+            if can_match(query):
+                found[at], rest = self._memory.answer(query)
+                if rest is not None:
+                    left.append((at, rest))
+        if left:
+            for (at, _), hits in zip(left, super().search([rest for _, rest in left]), strict=True):
+                found[at] = _with(found[at], hits, queries[at])
         return found
-
-    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        rows = {point_id(key): key.id for key in keys}
-        with self._failures("the vector index refused a read"):
-            return {rows[id_]: version for id_, version in _versions(self._opened(), list(rows)).items()}
-
-    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
-        of = {point_id(point.key): point for point in points}
-        with self._failures("the vector index refused a read"):
-            records = self._opened().retrieve(list(of), True, True)
-            found = [(of[uuid_of(each.id)], each.payload or {}, each.vector) for each in records]
-            return differing(self, found, self._model)
-
-    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
-        wanted = engine_filter(schema.forest_conditions(tenant, forest_id))
-        with self._failures("the vector index refused a count"):
-            return self._opened().count(engine.CountRequest(exact=True, filter=wanted))
-
-    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        wanted = engine.Filter(
-            must=[engine_condition(schema.AnyOf(schema.TENANT, (tenant,)))] if tenant is not None else None,
-            must_not=[engine.HasIdCondition({schema.MARK_ID})],
-        )
-        request = engine.ScrollRequest(
-            offset=None if cursor is None else UUID(cursor),
-            limit=limit,
-            filter=wanted,
-            with_payload=list(schema.SCANNED),
-            with_vector=False,
-        )
-        with self._failures("the vector index refused a scan"):
-            records, following = self._opened().scroll(request)
-            points = tuple(scanned_point(record.payload or {}) for record in records)
-            if any(point_id(each.key) != uuid_of(record.id) for each, record in zip(points, records, strict=True)):
-                raise IndexDamaged("a point of the vector index is stored under another's id")
-        return ScanPage(points, None if following is None else str(following))
-
-    def read_mark(self) -> str | None:
-        with self._failures("the vector index refused a read"):
-            for record in self._opened().retrieve([schema.MARK_ID], [schema.MARK], False):
-                return str((record.payload or {})[schema.MARK])
-        return None
 
     def write_mark(self, mark: str) -> None:
         marked = engine.Point(schema.MARK_ID, {}, {schema.KIND: schema.MARK, schema.MARK: mark})
-        with self._writing, self._failures("the vector index refused a write"):
-            self._opened().update(engine.UpdateOperation.upsert_points([marked]))
+        with self._writing, self._calling("write_mark") as shard:
+            shard.update(engine.UpdateOperation.upsert_points([marked]))
             self._damaged = None
+
+    def pages(self, tenant: TenantId, forest_id: ForestId) -> Iterator[Sequence[Point]]:
+        """All points of a forest, for its in-memory index: without sessions and times."""
+        wanted, at = engine.Filter(must=[self._of_forest(tenant, forest_id)]), None
+        while True:
+            request = engine.ScrollRequest(offset=at, limit=PAGE, filter=wanted, with_payload=_READ, with_vector=True)
+            with self._calling("scan") as shard:
+                records, at = shard.scroll(request)
+                page = [_point(tenant, forest_id, record) for record in records]
+            yield page
+            if at is None:
+                return
+
+    def named(self, tenant: TenantId, forest_id: ForestId, rows: Sequence[UUID]) -> Sequence[Point]:
+        """Those of these points of a forest that exist, as ``pages``."""
+        with self._calling("retrieve") as shard:
+            records = shard.retrieve([point_id(PointKey(tenant, forest_id, row)) for row in rows], _READ, True)
+            return [_point(tenant, forest_id, record) for record in records]
 
     @property
     def refreshing(self) -> bool:
@@ -236,7 +226,7 @@ class EdgeIndex:
         with self._writing:
             shard, self._shard, self._closed = self._shard, None, True
             if shard is not None:
-                with self._failures("the vector index could not be closed"):
+                with engine_failures("the vector index could not be closed"):
                     shard.flush()
                     shard.close()
 
@@ -275,10 +265,6 @@ class EdgeIndex:
             finally:
                 opening.unlink()
 
-    @property
-    def _aside(self) -> Path:
-        return self._directory.with_name(f"{self._name}{ASIDE}")
-
     def _move_aside(self, reason: str) -> None:
         """The files wait under another name until the next start of a process that can use what is there."""
         log.warning("index_set_aside", directory=str(self._aside), reason=reason)
@@ -288,24 +274,6 @@ class EdgeIndex:
         self._memory.close()
         self._memory, self._damaged = self._new_memory(), reason
 
-    @contextmanager
-    def _failures(self, what: str) -> Iterator[None]:
-        """The engine's failures as our errors; after damage nothing is read or written before the next ``prepare``."""
-        try:
-            with engine_failures(what):
-                yield
-        except IndexDamaged as error:
-            self._shard, self._damaged = None, error.message
-            raise
-
-    def _cut_log(self, shard: engine.EdgeShard, points: int) -> None:
-        """Have the engine write out its log, once that is much: it does so by itself only when it is closed.
-        A process that opens it after a kill reads the whole log, and what was deleted is in it."""
-        self._logged += points
-        if self._logged >= LOGGED:
-            shard.flush()
-            self._logged = 0
-
     def _opened(self) -> engine.EdgeShard:
         shard = self._shard
         if shard is None:
@@ -314,37 +282,106 @@ class EdgeIndex:
         return shard
 
     @contextmanager
-    def _forgetting(self, keys: Sequence[PointKey], kinds: Mapping[UUID, PointKind] | None = None) -> Iterator[None]:
-        """A write of these points: in-memory indexes drop what was before, also when it fails half way."""
+    def _calling(self, operation: str) -> Iterator[engine.EdgeShard]:
+        """After damage nothing is read or written before the next ``prepare``."""
         try:
-            yield
+            with engine_failures(f"{operation} failed in the vector index"):
+                yield self._opened()
+        except IndexDamaged as error:
+            self._shard, self._damaged = None, error.message
+            raise
+
+    def _write(self, shard: engine.EdgeShard, operation: engine.UpdateOperation, keys: Sequence[PointKey]) -> None:
+        """Write or delete these points; in-memory indexes drop what was before, also when it fails half way.
+
+        Has the engine write out its log, once that is much: it does so by itself only when it is closed. A process that
+        opens it after a kill reads the whole log, and what was deleted is in it.
+        """
+        try:
+            shard.update(operation)
         finally:
-            self._memory.forget(keys, kinds)
+            self._memory.forget(keys)
+        self._logged += len(keys)
+        if self._logged >= LOGGED:
+            shard.flush()
+            self._logged = 0
 
-    def _encode(self, id: UUID, point: Point) -> engine.Point:
-        vectors: dict[str, engine.NamedVector] = {schema.DENSE: dense_values(point.dense, self._model, self._dimension)}
-        if point.sparse.indices:
-            vectors[schema.TERMS] = _sparse(point.sparse)
-        return engine.Point(id, vectors, encode_payload(point))
+    def _retrieved(
+        self, client: engine.EdgeShard, ids: Iterable[UUID], payload: list[str] | bool, *, vectors: bool = False
+    ) -> list[Stored]:
+        return [_stored(record) for record in client.retrieve(list(ids), payload, vectors)]
 
-    def _request(self, query: IndexQuery, named: Mapping[UUID, UUID] | None) -> engine.QueryRequest:
-        params = None
-        nearest: engine.Query
-        if isinstance(query.vector, SparseVector):
-            corpus = engine_filter(schema.forest_conditions(query.filter.tenant, query.filter.forest_id))
-            params = engine.SearchParams(idf=engine.IdfParams(corpus=corpus))
-            nearest = engine.Query.Nearest(_sparse(query.vector), using=schema.TERMS)
-        else:
-            values = as_compared(query.vector, self._model, self._dimension).tolist()
-            nearest = engine.Query.Nearest(values, using=schema.DENSE)
-        return engine.QueryRequest(
-            limit=engine_limit(query),
-            query=nearest,
-            filter=engine_filter(schema.conditions(query.filter, named)),
-            score_threshold=query.min_score,
-            params=params,
-            with_payload=read_fields(query),
-        )
+    def _scrolled(
+        self, client: engine.EdgeShard, offset: UUID | None, limit: int, wanted: Any
+    ) -> tuple[list[Stored], object]:
+        fields = list(schema.SCANNED)
+        request = engine.ScrollRequest(offset=offset, limit=limit, filter=wanted, with_payload=fields)
+        records, following = client.scroll(request)
+        return [_stored(record) for record in records], following
+
+    def _counted(self, client: engine.EdgeShard, wanted: Any) -> int:
+        return client.count(engine.CountRequest(exact=True, filter=wanted))
+
+    def _answers(self, client: engine.EdgeShard, requests: Sequence[Any]) -> Sequence[Iterable[Any]]:
+        return client.query_batch(engine.QueryBatchRequest(list(requests)))
+
+    def _nearest(self, vector: Any, using: str) -> dict[str, Any]:
+        return {"query": engine.Query.Nearest(vector, using=using)}
+
+    def _among(self, ids: Iterable[UUID]) -> Any:
+        return engine.HasIdCondition(set(ids))
+
+    def _check_ids(self, points: Iterable[tuple[UUID, Any]]) -> None:
+        if any(point_id(point.key) != id_ for id_, point in points):
+            raise IndexDamaged("a point of the vector index is stored under another's id")
+
+
+def read_all(directory: Path) -> int:
+    """Read the points of a shard that no process has open; how many. Raises IndexDamaged, IndexUnavailable."""
+    with engine_failures(f"{directory} can't be read: the node sets it aside and rebuilds the index when it starts"):
+        shard, points, at = engine.EdgeShard.load(str(directory)), 0, None
+        rows = engine.Filter(must_not=[engine.HasIdCondition({schema.MARK_ID})])
+        while True:
+            request = engine.ScrollRequest(offset=at, limit=PAGE, filter=rows, with_payload=True, with_vector=True)
+            records, at = shard.scroll(request)
+            if any(abs(float(np.linalg.norm(_vectors(record)[schema.DENSE])) - 1) > LENGTH_ERROR for record in records):
+                raise ValueError("a vector of another length")
+            points += len(records)
+            if at is None:
+                shard.close()
+                return points
+
+
+def _stored(record: engine.Record) -> Stored:
+    return uuid_of(record.id), record.payload or {}, record.vector
+
+
+def _vectors(record: engine.Record) -> dict[str, Any]:
+    # The engine makes a list of a record's numbers each time it is read.
+    vectors = record.vector
+    return dict(vectors) if isinstance(vectors, dict) else {}
+
+
+def _point(tenant: TenantId, forest_id: ForestId, record: engine.Record) -> Point:
+    """The engine stores vectors at length 1."""
+    payload, vectors = record.payload or {}, _vectors(record)
+    terms = vectors.get(schema.TERMS)
+    return Point(
+        id=KNOWN_IDS[str(payload[schema.ROW])],
+        tenant=tenant,
+        forest_id=forest_id,
+        kind=PointKind(str(payload[schema.KIND])),
+        version=int(payload[schema.VERSION]),
+        dense=np.array(vectors[schema.DENSE], np.float32),
+        sparse=SparseVector(tuple(terms.indices), tuple(terms.values)) if terms else SparseVector((), ()),
+        tree_kind=payload.get(schema.TREE_KIND),
+        is_root=bool(payload[schema.ROOT]),
+    )
+
+
+def _versions(shard: engine.EdgeShard, ids: Iterable[UUID]) -> dict[UUID, int]:
+    records = shard.retrieve(list(ids), [schema.VERSION], False)
+    return {uuid_of(record.id): int((record.payload or {})[schema.VERSION]) for record in records}
 
 
 def _with(in_memory: Hits, read: Hits, query: IndexQuery) -> Hits:
@@ -357,14 +394,3 @@ def _with(in_memory: Hits, read: Hits, query: IndexQuery) -> Hits:
     if query.filter.ids is not None:
         return Hits.of_kind(kind, ids, scores)
     return best(kind, zip(ids, scores, strict=True), query)
-
-
-def _sparse(vector: SparseVector) -> engine.SparseVector:
-    return engine.SparseVector(list(vector.indices), list(vector.values))
-
-
-def _versions(shard: engine.EdgeShard, ids: Sequence[UUID]) -> dict[UUID, int]:
-    return {
-        uuid_of(record.id): int((record.payload or {})[schema.VERSION])
-        for record in shard.retrieve(list(ids), [schema.VERSION], False)
-    }

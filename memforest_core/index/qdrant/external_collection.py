@@ -10,7 +10,7 @@ from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.qdrant.server_index import server_failures
+from memforest_core.index.qdrant.server_index import qdrant_client, server_failures
 from memforest_core.index.vector_index import DenseVector, SourceHit, SourceMismatch
 from memforest_core.settings import SourceSettings
 
@@ -70,11 +70,7 @@ class SourceCollection:
     def _connected(self) -> QdrantClient:
         with self._lock:
             if self._client is None:
-                # The compatibility check is a request of its own on a thread of its own at start.
-                timeout = math.ceil(self._settings.timeout_s)
-                self._client = QdrantClient(
-                    url=self._settings.url, api_key=self._key, timeout=timeout, check_compatibility=False
-                )
+                self._client = qdrant_client(self._settings.url, self._key, self._settings.timeout_s)
             return self._client
 
     def _check(self, client: QdrantClient) -> None:

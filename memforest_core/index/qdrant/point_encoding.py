@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,6 @@ from memforest_core.index.vector_index import (
     PointKind,
     ScannedPoint,
     SparseVector,
-    VectorIndex,
 )
 
 PayloadValue = str | int | float
@@ -64,7 +63,9 @@ def encode_payload(point: Point) -> dict[str, PayloadValue]:
 
 
 def differing(
-    index: VectorIndex, stored: Iterable[tuple[Point, Mapping[str, object], object]], model: str
+    search: Callable[[Sequence[IndexQuery]], list[Hits]],
+    stored: Iterable[tuple[Point, Mapping[str, object], object]],
+    model: str,
 ) -> frozenset[UUID]:
     """Of points of one tenant, each with the payload and the vectors by name that are stored: as the port has it."""
     same = [(point, payload, vectors) for point, payload, vectors in stored if payload[schema.VERSION] == point.version]
@@ -80,7 +81,7 @@ def differing(
         IndexQuery(group[0].dense, replace(each, ids=tuple(point.id for point in group)), len(group), min_score=-2.0)
         for each, group in alike.items()
     ]
-    found = {id_ for hits in index.search(queries) for id_ in hits.ids}
+    found = {id_ for hits in search(queries) for id_ in hits.ids}
     return frozenset(
         point.id
         for point, payload, vectors in same
@@ -173,22 +174,19 @@ def read_fields(query: IndexQuery) -> list[str] | bool:
     return fields or False
 
 
-def hits_of(
-    found: Iterable[tuple[object, float, Mapping[str, object] | None]],
-    query: IndexQuery,
-    named: Mapping[UUID, UUID] | None,
-) -> Hits:
-    """Found points (id, score, payload) as a query's hits, under the ids of their rows: best first, then by id, so that
-    two indexes with the same points give the same; those that were ``named`` by id in the index's order."""
+def hits_of(found: Iterable[Any], query: IndexQuery, named: Mapping[UUID, UUID] | None) -> Hits:
+    """Scored points as a query's hits, under the ids of their rows: best first, then by id, so that indexes with the
+    same points give the same; those that were ``named`` by id in the index's order."""
     kind = only_kind(query)
     if named is not None and kind is not None:
-        scores = {named[uuid_of(id_)]: score for id_, score, _ in found}
+        scores = {named[uuid_of(each.id)]: each.score for each in found}
         return Hits.of_kind(kind, list(scores), list(scores.values()))
     hits = []
-    for id_, score, payload in found:
-        fields = payload or {}
-        row = named[uuid_of(id_)] if named is not None else KNOWN_IDS[str(fields[schema.ROW])]
-        hits.append(Hit(row, kind or PointKind(str(fields[schema.KIND])), score))
+    for each in found:
+        fields = each.payload or {}
+        # The engine makes a new id for each read: only hits of named rows need one.
+        row = named[uuid_of(each.id)] if named is not None else KNOWN_IDS[str(fields[schema.ROW])]
+        hits.append(Hit(row, kind or PointKind(str(fields[schema.KIND])), each.score))
     hits.sort(key=lambda hit: (-hit.score, hit.id.int))
     return Hits.of(hits[: query.limit])
 

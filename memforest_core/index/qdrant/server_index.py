@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
-from typing import assert_never
+from typing import Any, ClassVar
 from uuid import UUID
 
 import httpx
@@ -18,23 +19,12 @@ from qdrant_client.common.client_exceptions import QdrantException, ResourceExha
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from memforest_core.domain.forks import renewed_in_child
-from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import IndexUnavailable, InvalidSettings, InvariantViolated, MemForestError
 from memforest_core.index.qdrant import collection_schema as schema
-from memforest_core.index.qdrant.collection_schema import named_rows, point_id
-from memforest_core.index.qdrant.point_encoding import (
-    batches,
-    can_match,
-    dense_values,
-    differing,
-    encode_payload,
-    engine_limit,
-    hits_of,
-    newest,
-    read_fields,
-    scanned_point,
-)
-from memforest_core.index.vector_index import Hits, IndexQuery, Point, PointKey, ScanPage, SparseVector
+from memforest_core.index.qdrant.collection_schema import point_id
+from memforest_core.index.qdrant.point_encoding import batches, newest
+from memforest_core.index.qdrant.qdrant_index import QdrantIndex, Stored
+from memforest_core.index.vector_index import Point, PointKey
 
 _REASON_LIMIT = 300
 
@@ -103,16 +93,26 @@ _FIELD_INDEXES: dict[
 }
 
 
+def qdrant_client(url: str, api_key: str | None, timeout_s: float) -> QdrantClient:
+    """A client of the server at ``url``; ``timeout_s`` (rounded up) bounds each read."""
+    # The compatibility check is a request of its own on a thread of its own at start.
+    return QdrantClient(url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False)
+
+
 @renewed_in_child
-class QdrantServerIndex:
+class QdrantServerIndex(QdrantIndex[QdrantClient]):
     """One collection on a Qdrant server (1.18 or newer: conditional upserts, IDF within a filter).
 
-    ``client`` makes the connection on first use, so that a forked worker gets one of its own.
+    ``connect`` makes the connection on first use, so that a forked worker gets one of its own.
     """
+
+    api: ClassVar[Any] = q
+    within: ClassVar[Any] = q.Range
+    idf: ClassVar[Any] = q.IdfCorpusParams
 
     def __init__(
         self,
-        client: Callable[[], QdrantClient],
+        connect: Callable[[], QdrantClient],
         model: str,
         dimension: int,
         *,
@@ -120,39 +120,19 @@ class QdrantServerIndex:
         replicas: int | None = None,
     ) -> None:
         """``shards`` and ``replicas`` are those of a collection that is made now; None: the server's choice."""
-        self._connect = client
+        super().__init__(model, dimension)
+        self._connect = connect
         self._shards = shards
         self._replicas = replicas
-        self._model = model
-        self._dimension = dimension
-        self._name = schema.collection_name(model, dimension)
         self._connecting = threading.Lock()
         self._client: QdrantClient | None = None
-        self._closed = False
 
     @classmethod
     def at(
-        cls,
-        url: str,
-        api_key: str | None,
-        model: str,
-        dimension: int,
-        timeout_s: float,
-        *,
-        shards: int | None = None,
-        replicas: int | None = None,
+        cls, url: str, api_key: str | None, model: str, dimension: int, timeout_s: float, **spread: int | None
     ) -> QdrantServerIndex:
-        """The index on the server at ``url``; ``timeout_s`` (rounded up) bounds each read."""
-
-        def connect() -> QdrantClient:
-            # The compatibility check is a request of its own on a thread of its own at start.
-            return QdrantClient(url=url, api_key=api_key, timeout=math.ceil(timeout_s), check_compatibility=False)
-
-        return cls(connect, model, dimension, shards=shards, replicas=replicas)
-
-    @property
-    def name(self) -> str:
-        return self._name
+        """The index on the server at ``url``; ``timeout_s`` bounds each read, ``spread`` has shards and replicas."""
+        return cls(partial(qdrant_client, url, api_key, timeout_s), model, dimension, **spread)
 
     def prepare(self) -> None:
         """Create the collection and its payload indexes when missing; safe to race and repeat.
@@ -195,64 +175,8 @@ class QdrantServerIndex:
             if keys:
                 client.delete(self._name, q.PointIdsList(points=[str(point_id(key)) for key in keys]), wait=True)
 
-    def search(self, queries: Sequence[IndexQuery]) -> list[Hits]:
-        found = [Hits.of(()) for _ in queries]
-        possible = [(at, named_rows(query.filter)) for at, query in enumerate(queries) if can_match(query)]
-        with self._calling("search") as client:
-            if not possible:
-                return found
-            requests = [self._request(queries[at], rows) for at, rows in possible]
-            answers = _answers(client, self._name, requests)
-        for (at, rows), answer in zip(possible, answers, strict=True):
-            hits = ((each.id, each.score, each.payload) for each in answer.points)
-            found[at] = hits_of(hits, queries[at], rows)
-        return found
-
-    def versions(self, keys: Sequence[PointKey]) -> dict[UUID, int]:
-        rows = {point_id(key): key.id for key in keys}
-        with self._calling("versions") as client:
-            if not rows:
-                return {}
-            records = client.retrieve(self._name, list(map(str, rows)), with_payload=[schema.VERSION])
-        return {rows[UUID(str(record.id))]: int((record.payload or {})[schema.VERSION]) for record in records}
-
-    def differing(self, points: Sequence[Point]) -> frozenset[UUID]:
-        of = {str(point_id(point.key)): point for point in points}
-        with self._calling("differing") as client:
-            records = client.retrieve(self._name, list(of), with_payload=True, with_vectors=True) if of else []
-        found = [(of[str(each.id)], each.payload or {}, each.vector) for each in records]
-        return differing(self, found, self._model)
-
     def set_aside(self) -> None:
         """Nothing: what differs is written again by a repair or a rebuild."""
-
-    def count(self, tenant: TenantId, forest_id: ForestId | None = None) -> int:
-        wanted = _filter(schema.forest_conditions(tenant, forest_id))
-        with self._calling("count") as client:
-            return client.count(self._name, count_filter=wanted, exact=True).count
-
-    def scan(self, cursor: str | None, limit: int, tenant: TenantId | None = None) -> ScanPage:
-        wanted = q.Filter(
-            must=[_condition(schema.AnyOf(schema.TENANT, (tenant,)))] if tenant is not None else None,
-            must_not=[q.HasIdCondition(has_id=[str(schema.MARK_ID)])],
-        )
-        with self._calling("scan") as client:
-            records, following = client.scroll(
-                self._name,
-                scroll_filter=wanted,
-                limit=limit,
-                offset=cursor,
-                with_payload=list(schema.SCANNED),
-                with_vectors=False,
-            )
-        points = tuple(scanned_point(record.payload or {}) for record in records)
-        return ScanPage(points, None if following is None else str(following))
-
-    def read_mark(self) -> str | None:
-        with self._calling("read_mark") as client:
-            for record in client.retrieve(self._name, [str(schema.MARK_ID)], with_payload=[schema.MARK]):
-                return str((record.payload or {})[schema.MARK])
-        return None
 
     def write_mark(self, mark: str) -> None:
         payload = {schema.KIND: schema.MARK, schema.MARK: mark}
@@ -298,60 +222,44 @@ class QdrantServerIndex:
 
     def _upsert_operation(self, version: int, points: Sequence[Point]) -> q.UpsertOperation:
         older = q.FieldCondition(key=schema.VERSION, range=q.Range(lt=version))
-        return q.UpsertOperation(
-            upsert=q.PointsList(points=[self._encode(point) for point in points], update_filter=q.Filter(must=[older]))
-        )
+        structs = [_struct(*self._encoded(point)) for point in points]
+        return q.UpsertOperation(upsert=q.PointsList(points=structs, update_filter=q.Filter(must=[older])))
 
-    def _encode(self, point: Point) -> q.PointStruct:
-        vectors: dict[str, q.Vector] = {schema.DENSE: dense_values(point.dense, self._model, self._dimension)}
-        if point.sparse.indices:
-            vectors[schema.TERMS] = _sparse(point.sparse)
-        return q.PointStruct(id=str(point_id(point.key)), vector=vectors, payload=encode_payload(point))
+    def _retrieved(
+        self, client: QdrantClient, ids: Iterable[UUID], payload: list[str] | bool, *, vectors: bool = False
+    ) -> list[Stored]:
+        named = list(map(str, ids))
+        records = client.retrieve(self._name, named, with_payload=payload, with_vectors=vectors) if named else []
+        return list(map(_stored, records))
 
-    def _request(self, query: IndexQuery, named: Mapping[UUID, UUID] | None) -> q.QueryRequest:
-        vector: q.SparseVector | list[float]
-        if isinstance(query.vector, SparseVector):
-            corpus = _filter(schema.forest_conditions(query.filter.tenant, query.filter.forest_id))
-            params = q.SearchParams(idf=q.IdfCorpusParams(corpus=corpus))
-            vector, using = _sparse(query.vector), schema.TERMS
-        else:
-            params = None
-            vector, using = dense_values(query.vector, self._model, self._dimension), schema.DENSE
-        return q.QueryRequest(
-            query=vector,
-            using=using,
-            filter=_filter(schema.conditions(query.filter, named)),
-            params=params,
-            score_threshold=query.min_score,
-            limit=engine_limit(query),
-            with_payload=read_fields(query),
-        )
+    def _scrolled(
+        self, client: QdrantClient, offset: UUID | None, limit: int, wanted: q.Filter
+    ) -> tuple[list[Stored], object]:
+        fields = list(schema.SCANNED)
+        at = None if offset is None else str(offset)
+        records, following = client.scroll(self._name, wanted, limit=limit, offset=at, with_payload=fields)
+        return list(map(_stored, records)), following
 
+    def _counted(self, client: QdrantClient, wanted: q.Filter) -> int:
+        return client.count(self._name, count_filter=wanted, exact=True).count
 
-def _answers(client: QdrantClient, name: str, requests: Sequence[q.QueryRequest]) -> Sequence[q.QueryResponse]:
-    """The answers to requests, sent as they are: the client's own method first copies each vector, number by number, in
-    case it is a text to embed."""
-    batch = q.QueryRequestBatch(searches=list(requests))
-    return client.http.search_api.query_batch_points(name, query_request_batch=batch).result or []
+    def _answers(self, client: QdrantClient, requests: Sequence[q.QueryRequest]) -> Sequence[Iterable[q.ScoredPoint]]:
+        """Requests are sent as they are: the client's own method first copies each vector, number by number, in case it
+        is a text to embed."""
+        batch = q.QueryRequestBatch(searches=list(requests))
+        answers = client.http.search_api.query_batch_points(self._name, query_request_batch=batch).result or []
+        return [answer.points for answer in answers]
+
+    def _nearest(self, vector: Any, using: str) -> dict[str, Any]:
+        return {"query": vector, "using": using}
+
+    def _among(self, ids: Iterable[UUID]) -> q.HasIdCondition:
+        return q.HasIdCondition(has_id=list(map(str, ids)))
 
 
-def _sparse(vector: SparseVector) -> q.SparseVector:
-    return q.SparseVector(indices=list(vector.indices), values=list(vector.values))
+def _stored(record: q.Record) -> Stored:
+    return UUID(str(record.id)), record.payload or {}, record.vector
 
 
-def _filter(wanted: Sequence[schema.Condition]) -> q.Filter:
-    return q.Filter(must=[_condition(condition) for condition in wanted])
-
-
-def _condition(condition: schema.Condition) -> q.Condition:
-    match condition:
-        case schema.AnyOf(field, (only,)):
-            return q.FieldCondition(key=field, match=q.MatchValue(value=only))
-        case schema.AnyOf(field, values):
-            return q.FieldCondition(key=field, match=q.MatchAny(any=list(map(str, values))))
-        case schema.Within(field, least, most):
-            return q.FieldCondition(key=field, range=q.Range(gte=least, lte=most))
-        case schema.Among(ids):
-            return q.HasIdCondition(has_id=list(map(str, ids)))
-        case _:
-            assert_never(condition)
+def _struct(id_: UUID, vectors: dict[str, Any], payload: dict[str, Any]) -> q.PointStruct:
+    return q.PointStruct(id=str(id_), vector=vectors, payload=payload)

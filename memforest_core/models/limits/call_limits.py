@@ -33,12 +33,13 @@ from memforest_core.models.limits.model_limits import (
     Fault,
     ModelLimits,
     ModelPaused,
-    OwnShare,
+    ModelShare,
     Pause,
     Reason,
     Verdict,
     outcome_of,
 )
+from memforest_core.models.outages import OutagePause
 
 PREFIX = "memforest:limits:"
 """Of every key in Redis."""
@@ -151,42 +152,6 @@ _WHY = {
 _TROUBLE = (CallOutcome.RATE_LIMITED, CallOutcome.TIMED_OUT, CallOutcome.UNAVAILABLE, CallOutcome.AUTH)
 
 
-class Presence:
-    """Whether Redis is there, as far as this process knows; one log line per outage. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._unavailable = False
-        self._resting_until = 0.0
-
-    def may_try(self) -> bool:
-        """Whether to call Redis; during an outage True for one caller each ``REST_S``."""
-        with self._lock:
-            if not self._unavailable:
-                return True
-            now = time.monotonic()
-            if now < self._resting_until:
-                return False
-            self._resting_until = now + REST_S
-            return True
-
-    def failed(self, error: RedisError) -> None:
-        """Redis could not be used."""
-        with self._lock:
-            first, self._unavailable = not self._unavailable, True
-            self._resting_until = time.monotonic() + REST_S
-        if first:
-            log.warning("shared_limits_unavailable", error=type(error).__name__, until_then="own share of the limits")
-
-    def worked(self) -> None:
-        """Redis answered."""
-        if self._unavailable:
-            with self._lock:
-                was_unavailable, self._unavailable = self._unavailable, False
-            if was_unavailable:
-                log.info("shared_limits_back")
-
-
 @dataclass(slots=True)
 class CallPermit:
     """The right to make one call; leaving its context gives it back, also without ``done``. Its end is noted in Redis
@@ -216,11 +181,10 @@ class CallPermit:
         if not self._open:
             return Fault()
         self._open = False
-        fault = self.limits.own.settle(self.model, self.name, outcome, retry_after, self.input, checks)
-        if self.shared_at is None:
-            return fault
-        end = CallEnd(outcome, self.name, self.shared_at, self.tokens, used, retry_after, self.input, checks)
-        return self.limits.settle_shared(self.model, end) or fault
+        started = math.inf if self.shared_at is None else self.shared_at
+        end = CallEnd(outcome, self.name, started, self.tokens, used, retry_after, self.input, checks)
+        fault = self.limits.own(self.model).settle(end)
+        return fault if self.shared_at is None else self.limits.settle_shared(self.model, end) or fault
 
     def __enter__(self) -> Self:
         return self
@@ -239,8 +203,9 @@ class CallLimits:
         self._client = client
         self.retry_after_longest_s = limits.retry_after_longest_s
         self._shared = None if client is None else RedisLedger(client, limits)
-        self._presence = Presence()
-        self.own = OwnShare(limits.share(processes), time.monotonic)
+        self._outage = OutagePause(first_s=REST_S, longest_s=REST_S)
+        self._own_limits = limits.share(processes)
+        self._of_own: dict[str, ModelShare] = {}
         self._left: deque[tuple[str, str]] = deque(maxlen=MOST_LEFT)
         self._pauses: dict[str, tuple[float, float]] = {}
         self._closing = threading.Event()
@@ -281,16 +246,20 @@ class CallLimits:
                 )
             nap = min(LONGEST_NAP_S, nap * 1.5)
 
+    def own(self, model: str) -> ModelShare:
+        """The process's own share of a model's limits."""
+        return self._of_own.setdefault(model, ModelShare(self._own_limits))
+
     def _try(self, model: str, name: str, tokens: int, hold_s: float) -> tuple[Admission, CallPermit | None]:
         shared = self._ask(lambda ledger: ledger.admit(model, name, tokens, hold_s), permit=(model, name))
         if shared is not None:
             admission, shared_at = shared[0], shared[1]
         else:
-            admission, shared_at = self.own.admit(model, name, tokens, hold_s), None
+            admission, shared_at = self.own(model).admit(name, tokens, hold_s), None
         if admission.verdict is not Verdict.GRANTED:
             return admission, None
         if shared_at is not None:
-            self.own.note(model, name, hold_s)
+            self.own(model).note(name, hold_s)
         return admission, CallPermit(self, model, name, tokens, shared_at)
 
     def paused(self, model: str) -> float:
@@ -299,7 +268,7 @@ class CallLimits:
         now = time.monotonic()
         until, cached_until = self._pauses.get(model, (0.0, 0.0))
         if now >= cached_until:
-            seen = self._ask(lambda ledger: ledger.pause(model)) or Pause(self.own.paused_s(model))
+            seen = self._ask(lambda ledger: ledger.pause(model)) or Pause(self.own(model).paused_s())
             until, now = now + seen.paused_s, time.monotonic()
             # Only this thread makes the trial call: the other threads of the process wait, as other processes do.
             self._pauses[model] = (until if not seen.to_try else now + PAUSE_CACHED_S, now + PAUSE_CACHED_S)
@@ -322,19 +291,22 @@ class CallLimits:
             self._give_back(self._shared)
             answer = question(self._shared)
         except RedisError as error:
-            self._presence.failed(error)
+            if self._outage.failed():
+                reason = type(error).__name__
+                log.warning("shared_limits_unavailable", error=reason, until_then="own share of the limits")
             if permit is not None:
                 self._left.append(permit)
             return None
         finally:
             self._end()
-        self._presence.worked()
+        if self._outage.worked():
+            log.info("shared_limits_back")
         return answer
 
     def _begin(self) -> bool:
         """Whether to call Redis; ``_end`` follows when True."""
         with self._calling:
-            if self._closing.is_set() or not self._presence.may_try():
+            if self._closing.is_set() or not self._outage.may_try():
                 return False
             self._calls += 1
             return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -206,13 +207,15 @@ class Bucket:
 
 
 class ModelShare:
-    """One model as one process sees it."""
+    """What one process may use of one model, while Redis is unavailable. Thread-safe."""
 
-    def __init__(self, limits: ModelLimits, now: float) -> None:
+    def __init__(self, limits: ModelLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        """``limits``: those of one process; ``clock``: seconds, monotonic."""
         self._limits = limits
-        requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
-        self._requests = None if requests is None else Bucket(requests, now)
-        self._tokens = None if tokens is None else Bucket(tokens, now)
+        self._clock = clock
+        self._lock = threading.Lock()
+        per_minute = (limits.requests_per_minute, limits.tokens_per_minute)
+        self._requests, self._tokens = (None if each is None else Bucket(each, clock()) for each in per_minute)
         self._permits: dict[str, float] = {}
         self._paused_until = self._open_until = 0.0
         self._refusals = self._failures = 0
@@ -223,69 +226,82 @@ class ModelShare:
         """The last answer and its input, and the time of the last one to any other input."""
         self._checked_until = 0.0
 
-    def paused_s(self, now: float) -> float:
+    def paused_s(self) -> float:
         """Seconds until a pause or an open circuit ends."""
-        return max(0.0, self._paused_until - now, self._open_until - now)
+        return max(0.0, max(self._paused_until, self._open_until) - self._clock())
 
-    def note(self, permit: str, until: float) -> None:
-        """A call is under way, until it is settled or this time has come."""
-        self._permits[permit] = until
+    def note(self, permit: str, hold_s: float) -> None:
+        """A call is under way, which Redis admitted, until it is settled or this time is over."""
+        with self._lock:
+            self._permits[permit] = self._clock() + hold_s
 
-    def admit(self, permit: str, tokens: int, until: float, now: float) -> Admission:
-        """Whether one more call may start."""
-        if now < self._open_until:
-            return Admission(Verdict.OPEN, self._open_until - now, self._reason)
-        if now < self._paused_until:
-            return Admission(Verdict.PAUSED, self._paused_until - now)
-        self._permits = {name: ends for name, ends in self._permits.items() if ends > now}
-        most = self._limits.concurrent_calls
-        if most is not None and len(self._permits) >= most:
-            return Admission(Verdict.BUSY)
-        costs = [(bucket, cost) for bucket, cost in ((self._requests, 1), (self._tokens, tokens)) if bucket]
-        wait = max((bucket.wait_s(now) for bucket, _ in costs), default=0.0)
-        if wait > 0:
-            return Admission(Verdict.SPENT, wait)
-        for bucket, cost in costs:
-            bucket.take(cost)
-        self.note(permit, until)
-        return Admission(Verdict.GRANTED)
+    def admit(self, permit: str, tokens: int, hold_s: float) -> Admission:
+        """Whether a call of about ``tokens`` tokens may start; it counts for at most ``hold_s`` seconds."""
+        with self._lock:
+            now = self._clock()
+            if now < self._open_until:
+                return Admission(Verdict.OPEN, self._open_until - now, self._reason)
+            if now < self._paused_until:
+                return Admission(Verdict.PAUSED, self._paused_until - now)
+            self._permits = {name: ends for name, ends in self._permits.items() if ends > now}
+            most = self._limits.concurrent_calls
+            if most is not None and len(self._permits) >= most:
+                return Admission(Verdict.BUSY)
+            costs = [(bucket, cost) for bucket, cost in ((self._requests, 1), (self._tokens, tokens)) if bucket]
+            wait = max((bucket.wait_s(now) for bucket, _ in costs), default=0.0)
+            if wait > 0:
+                return Admission(Verdict.SPENT, wait)
+            for bucket, cost in costs:
+                bucket.take(cost)
+            self._permits[permit] = now + hold_s
+            return Admission(Verdict.GRANTED)
 
-    def settle(
-        self, permit: str, outcome: CallOutcome, retry_after: float | None, now: float, named: str, checks: bool
-    ) -> Fault:
-        """A call ended: a 429 pauses the model, failures in a row open its circuit, as in the script."""
-        self._permits.pop(permit, None)
-        if named == CHECK:
-            self._checked_until = now
-        match outcome:
-            case CallOutcome.ANSWERED:
-                self._refusals = self._failures = 0
-                (last_at, last), other_at = self._answers
-                self._answers = ((now, named), other_at if named == last else last_at)
-                self._inputs.pop(named, None)
-            case CallOutcome.REJECTED:
-                self._refusals = self._failures = 0
-                return self._fault(named, checks, now)
-            case CallOutcome.RATE_LIMITED if retry_after is not None:
-                self._paused_until = max(self._paused_until, now + retry_after)
-            case CallOutcome.RATE_LIMITED if now >= self._paused_until:
-                self._paused_until = now + min(LONGEST_PAUSE_S, 2.0 ** min(self._refusals, 16))
-                self._refusals += 1
-            case CallOutcome.UNAVAILABLE | CallOutcome.TIMED_OUT | CallOutcome.AUTH if now >= self._open_until:
-                refused, before = outcome is CallOutcome.AUTH, self._inputs.get(named)
-                fault = self._fault(named, checks and not refused, now)
-                if named in self._inputs and self._inputs[named][1]:
-                    return fault
-                new = before is None or before[0] < self._answers[0][0]
-                failures = self._failures + (new or self._failures >= self._limits.circuit_failures)
-                if refused or named == CHECK:
-                    failures = max(failures, self._limits.circuit_failures)
-                if not checks or refused:
-                    self._failed(failures, Reason.AUTH if refused else Reason.OUTAGE, now)
-                elif failures < self._limits.circuit_failures:
-                    self._failures = failures
-                return fault
-        return Fault()
+    def settle(self, end: CallEnd) -> Fault:
+        """A call ended: a 429 pauses the model, failures in a row open its circuit, as in the script. What it says
+        about its input."""
+        with self._lock:
+            now = self._clock()
+            self._permits.pop(end.permit, None)
+            if end.input == CHECK:
+                self._checked_until = now
+            match end.outcome:
+                case CallOutcome.ANSWERED:
+                    self._refusals = self._failures = 0
+                    (last_at, last), other_at = self._answers
+                    self._answers = ((now, end.input), other_at if end.input == last else last_at)
+                    self._inputs.pop(end.input, None)
+                case CallOutcome.REJECTED:
+                    self._refusals = self._failures = 0
+                    return self._fault(end.input, end.checks, now)
+                case CallOutcome.RATE_LIMITED if end.retry_after is not None:
+                    self._paused_until = max(self._paused_until, now + end.retry_after)
+                case CallOutcome.RATE_LIMITED if now >= self._paused_until:
+                    self._paused_until = now + min(LONGEST_PAUSE_S, 2.0 ** min(self._refusals, 16))
+                    self._refusals += 1
+                case CallOutcome.UNAVAILABLE | CallOutcome.TIMED_OUT | CallOutcome.AUTH if now >= self._open_until:
+                    return self._unavailable(end, now)
+            return Fault()
+
+    def _unavailable(self, end: CallEnd, now: float) -> Fault:
+        refused, before = end.outcome is CallOutcome.AUTH, self._inputs.get(end.input)
+        fault = self._fault(end.input, end.checks and not refused, now)
+        if end.input in self._inputs and self._inputs[end.input][1]:
+            return fault
+        most = self._limits.circuit_failures
+        new = before is None or before[0] < self._answers[0][0]
+        failures = self._failures + (new or self._failures >= most)
+        if refused or end.input == CHECK:
+            failures = max(failures, most)
+        if end.checks and not refused:
+            self._failures = failures if failures < most else self._failures
+            return fault
+        self._failures = failures
+        if failures >= most:
+            # Each one past the limit opens the circuit for twice as long.
+            span = self._limits.circuit_open_s * 2.0 ** min(failures - most, 16)
+            self._open_until = now + min(self._limits.circuit_longest_s, span)
+            self._reason = Reason.AUTH if refused else Reason.OUTAGE
+        return fault
 
     def _fault(self, named: str, checks: bool, now: float) -> Fault:
         """What a failure says about its input, which is noted as failed."""
@@ -301,59 +317,3 @@ class ModelShare:
         if check:
             self._checked_until = now + CHECK_S
         return Fault(alone, check)
-
-    def _failed(self, failures: int, reason: Reason, now: float) -> None:
-        """Count a failure; each one past the limit opens the circuit for twice as long."""
-        self._failures = failures
-        beyond = failures - self._limits.circuit_failures
-        if beyond >= 0:
-            span = min(self._limits.circuit_longest_s, self._limits.circuit_open_s * 2.0 ** min(beyond, 16))
-            self._open_until, self._reason = now + span, reason
-
-
-class OwnShare:
-    """The models that this process calls. Thread-safe."""
-
-    def __init__(self, limits: ModelLimits, clock: Callable[[], float]) -> None:
-        """``limits``: those of one process; ``clock``: seconds, monotonic."""
-        self._limits = limits
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._models: dict[str, ModelShare] = {}
-
-    def admit(self, model: str, permit: str, tokens: int, hold_s: float) -> Admission:
-        """Whether a call of about ``tokens`` tokens may start; it counts for at most ``hold_s`` seconds."""
-        with self._lock:
-            now = self._clock()
-            return self._of(model, now).admit(permit, tokens, now + hold_s, now)
-
-    def note(self, model: str, permit: str, hold_s: float) -> None:
-        """Count a call that Redis admitted as under way."""
-        with self._lock:
-            now = self._clock()
-            self._of(model, now).note(permit, now + hold_s)
-
-    def settle(
-        self,
-        model: str,
-        permit: str,
-        outcome: CallOutcome,
-        retry_after: float | None,
-        named: str = "",
-        checks: bool = False,
-    ) -> Fault:
-        """Note the end of a call; what it says about the input that is ``named`` so."""
-        with self._lock:
-            now = self._clock()
-            return self._of(model, now).settle(permit, outcome, retry_after, now, named, checks)
-
-    def paused_s(self, model: str) -> float:
-        """Seconds until a pause or an open circuit of the model ends."""
-        with self._lock:
-            now = self._clock()
-            return self._of(model, now).paused_s(now)
-
-    def _of(self, model: str, now: float) -> ModelShare:
-        if model not in self._models:
-            self._models[model] = ModelShare(self._limits, now)
-        return self._models[model]

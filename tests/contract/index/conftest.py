@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core.index.memory import in_memory_indexes
+from memforest_core.index.memory import forest_index, in_memory_indexes
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.socket_index import SocketIndex, SocketServer
@@ -99,7 +99,7 @@ def index(request: pytest.FixtureRequest, prepared: Path, tmp_path: Path) -> Ite
             patch = request.getfixturevalue("monkeypatch")
             patch.setattr(in_memory_indexes, "SEARCHES_BEFORE", 1)
             patch.setattr(in_memory_indexes, "LEAST_POINTS", 1)
-            patch.setattr(in_memory_indexes, "GRAPH_FROM", 1)
+            patch.setattr(forest_index, "GRAPH_FROM", 1)
             made = AnsweringInMemory(tmp_path / "edge", MODEL, DIMENSION)
         else:
             made = request.getfixturevalue("served")

@@ -15,8 +15,7 @@ import pytest
 
 from memforest_core.client.services.checkup import State, stopped_index
 from memforest_core.errors import IndexUnavailable
-from memforest_core.index.qdrant.edge_index import KILLED, EdgeIndex
-from memforest_core.index.qdrant.engine_reads import IndexDamaged, read_all
+from memforest_core.index.qdrant.edge_index import KILLED, EdgeIndex, IndexDamaged, read_all
 from memforest_core.index.vector_index import Point, PointKind, VectorIndex
 from tests.contract.index.builders import ACME, DIMENSION, MODEL, direction, keys, named, point, querying, terms
 from tests.contract.index.damaged import MARK, points

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from memforest_core.index.memory import in_memory_indexes
+from memforest_core.index.memory import forest_index, in_memory_indexes
 from memforest_core.index.qdrant.edge_index import EdgeIndex
 from memforest_core.index.vector_index import DenseVector, IndexQuery, PointKind, SparseVector
 from tests.contract.index.builders import ACME, keys, point, stored, where
@@ -41,7 +41,7 @@ FACTS = where(kinds=(PointKind.FACT,))
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EdgeIndex]:
     """Facts of one forest; the first search builds a graph."""
     monkeypatch.setattr(in_memory_indexes, "SEARCHES_BEFORE", 1)
-    monkeypatch.setattr(in_memory_indexes, "GRAPH_FROM", 1_000)
+    monkeypatch.setattr(forest_index, "GRAPH_FROM", 1_000)
     with closing(EdgeIndex(tmp_path, "m", DIMENSION)) as made:
         made.prepare()
         given = zip(ROWS, VECTORS, WORDS, strict=True)

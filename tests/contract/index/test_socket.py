@@ -167,45 +167,6 @@ def test_a_malformed_point_is_named_by_its_field_without_its_text(place: Path) -
     assert "secret" not in message
 
 
-@pytest.mark.usefixtures("running")
-def test_calls_share_a_connection(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a client that made a call, when it makes another, also after the node has closed its silent connection, then
-    it gets answers; one connection serves calls that follow each other."""
-    monkeypatch.setattr(serving._Handler, "timeout", 0.2)
-    made: list[socket.socket] = []
-    connect = socket.socket.connect
-
-    def counted(connection: socket.socket, address: str) -> None:
-        made.append(connection)
-        connect(connection, address)
-
-    monkeypatch.setattr(socket.socket, "connect", counted)
-    other = client(place)
-    for _ in range(3):
-        assert other.count(ACME) == 0
-    assert len(made) == 1
-    time.sleep(0.5)
-    assert other.count(ACME) == 0
-    assert len(made) == 2
-    other.close()
-
-
-@pytest.mark.usefixtures("running")
-def test_a_forked_process_leaves_the_connections_of_its_parent(place: Path) -> None:
-    """Given a client with an open connection, when a forked child calls and ends, then both get their own answers."""
-    other = client(place)
-    one = point()
-    other.upsert([one])
-    child = os.fork()
-    if not child:
-        # Nothing of the test goes on in the child.
-        os._exit(other.count(ACME) if other.versions([one.key]) else 9)
-    counts = [other.count(ACME) for _ in range(50)]
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-    assert counts == [1] * 50
-    other.close()
-
-
 def test_the_index_of_a_node_that_hangs_is_unavailable(owner: EdgeIndex, place: Path) -> None:
     """Given a node that takes a call and answers nothing, then its caller waits no longer than it may, and does not ask
     again; a node that ends meanwhile answers what it has read."""

@@ -16,7 +16,7 @@ from memforest_core.models.limits.model_limits import (
     CallOutcome,
     Fault,
     ModelLimits,
-    OwnShare,
+    ModelShare,
     Verdict,
 )
 from tests.contract.limits.limited import limits_of
@@ -62,14 +62,14 @@ class Shared(Model):
 
 class Own(Model):
     def __init__(self, limits: ModelLimits) -> None:
-        self.share = OwnShare(limits, lambda: self.now)
+        self.share = ModelShare(limits, lambda: self.now)
 
     def admitted(self) -> bool:
         self.calls += 1
-        return self.share.admit("m", f"p{self.calls}", 1, 5.0).verdict is Verdict.GRANTED
+        return self.share.admit(f"p{self.calls}", 1, 5.0).verdict is Verdict.GRANTED
 
     def ended(self, outcome: CallOutcome, named: str = "", *, checks: bool = False) -> Fault:
-        return self.share.settle("m", f"p{self.calls}", outcome, None, named, checks)
+        return self.share.settle(CallEnd(outcome, f"p{self.calls}", input=named, checks=checks))
 
 
 class Makes(Protocol):

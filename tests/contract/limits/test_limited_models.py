@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,24 @@ class TestChat:
         for _ in range(5):
             model.complete(request("hello there, twenty-four"))
         assert len(server.requests) == 5
+
+    def test_calls_of_a_step_are_capped_and_wait_for_each_other(self, server: ModelServer, opened: Opened) -> None:
+        server.latency_s = 0.4
+        model, started = chat(server, opened(), concurrency=3), time.monotonic()
+        with ThreadPoolExecutor(9) as threads:
+            replies = list(threads.map(lambda _: model.complete(request()), range(9)))
+        took_s = time.monotonic() - started
+        assert server.peak == 3
+        # Three at once can't take longer together; with the time that they waited for each other, twice as long.
+        assert sum(reply.record.latency_ms for reply in replies) <= 3 * 1_000 * took_s + len(replies)
+
+    def test_a_slot_that_never_comes_free_is_a_transport_failure(self, server: ModelServer, opened: Opened) -> None:
+        model = chat(server, opened(), concurrency=1, timeout_s=0.5)
+        server.script(Fault.HANG, Fault.HANG)
+        with ThreadPoolExecutor(3) as threads:
+            errors = [each.exception() for each in [threads.submit(model.complete, request()) for _ in range(3)]]
+        assert all(isinstance(error, ModelUnavailable) for error in errors)
+        assert sum("MEMFOREST_LLM__CONCURRENCY" in str(error) for error in errors) >= 1
 
     def test_an_error_that_is_none_of_ours_gives_the_permit_back(self, opened: Opened) -> None:
         class Broken:

@@ -7,7 +7,6 @@ import socket
 import time
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -224,43 +223,6 @@ def test_a_server_without_a_key_never_gets_another_providers_key(
     assert "sk-not-for-you" not in server.keys
     assert chat(server, api_key="key-1").complete(request()).text == ANSWER
     assert server.keys[-1] == "key-1"
-
-
-def test_calls_of_a_step_are_capped_and_wait_for_each_other(server: ModelServer) -> None:
-    server.latency_s = 0.4
-    model = chat(server, concurrency=3)
-    started = time.monotonic()
-    with ThreadPoolExecutor(9) as threads:
-        replies = list(threads.map(lambda _: model.complete(request()), range(9)))
-    took_s = time.monotonic() - started
-    assert server.peak == 3
-    # Three at once can't take longer together; with the time that they waited for each other they would, twice as long.
-    assert sum(reply.record.latency_ms for reply in replies) <= 3 * 1_000 * took_s + len(replies)
-
-
-def test_a_slot_that_never_comes_free_is_a_transport_failure(server: ModelServer) -> None:
-    model = chat(server, concurrency=1, timeout_s=0.5)
-    server.script(Fault.HANG)
-    with ThreadPoolExecutor(1) as thread:
-        hanging = thread.submit(model.complete, request())
-        while not server.active:
-            time.sleep(0.01)
-        time.sleep(0.1)
-        server.script(Fault.HANG)
-        with ThreadPoolExecutor(2) as others:
-            waiting = [others.submit(model.complete, request()) for _ in range(2)]
-            errors = [future.exception() for future in (hanging, *waiting)]
-    assert all(isinstance(error, ModelUnavailable) for error in errors)
-    assert sum("MEMFOREST_LLM__CONCURRENCY" in str(error) for error in errors) >= 1
-
-
-def test_forty_slow_calls_overlap(server: ModelServer) -> None:
-    model = chat(server, concurrency=40)
-    with ThreadPoolExecutor(40) as threads:
-        list(threads.map(lambda _: model.complete(request()), range(40)))
-        server.latency_s = 2.0
-        list(threads.map(lambda _: model.complete(request()), range(40)))
-    assert server.peak >= 35
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from memforest_core.errors import MemForestError, ModelAuthFailed, ModelRateLimited, ModelRejected, ModelUnavailable
-from memforest_core.models import litellm_requests
 from memforest_core.models.calls import Step, failed_call
 from memforest_core.models.litellm_requests import LitellmReranker
 from tests.contract.rerank.shared_words import RerankServer
@@ -156,17 +154,3 @@ def test_an_answer_that_does_not_fit_is_an_error_and_no_score(warm: None, provid
         with pytest.raises((ModelRejected, ModelUnavailable)) as raised:
             reranker(server, provider).rerank("bob", [SECRET, "dog"])
     assert SECRET not in "".join(traceback.format_exception(raised.value))
-
-
-def test_requests_beyond_the_slots_wait_and_then_give_up(server: RerankServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(litellm_requests, "CONCURRENCY", 1)
-    server.latency_s = 1.0
-    model = reranker(server, timeout_s=1.5)
-    with ThreadPoolExecutor(3) as pool:
-        calls = [pool.submit(model.rerank, "bob", ["bob"]) for _ in range(3)]
-        failures = [call.exception() for call in calls]
-    assert server.peak == 1
-    assert any(failure is None for failure in failures)
-    busy = [failure for failure in failures if failure is not None]
-    assert busy
-    assert all(isinstance(failure, ModelUnavailable) for failure in busy)

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.index.memory import inverted_index
 from memforest_core.index.memory.inverted_index import InvertedIndex
 from memforest_core.index.vector_index import Point, PointKind, SparseVector
 from tests.contract.index.builders import direction, where
@@ -135,63 +134,6 @@ def test_scores_are_those_of_the_points_as_they_are_now(seed: int) -> None:
             assert found_of == pytest.approx(own, rel=1e-5)
     assert len(index) == sum(bool(one.sparse.indices) for one in points.values())
     assert len(index._segments) < 12
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_common_terms_change_no_score(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given terms that most points have and rare ones, when the best of each kind, roots and named points are question
-    for, then the scores are those by hand: whether the rare terms settle which are the best, or all must be scores."""
-    monkeypatch.setattr(inverted_index, "COMMON_FROM", 20)
-    rng = random.Random(seed)
-    made, points = InvertedIndex(), dict[UUID, Point]()
-
-    def point(row: UUID) -> Point:
-        held = {term: rng.uniform(0.1, 2.0) for term in (1, 2, 3) if rng.random() < 0.8}
-        held |= {rng.randrange(10, 60): rng.uniform(0.1, 2.0) for _ in range(rng.randrange(3))}
-        kind = rng.choice([FACT, CELL, NODE])
-        return worded(row, kind, terms(held), kind is NODE and rng.random() < 0.5, rng.choice(["session", "entity"]))
-
-    for _ in range(12):
-        portion = {(row := UUID(int=rng.randrange(600))): point(row) for _ in range(80)}
-        made.add(portion.values())
-        points |= portion
-        gone = rng.sample(sorted(points), 5)
-        made.drop(gone)
-        points = {row: one for row, one in points.items() if row not in gone}
-        rare = {rng.randrange(10, 60): rng.uniform(0.5, 2.0) for _ in range(rng.randrange(3))}
-        question = terms({1: 0.3, 2: rng.uniform(0.1, 2.0), 3: rng.uniform(0.1, 2.0)} | rare)
-        expected, scores = by_hand(points, question), made.scores(question)
-        for kind in (FACT, CELL, NODE):
-            own = {row: score for row, score in expected.items() if points[row].kind is kind}
-            found_of, _ = scores.of(kind, list(points))
-            assert found_of == pytest.approx(own, rel=1e-5)
-            for n in (1, 4, 30):
-                found = dict(scores.best(kind, n))
-                assert found == pytest.approx({row: own[row] for row in found}, rel=1e-5)
-                assert sorted(found.values()) == pytest.approx(sorted(own.values())[-n:], rel=1e-5)
-        roots = {
-            row: expected[row]
-            for row, one in points.items()
-            if one.is_root and one.tree_kind == "entity"
-            if row in expected
-        }
-        few = [score for _, score in scores.best(NODE, 3, ("entity",))]
-        assert sorted(few) == pytest.approx(sorted(roots.values())[-3:], rel=1e-5)
-
-
-def test_what_is_common_is_added_only_where_it_may_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a word that all points hold and one that few hold, when the best of few are question for, then not all points
-    are scores; when more are question for than hold the rare one, all are."""
-    monkeypatch.setattr(inverted_index, "COMMON_FROM", 20)
-    points = {
-        (row := UUID(int=number)): worded(row, FACT, terms({7: 1.0} | ({8: 1.0} if number < 5 else {})))
-        for number in range(99)
-    }
-    scores = filled(points).scores(terms({7: 1.0, 8: 1.0}))
-    assert {row.int for row, _ in scores.best(FACT, 5)} == set(range(5))
-    assert "_by_all" not in vars(scores)
-    assert len(scores.best(FACT, 6)) == 6
-    assert "_by_all" in vars(scores)
 
 
 def test_it_needs_rebuild_when_most_was_replaced() -> None:

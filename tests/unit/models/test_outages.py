@@ -1,8 +1,8 @@
-"""An unavailable index: which caller may try it, and when."""
+"""An unavailable service: which caller may try it, and when."""
 
 from __future__ import annotations
 
-from memforest_core.index.service import LONGEST_PAUSE_S, OutagePause
+from memforest_core.models.outages import LONGEST_PAUSE_S, OutagePause
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
         return self.now
 
 
-def test_an_index_that_answers_is_never_paused() -> None:
+def test_a_service_that_answers_is_never_paused() -> None:
     pause = OutagePause(Clock())
     assert all(pause.may_try() for _ in range(5))
     assert not pause.unavailable

