@@ -373,7 +373,8 @@ class Runtime:
                 # Claimed, the windows would only fail: they wait until the model is back.
                 return bool(indexed)
             end = self.services.extraction.run_one(tenant, self.worker, claimed)
-            if end.reduces and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
+            stored = end.ended is Extracted.DONE
+            if stored and not (end.live and self._reduce_at_once and self._reduced(tenant, end)):
                 self.wake(Queue.REDUCE, tenant, end.forest_id)
             return end.ended is not Extracted.NOTHING
 

@@ -349,7 +349,7 @@ class ObserveStore:
             with tenant_transaction(self._engine, tenant) as connection:
                 rows = AcceptRows(connection, tenant)
                 most = rows.limits().max_waiting_cells or limit
-                found[tenant] = rows.waiting_cells(most + 1)[0] / most
+                found[tenant] = rows.waiting_cells(most + 1) / most
         return found
 
 

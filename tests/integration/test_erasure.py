@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -600,7 +601,8 @@ def test_a_summary_that_was_read_before_a_deletion_is_never_saved_after_it(reste
     refresh = rested.services.refresh
     with refresh._open_rows(rested.tenant) as rows:
         token, claimed = rows.claim_ready(rested.runtime.worker, 500, 60.0, 60.0)
-        nodes = rows.with_inputs(claimed, rested.services.embedder.model)
+        children = rows.children_of([node.id for node in claimed], rested.services.embedder.model)
+        nodes = [replace(node, children=tuple(children[node.id])) for node in claimed]
     reading = {node.id for node in nodes if any("telescope" in child.text for child in node.children)}
     assert reading
     erase(rested, session="garage", turns=["turn@0"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
 from memforest_core.domain.turns import checked_name
@@ -60,15 +60,15 @@ class Flushing:
             found = progress()
             return found if _ORDER.index(found.stage) >= _ORDER.index(stage) else None
 
-        def nudge() -> None:
-            self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage)
-
-        def soon() -> bool:
-            return unplaced > 0 and not unextracted
-
-        # For facts, workers were woken when the session was accepted: nothing else has to be made due.
-        longest_s, nudge_s = (FACTS_PAUSE_S, NUDGE_S) if stage is Stage.FACTS else (LONGEST_PAUSE_S, FIRST_PAUSE_S)
-        if (yield from _poll(reached, nudge, timeout_s, longest_s, nudge_s, soon)) is None:
+        waits = _poll(
+            reached,
+            lambda: self._nudge(tenant, owner, found.session_id if stage is Stage.SUMMARIES else None, stage),
+            timeout_s,
+            # Workers were woken when the session was accepted: for facts nothing else has to be made due.
+            *((FACTS_PAUSE_S, NUDGE_S) if stage is Stage.FACTS else (LONGEST_PAUSE_S, FIRST_PAUSE_S)),
+            soon=lambda: unplaced > 0 and not unextracted,
+        )
+        if (yield from waits) is None:
             found, error = timely(progress, 0.0), timely(last_error, 0.0)
             raise WaitTimeout(
                 f"The session is at stage {found.stage.value} after {timeout_s:g} s: {_advice(error)}", last_error=error
@@ -90,10 +90,8 @@ class Flushing:
                 left = rows.backlog(forest)
             return left if left.done else None
 
-        def nudge() -> None:
-            self._nudge(tenant, owner, None, Stage.SUMMARIES)
-
-        if (yield from _poll(drained, nudge, timeout_s)) is None:
+        waits = _poll(drained, lambda: self._nudge(tenant, owner, None, Stage.SUMMARIES), timeout_s)
+        if (yield from waits) is None:
             with within(LEAST_POLL_S), ProgressRows.opened(self._engine, tenant) as rows:
                 error = rows.forest_error(forest)
             raise WaitTimeout(
@@ -117,17 +115,14 @@ class Flushing:
         return forest
 
     @repeated
-    def _make_due(self, tenant: TenantId, owner: str, session: SessionId | None) -> None:
-        with ProgressRows.opened(self._engine, tenant) as rows:
-            forest = rows.find_forest(owner)
-            if forest is not None:
-                rows.make_due(forest, session)
-
     def _nudge(self, tenant: TenantId, owner: str, session: SessionId | None, stage: Stage) -> None:
         """Wake every queue that the wait depends on; waiting for summaries makes their trees due now."""
         queues = [Queue.EXTRACT, Queue.REDUCE]
         if stage is Stage.SUMMARIES:
-            self._make_due(tenant, owner, session)
+            with ProgressRows.opened(self._engine, tenant) as rows:
+                forest = rows.find_forest(owner)
+                if forest is not None:
+                    rows.make_due(forest, session)
             queues += [Queue.REFRESH, Queue.MAINTAIN]
         for queue in queues:
             self._wakeups.send(queue, tenant, "wait")
@@ -141,16 +136,8 @@ def _poll(
     first_nudge_s: float = FIRST_PAUSE_S,
     soon: Callable[[], bool] = lambda: False,
 ) -> Steps[T | None]:
-    return polled(
-        poll,
-        timeout_s,
-        FIRST_PAUSE_S,
-        longest_s=longest_s,
-        nudge=nudge,
-        nudge_s=NUDGE_S,
-        first_nudge_s=first_nudge_s,
-        soon=soon,
-    )
+    nudges: dict[str, Any] = {"nudge": nudge, "nudge_s": NUDGE_S, "first_nudge_s": first_nudge_s, "soon": soon}
+    return polled(poll, timeout_s, FIRST_PAUSE_S, longest_s=longest_s, **nudges)
 
 
 def _advice(error: WorkError | None) -> str:

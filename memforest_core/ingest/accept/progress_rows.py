@@ -8,13 +8,19 @@ from memforest_core.domain.ids import ForestId, SessionId
 from memforest_core.ingest.accept.records import Backlog, SessionProgress, Stage
 from memforest_core.store import tables as m
 from memforest_core.store.owners import find_forest
-from memforest_core.store.rows import TenantRows
+from memforest_core.store.rows import TenantRows, record_of
 from memforest_core.store.tables import BEHIND
 from memforest_core.work.jobs import WorkError
 from memforest_core.work.rows.pace import explained
 
+_OF_SESSION = """(
+    SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
+        SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
+        UNION ALL SELECT own.cell_id FROM memforest.cell own WHERE own.tenant_id = :t AND own.session_id = :s))"""
+"""The trees that hold facts or cells of a session."""
+
 # A dead cell does not delay its session. A cell that was in the trees before it was opened again stays in them.
-_PROGRESS = sa.text("""
+_PROGRESS = sa.text(f"""
     SELECT s.turn_count AS turns, count(c.cell_id) AS cells,
            count(c.cell_id) FILTER (WHERE i.indexed_version > 0) AS indexed,
            count(c.cell_id) FILTER (WHERE c.state = 'done') AS extracted,
@@ -31,12 +37,7 @@ _PROGRESS = sa.text("""
            (SELECT count(DISTINCT o.fact_id) FROM memforest.occurrence o
              WHERE o.tenant_id = :t AND o.session_id = :s) AS facts,
            (SELECT count(*) FROM memforest.tree r WHERE r.tenant_id = :t AND r.due_at IS NOT NULL
-             AND r.tree_id IN (SELECT p.tree_id FROM memforest.placement p
-                               WHERE p.tenant_id = :t AND p.payload_id IN (
-                                 SELECT o.fact_id FROM memforest.occurrence o
-                                  WHERE o.tenant_id = :t AND o.session_id = :s
-                                 UNION ALL SELECT other.cell_id FROM memforest.cell other
-                                  WHERE other.tenant_id = :t AND other.session_id = :s))) AS dirty_trees
+             AND r.tree_id IN {_OF_SESSION}) AS dirty_trees
       FROM memforest.session s
       LEFT JOIN (SELECT cell_id, session_id, state, placed,
                         CASE WHEN state = 'dead' THEN 'dead' WHEN outcome IS NOT NULL THEN outcome
@@ -46,7 +47,7 @@ _PROGRESS = sa.text("""
       LEFT JOIN memforest.index_row i ON i.tenant_id = :t AND i.point_id = c.cell_id
      WHERE s.tenant_id = :t AND s.session_id = :s
      GROUP BY s.turn_count
-    """)
+    """)  # noqa: S608 - a constant of this module
 
 # While a model is paused after failures no cell is claimed: then another waiting cell has the error.
 _LAST_ERROR = sa.text("""
@@ -109,22 +110,12 @@ _RELEASE = sa.text("""
     """)
 
 # A waiting caller does this each second: a tree that is being written now is made due the next time.
-_DUE_FOREST = sa.text("""
+_DUE = """
     UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
         SELECT tree_id FROM memforest.tree
-         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp()
+         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() {which}
          ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """)
-
-_DUE_SESSION = sa.text("""
-    UPDATE memforest.tree SET due_at = clock_timestamp() WHERE tenant_id = :t AND tree_id IN (
-        SELECT tree_id FROM memforest.tree
-         WHERE tenant_id = :t AND forest_id = :f AND due_at > clock_timestamp() AND tree_id IN (
-            SELECT p.tree_id FROM memforest.placement p WHERE p.tenant_id = :t AND p.payload_id IN (
-                SELECT o.fact_id FROM memforest.occurrence o WHERE o.tenant_id = :t AND o.session_id = :s
-                UNION ALL SELECT c.cell_id FROM memforest.cell c WHERE c.tenant_id = :t AND c.session_id = :s))
-         ORDER BY tree_id FOR NO KEY UPDATE SKIP LOCKED)
-    """)
+    """
 
 
 class ProgressRows(TenantRows):
@@ -161,8 +152,7 @@ class ProgressRows(TenantRows):
 
     def backlog(self, forest: ForestId) -> Backlog:
         """What the forest still has to do (dead work is not counted)."""
-        row = self._run(_BACKLOG, f=forest).one()
-        return Backlog(row.cells, row.trees, row.points)
+        return record_of(Backlog, self._run(_BACKLOG, f=forest).one())
 
     def unplaced(self, session: SessionId) -> tuple[int, int]:
         """Cells of a session that wait for extraction, and extracted ones in no tree yet; dead ones are neither."""
@@ -181,7 +171,5 @@ class ProgressRows(TenantRows):
 
     def make_due(self, forest: ForestId, session: SessionId | None) -> None:
         """Make dirty trees due now: those that a session touches, or all."""
-        if session is None:
-            self._run(_DUE_FOREST, f=forest)
-        else:
-            self._run(_DUE_SESSION, f=forest, s=session)
+        which = "" if session is None else f"AND tree_id IN {_OF_SESSION}"
+        self._run(sa.text(_DUE.format(which=which)), f=forest, **({} if session is None else {"s": session}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,16 +20,19 @@ from memforest_core.errors import InvalidInput, InvalidSettings
 from memforest_core.index.rows import want_indexed
 from memforest_core.ingest.accept.records import SessionHead, TenantLimits
 from memforest_core.store import tables as m
-from memforest_core.store.copying import adding, given_to, in_columns
+from memforest_core.store.copying import adding, columns_of, given_to, in_columns
 from memforest_core.store.engine import is_same_database, set_tenant, store_errors
 from memforest_core.store.owners import ForestRef, find_forest
-from memforest_core.store.rows import TenantRows, among, seconds_from_now
+from memforest_core.store.rows import TenantRows, among, record_of, seconds_from_now
 from memforest_core.store.turn_rows import row_of, turn_of
 from memforest_core.store.vectors import VectorRows, cell_hash
 from memforest_core.work.jobs import Lane, WorkState
 
 SAMPLE_WINDOWS = 200
 """Waiting windows whose cells are counted one by one."""
+
+_OF_CELL = ("ordinal", "first_turn", "last_turn", "char_start", "char_end", "text", "time_start", "time_end")
+"""Columns that a cut cell has as they are."""
 
 _NOT_A_TRANSACTION = {"25P01": "commits each statement by itself", "25P02": "has failed already"}
 """SQL states of a caller's connection that can't carry an insert."""
@@ -89,15 +93,7 @@ class AcceptRows(TenantRows):
             # A session that was deleted between the two statements is begun again.
             made = self._db.execute(making).first()
             row = self._db.execute(there.with_for_update(key_share=True)).first()
-        return SessionHead(
-            id=id_,
-            started_at=row.started_at.astimezone(UTC),
-            time_zone=row.time_zone,
-            turn_count=row.turn_count,
-            cell_count=row.cell_count,
-            lane=Lane(row.lane),
-            created=made is not None,
-        )
+        return record_of(SessionHead, row, id=id_, created=made is not None)
 
     def describe_session(
         self, session: SessionId, metadata: Mapping[str, object] | None, channel: str | None, time_zone: str | None
@@ -161,34 +157,22 @@ class AcceptRows(TenantRows):
         """Store cells, ready for extraction, and mark them for indexing; with ``held_for_s``, a last cell that is not
         full stays open for that many seconds."""
         stays_open = held_for_s is not None and not cells[-1].full
-        rows: list[dict[str, Any]] = [
-            {
-                "cell_id": cell_id(session, cell.ordinal),
-                "forest_id": forest,
-                "session_id": session,
-                "ordinal": cell.ordinal,
-                "window_ordinal": cell.window,
-                "first_turn": cell.first_turn,
-                "last_turn": cell.last_turn,
-                "char_start": cell.char_start,
-                "char_end": cell.char_end,
-                "text": cell.text,
-                "text_hash": cell_hash(cell.text, cell.time_start),
-                "time_start": cell.time_start,
-                "time_end": cell.time_end,
-                "lane": int(lane),
-                "state": WorkState.READY,
-            }
-            for cell in cells
-        ]
+        ids, count = [cell_id(session, cell.ordinal) for cell in cells], len(cells)
+        new: dict[str, list[Any]] = columns_of(cells, *_OF_CELL) | {
+            "cell_id": ids,
+            "forest_id": [forest] * count,
+            "session_id": [session] * count,
+            "window_ordinal": [cell.window for cell in cells],
+            "text_hash": [cell_hash(cell.text, cell.time_start) for cell in cells],
+            "lane": [int(lane)] * count,
+            "state": [WorkState.READY] * count,
+        }
         if stays_open:
-            rows[-1]["state"] = WorkState.HELD
-        ids = [row["cell_id"] for row in rows]
+            new["state"][-1] = WorkState.HELD
         c = m.Cell
         held = c.state == WorkState.HELD
         shorter = sa.select(c.text_hash).where(c.tenant_id == self._tenant, among(c.cell_id, ids), held)
         replaced = self._db.scalars(shorter).all()
-        new = in_columns(rows)
         upsert = adding("cell", tuple(new))
         renewed = ("last_turn", "text", "text_hash", "time_start", "time_end", "state", "window_ordinal")
         fresh = {name: upsert.excluded[name] for name in renewed} | {"available_at": sa.func.clock_timestamp()}
@@ -255,30 +239,23 @@ class AcceptRows(TenantRows):
 
     def limits(self) -> TenantLimits:
         """The tenant's own limits."""
-        row = self._db.execute(
-            sa.select(m.Tenant.max_waiting_cells, m.Tenant.max_turns_per_day).where(m.Tenant.tenant_id == self._tenant)
-        ).first()
-        return TenantLimits(row.max_waiting_cells, row.max_turns_per_day) if row else TenantLimits()
+        row = self._db.execute(sa.select(m.Tenant.__table__).where(m.Tenant.tenant_id == self._tenant)).first()
+        return record_of(TenantLimits, row) if row else TenantLimits()
 
     def set_limits(self, limits: TenantLimits) -> None:
         """Change the tenant's own limits; a tenant that is not known yet gets its row."""
-        values = {"max_waiting_cells": limits.max_waiting_cells, "max_turns_per_day": limits.max_turns_per_day}
+        values = asdict(limits)
         self._db.execute(
             insert(m.Tenant)
             .values(tenant_id=self._tenant, **values)
             .on_conflict_do_update(index_elements=["tenant_id"], set_=values)
         )
 
-    def waiting_cells(self, most: int) -> tuple[int, bool]:
-        """How many of the tenant's cells wait for extraction, from at most ``most`` windows; and whether these are all.
-
-        Exact up to two hundred windows; beyond, their number times what the next two hundred hold on average.
-        """
+    def waiting_cells(self, most: int) -> int:
+        """How many of the tenant's cells wait for extraction, from at most ``most`` windows: exact up to two hundred;
+        beyond, their number times what the next two hundred hold on average."""
         row = self._run(_WAITING, most=most, sample=min(most, SAMPLE_WINDOWS), window=MAX_WINDOW_TURNS).one()
-        cells = int(row.sampled)
-        if row.windows > SAMPLE_WINDOWS:
-            cells = round(row.windows * row.sampled / SAMPLE_WINDOWS)
-        return cells, row.windows < most
+        return int(row.sampled * max(row.windows, SAMPLE_WINDOWS) / SAMPLE_WINDOWS)
 
     def stored_turns(self, span_s: float) -> tuple[int, float]:
         """Turns that the tenant stored within the last ``span_s`` seconds, and the age of the oldest (0: none). The

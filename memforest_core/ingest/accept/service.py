@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from memforest_core.domain.cells import Cutting, assign_windows, cut_cells
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.ids import ForestId, SessionId, TenantId
-from memforest_core.domain.ids import session_id as derive_session_id
 from memforest_core.domain.ids import session_id as derived_id
 from memforest_core.domain.turns import (
     SessionFrame,
@@ -71,11 +70,6 @@ def session_for(rows: AcceptRows, forest: ForestId, said_at: datetime, gap: time
     return name
 
 
-def _session(rows: AcceptRows, forest: ForestRef, name: str) -> RunningSession:
-    turns, last_at = rows.turns_so_far(forest.id, name)
-    return RunningSession(forest.owner, name, turns, last_at)
-
-
 MAX_LIMIT = 2**31 - 1
 """The largest value of a column for a limit."""
 
@@ -90,31 +84,24 @@ def zone(name: str) -> ZoneInfo:
         ) from None
 
 
-def _resumed(frame: SessionFrame, head: SessionHead, forest: ForestRef, given: ZoneInfo | None) -> SessionFrame:
-    """The frame of what is added to a session: in the session's own zone unless another is given."""
-    if given is not None or head.time_zone == frame.zone.key:
-        return frame
-    return replace(frame, zone=zone(head.time_zone), elsewhere=head.time_zone != forest.time_zone)
+def _new_turns(rows: AcceptRows, session: SessionId, stored: Sequence[Turn] | None, parsed: list[Turn]) -> list[Turn]:
+    """The turns behind those that are ``stored``, or without these (None) those whose ids are not in the session.
 
-
-def _not_stored(stored: Sequence[Turn], parsed: Sequence[Turn]) -> Sequence[Turn]:
-    """The turns of a session behind those that are stored, which must be the same. Raises SessionConflict."""
-    for old, new in zip(stored, parsed, strict=False):
-        if not old.same_as(new):
-            raise SessionConflict(
-                f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
-            )
-    return parsed[len(stored) :]
-
-
-def _not_known(rows: AcceptRows, session: SessionId, parsed: Sequence[Turn]) -> Sequence[Turn]:
-    """The turns whose ids are not stored in the session; the same id with another content is a conflict."""
+    Raises SessionConflict for one that is stored with other content.
+    """
+    if stored is not None:
+        for old, new in zip(stored, parsed, strict=False):
+            if not old.same_as(new):
+                raise SessionConflict(
+                    f"Turn {new.ordinal + 1} differs from the stored one: send it under a new session id."
+                )
+        return parsed[len(stored) :]
     fresh: list[Turn] = []
     for turn in parsed:
-        old = None if turn.generated else rows.turn_named(session, turn.id)
-        if old is None:
+        known = None if turn.generated else rows.turn_named(session, turn.id)
+        if known is None:
             fresh.append(turn)
-        elif not old.same_as(turn):
+        elif not known.same_as(turn):
             raise SessionConflict(f"Turn id {turn.id!r:.80} is stored with other content: send it under a new id.")
     return fresh
 
@@ -196,27 +183,34 @@ class Acceptance:
             forest = open_forest(rows, owner)
             messages = checked_messages(turns)
             frame = self._frame(forest, owner, called, messages, started_at, given)
-            forest = self._forest(rows, forest, frame, called)
+            forest = forest or rows.ensure_forest(owner, ForestId(uuid4()), frame.zone.key)
+            if called is not None and called != forest.display_name:
+                rows.set_display_name(forest, called)
             first_at = timestamp_of(messages[0], frame)
             name = name or session_for(rows, forest.id, first_at, self._session_gap)
             head = rows.lock_session(forest, name, first_at, lane, trace, note=note)
             rows.describe_session(head.id, fields, channel, given.key if given else None)
-            stored = [] if appends or head.created else rows.turns(head.id)
-            frame = _resumed(frame, head, forest, given)
+            stored = None if appends else [] if head.created else rows.turns(head.id)
+            if given is None and head.time_zone != frame.zone.key:
+                # What is added is in the session's own zone unless another is given.
+                own = head.time_zone != forest.time_zone
+                frame = replace(frame, zone=zone(head.time_zone), elsewhere=own)
             if appends:
                 frame = replace(frame, first_ordinal=head.turn_count)
             elif stored:
                 # Undated turns fall back on the stored start, whatever time it is now.
                 frame = replace(frame, started_at=head.started_at)
             parsed = parse_turns(messages, frame, self._limits)
-            fresh = _not_known(rows, head.id, parsed) if appends else _not_stored(stored, parsed)
+            fresh = _new_turns(rows, head.id, stored, parsed)
             if fresh:
                 self._quotas.check(rows, tenant, lane)
             held_for_s = self._settings.quiet_s if appends and not close else None
             cells, windows = self._store_turns(rows, forest, head, fresh, held_for_s)
         self._quotas.note(tenant, cells, len(fresh))
-        self._wake(tenant, joined, head.id, windows)
-        count = head.turn_count if appends else len(stored)
+        if windows and joined is None:  # inside the caller's transaction the reconciler wakes extraction
+            # One task for each window, and one that makes the raw cells' vectors while these wait for the model.
+            self._wakeups.send(Queue.EXTRACT, tenant, head.id, min(windows + 1, self._max_wakeups))
+        count = head.turn_count if stored is None else len(stored)
         return Accepted(forest.id, head.id, count + len(fresh), len(fresh), windows, name)
 
     @repeated
@@ -225,7 +219,7 @@ class Acceptance:
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with ProgressRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
-            found = forest and rows.progress(derive_session_id(forest, session_id))
+            found = forest and rows.progress(derived_id(forest, session_id))
         if not found:
             raise NotFound(f"No session {session_id!r:.80} of owner {owner!r:.80}: enqueue it first.")
         return found
@@ -243,7 +237,7 @@ class Acceptance:
         owner, session_id = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with ProgressRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
-            return None if forest is None else rows.last_error(derive_session_id(forest, session_id))
+            return None if forest is None else rows.last_error(derived_id(forest, session_id))
 
     @repeated
     def quota(self, tenant: TenantId) -> Quota:
@@ -276,7 +270,7 @@ class Acceptance:
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = open_forest(rows, owner) or rows.ensure_forest(owner, ForestId(uuid4()), self._settings.time_zone)
             rows.begin(forest.id, name)
-            return _session(rows, forest, name)
+            return RunningSession(owner, name, *rows.turns_so_far(forest.id, name))
 
     @repeated
     def session_switch(self, tenant: TenantId, owner: str, session_id: str) -> RunningSession:
@@ -287,10 +281,11 @@ class Acceptance:
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = known(open_forest(rows, owner), owner, NO_OWNER)
-            if rows.running(forest.id) != name and not rows.turns_so_far(forest.id, name)[0]:
+            found = RunningSession(owner, name, *rows.turns_so_far(forest.id, name))
+            if rows.running(forest.id) != name and not found.turns:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
             rows.begin(forest.id, name)
-            return _session(rows, forest, name)
+            return found
 
     @repeated
     def session_close(
@@ -310,7 +305,8 @@ class Acceptance:
             name = named or rows.running(forest.id)
             if name is None:
                 return None
-            ran, closed = rows.end(forest.id, name), _session(rows, forest, name)
+            ran = rows.end(forest.id, name)
+            closed = RunningSession(owner, name, *rows.turns_so_far(forest.id, name))
             if not ran and not closed.turns:
                 raise NotFound(f"Owner {owner!r:.80} has no session {name!r:.80}.")
             id_ = derived_id(forest.id, name)
@@ -344,14 +340,9 @@ class Acceptance:
         with AcceptRows.opened(self._engine, tenant) as rows:
             forest = rows.find_forest(owner)
             name = None if forest is None else rows.running(forest.id)
-            return None if forest is None or name is None else _session(rows, forest, name)
-
-    def _forest(self, rows: AcceptRows, forest: ForestRef | None, frame: SessionFrame, called: str | None) -> ForestRef:
-        """The owner's forest, made in the session's zone when missing, under the name the owner is called by now."""
-        forest = forest or rows.ensure_forest(frame.owner, ForestId(uuid4()), frame.zone.key)
-        if called is not None and called != forest.display_name:
-            rows.set_display_name(forest, called)
-        return forest
+            if forest is None or name is None:
+                return None
+            return RunningSession(owner, name, *rows.turns_so_far(forest.id, name))
 
     def _frame(
         self,
@@ -403,9 +394,3 @@ class Acceptance:
         rows.put_cells(forest.id, session.id, cells, session.lane, held_for_s)
         rows.set_counts(session.id, turns[-1].ordinal + 1, cells[-1].ordinal + 1)
         return len(cells), len({cell.window for cell in (cells[:-1] if held else cells)})
-
-    def _wake(self, tenant: TenantId, joined: object | None, session: SessionId, windows: int) -> None:
-        """Wake extraction after the commit; inside the caller's transaction the reconciler does it."""
-        if windows and joined is None:
-            # One task for each window, and one that makes the raw cells' vectors while these wait for the model.
-            self._wakeups.send(Queue.EXTRACT, tenant, session, min(windows + 1, self._max_wakeups))

@@ -5,7 +5,6 @@ value, stance and denial). Where the rules can't tell, the item stays as the mod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from memforest_core.domain.cells import Window, WindowTurn
@@ -30,30 +29,18 @@ from memforest_core.ingest.extract.extraction_prompt import (
 )
 from memforest_core.ingest.extract.offline import kinds
 from memforest_core.ingest.extract.offline.clause_states import subject_at
-from memforest_core.ingest.extract.offline.english_text import is_english
+from memforest_core.ingest.extract.offline.english_text import is_english, is_kind, pattern
 from memforest_core.ingest.extract.offline.person import spelled_out
 from memforest_core.ingest.extract.offline.stance import is_asserted
 from memforest_core.models.answer_reading import Faults
 
-_UNSURE = re.compile(
-    r"\b(?:appl(?:y|ied|ies|ying)|interview\w*|hop(?:e|es|ed|ing)|wants?|wanted|wish(?:es)?|might|may|maybe|perhaps"
-    r"|consider\w*|think(?:ing)?\s+(?:of|about)"
-    r"|looking\s+(?:at|for|into)|almost|nearly|refus\w+|pretend\w*|dream\w*|would|could|should|plan(?:s|ned"
-    r"|ning)?\s+(?:to|on)|going\s+to|gonna|will|if"
-    r"|unless|imagine|suppose|doubt\w*|try(?:ing)?\s+to|tried\s+to|in\s+talks)\b|['’](?:d|ll)\b",
-    re.IGNORECASE,
-)
-_OVER = re.compile(
-    r"\b(?:used\s+to|sold|gave\s+away|goal|target|look(?:s|ed)?\s+like|when\s+(?:i|we)\s+(?:was|were))\b", re.IGNORECASE
-)
-_SAID = re.compile(r"(?<!\bi\s)(?<!\bwe\s)\b(?:said|says|told(?!\s+you)|claims?|claimed|wrote)\b", re.IGNORECASE)
-_DENIED = re.compile(r"\b(?:not|never|no\s+longer|cannot|neither)\b|n['’]t\b", re.IGNORECASE)
-_DENIED_VALUE = re.compile(r"\b(?:not|never)\s+(?:an?\s+)?(?:allergic\s+to\s+)?$", re.IGNORECASE)
-_SOMEBODY = re.compile(
-    r"(?:he|she|they|his|her|their)\b(?!\s+(?:and|or)\s+I\b)|the\s+(?!only\b)\w+\s+(?:is|has|lives|works|owns)\b",
-    re.IGNORECASE,
-)
-_BOUNDARY = re.compile(r"[,;:()—–]\s*|\s(?:and|but|so|because|while|although|since)\s+", re.IGNORECASE)
+_UNSURE = pattern("UNCERTAIN")
+_OVER = pattern("OVER")
+_SAID = pattern("SAIDBY")
+_DENIED = pattern("DENIED")
+_DENIED_VALUE = pattern("DENIEDVALUE")
+_SOMEBODY = pattern("SOMEBODY")
+_BOUNDARY = pattern("BOUNDARY")
 _SHAPES = {"age": kinds.age, "weight": kinds.weight}
 _DENYING = frozenset({"allergy", "diet", "preference"})
 
@@ -68,7 +55,7 @@ def contradicted(item: Item, quote: str, speaker: str) -> bool:
     shape = _SHAPES.get(attribute)
     if shape is not None and any(char.isalpha() for char in value) and not any(char.isdigit() for char in value):
         return True
-    if attribute in {"residence", "hometown"} and kinds.is_kind(value, "not a place"):
+    if attribute in {"residence", "hometown"} and is_kind(value, "not a place"):
         return True
     said = _sentence(quote, value)
     if not said or not is_english(said):

@@ -13,14 +13,13 @@ from sqlalchemy.types import TypeEngine
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Outcome
 from memforest_core.domain.ids import CellId, ForestId, LeaseToken, SessionId, WorkerId
-from memforest_core.domain.turns import Turn
 from memforest_core.ingest.extract.records import CONTEXT_TURNS, ClaimedCell, ClaimedWindow, WindowResult
 from memforest_core.models.calls import CallRecord, OwnText
 from memforest_core.settings import ExtractSettings
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
-from memforest_core.store.copying import adding, given_rows, given_to, in_columns
-from memforest_core.store.rows import among, seconds_from_now
+from memforest_core.store.copying import adding, columns_of, given_rows, given_to
+from memforest_core.store.rows import among, record_of, seconds_from_now
 from memforest_core.store.speakers import people_of
 from memforest_core.store.statements import to_document
 from memforest_core.store.turn_rows import turn_of
@@ -70,8 +69,8 @@ _CLAIM = sa.text("""
        AND NOT EXISTS (SELECT 1 FROM memforest.cell other
                         WHERE other.tenant_id = :t AND other.session_id = :session AND other.window_ordinal = :window
                           AND other.state = 'ready' AND other.cell_id <> ALL(CAST(:held AS uuid[])))
-    RETURNING c.cell_id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start, c.char_end,
-              c.attempts, c.outcome, c.lane
+    RETURNING c.cell_id AS id, c.forest_id, c.session_id, c.ordinal, c.first_turn, c.last_turn, c.char_start,
+              c.char_end, c.attempts, c.outcome, c.lane
     """)
 
 
@@ -103,40 +102,28 @@ class ExtractRows(VectorRows):
         cells = sorted(rows, key=lambda row: int(row.ordinal))
         first, last = cells[0].first_turn, max(row.last_turn for row in cells)
         session = SessionId(cells[0].session_id)
-        turns = self._turns(session, first - CONTEXT_TURNS, last)
-        f, s = m.Forest, m.Session
+        f, s, t = m.Forest, m.Session, m.TurnRow
+        wanted = (t.tenant_id == self._tenant, t.session_id == session, t.ordinal.between(first - CONTEXT_TURNS, last))
+        said = self._db.execute(sa.select(t.__table__).where(*wanted).order_by(t.ordinal))
+        turns = [turn_of(row) for row in said.mappings()]
         place = self._db.execute(
-            sa.select(f.owner, f.time_zone, f.display_name, s.trace)
+            sa.select(f.forest_id, f.owner, f.time_zone, f.display_name, s.trace)
             .join(s, sa.and_(s.tenant_id == self._tenant, s.forest_id == f.forest_id))
             .where(f.tenant_id == self._tenant, s.session_id == session)
         ).one()
-        return ClaimedWindow(
+        return record_of(
+            ClaimedWindow,
+            place,
             token=token,
-            forest_id=ForestId(cells[0].forest_id),
             session_id=session,
-            owner=place.owner,
-            time_zone=place.time_zone,
             attempts=max(row.attempts for row in cells),
             live=cells[0].lane == Lane.LIVE,
-            trace=place.trace,
             retries_verbatim=all(row.outcome == Outcome.VERBATIM for row in cells),
-            cells=tuple(
-                ClaimedCell(
-                    CellId(row.cell_id), row.ordinal, row.first_turn, row.last_turn, row.char_start, row.char_end
-                )
-                for row in cells
-            ),
+            cells=tuple(record_of(ClaimedCell, row) for row in cells),
             turns=tuple(turn for turn in turns if turn.ordinal >= first),
             context=tuple(turn for turn in turns if turn.ordinal < first),
-            display_name=place.display_name,
-            people=people_of(self._db, self._tenant, ForestId(cells[0].forest_id)),
+            people=people_of(self._db, self._tenant, place.forest_id),
         )
-
-    def _turns(self, session: SessionId, first: int, last: int) -> list[Turn]:
-        t = m.TurnRow
-        wanted = (t.tenant_id == self._tenant, t.session_id == session, t.ordinal.between(first, last))
-        rows = self._db.execute(sa.select(t.__table__).where(*wanted).order_by(t.ordinal))
-        return [turn_of(row) for row in rows.mappings()]
 
     def cached_answer(self, input_hash: bytes) -> Mapping[str, object] | None:
         """An answer already paid for."""
@@ -179,16 +166,9 @@ class ExtractRows(VectorRows):
         # The forest is locked before its cells, as everywhere: a deletion locks it first.
         if not self.hold_forests([window.forest_id]):
             return False
-        verbatim = [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM]
-        later = among(m.Cell.cell_id, verbatim)
-        ended_cells = given_rows(
-            _ENDED,
-            {
-                "cell_id": [cell.cell_id for cell in result.cells],
-                "outcome": [cell.outcome.value for cell in result.cells],
-                "summary": [cell.summary for cell in result.cells],
-            },
-        )
+        later = among(m.Cell.cell_id, [cell.cell_id for cell in result.cells if cell.outcome is Outcome.VERBATIM])
+        outcomes = {"outcome": [cell.outcome.value for cell in result.cells]}
+        ended_cells = given_rows(_ENDED, columns_of(result.cells, "cell_id", "summary") | outcomes)
         of_cell = ended_cells.c.cell_id == m.Cell.cell_id
         if result.left_out:
             fault = "items_left_out", f"Left out of the model's answer: {result.left_out}."
@@ -207,21 +187,15 @@ class ExtractRows(VectorRows):
             return False
         ids = [cell.cell_id for cell in result.cells]
         forgotten = self._clear_candidates(ids)
-        rows = [
-            {
-                "cell_id": new.cell_id,
-                "item": new.item,
-                "turn_ordinals": list(new.turn_ordinals),
-                "quote": new.quote,
-                "statement": to_document(new.statement),
-                "text_hash": text_hash(new.statement.text),
-                "routing_hash": text_hash(new.statement.routing_text),
+        candidates = [each for cell in result.cells for each in cell.candidates]
+        if candidates:
+            said = [each.statement for each in candidates]
+            new: dict[str, list[Any]] = columns_of(candidates, "cell_id", "item", "quote") | {
+                "turn_ordinals": [list(each.turn_ordinals) for each in candidates],
+                "statement": [to_document(each) for each in said],
+                "text_hash": [text_hash(each.text) for each in said],
+                "routing_hash": [text_hash(each.routing_text) for each in said],
             }
-            for cell in result.cells
-            for new in cell.candidates
-        ]
-        if rows:
-            new = in_columns(rows)
             self._db.execute(adding("candidate", tuple(new)), given_to("candidate", self._tenant, {}, new))
         # Late: a transaction that stores a vector of the same text meanwhile waits for the end.
         own = {OwnText(window.forest_id, text): vector for text, vector in result.vectors.items()}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
 from enum import StrEnum
@@ -72,76 +70,6 @@ class WindowSize:
                 self._chars = min(fits, self._chars) if fits < read else max(self._chars, min(fits, 2 * self._chars))
 
 
-LONGEST_S = 0.3
-"""Seconds that stored candidates wait at most for answers that have come and are not stored yet."""
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Answers of one forest that are being read, and since when (seconds of the clock) stored ones wait for them."""
-
-    reading: int = 0
-    left_at: float | None = None
-
-
-class Reading:
-    """One answer on its way."""
-
-    def __init__(self, come: Callable[[], None]) -> None:
-        self.come = come
-        """To be called when the answer is here: from now on others may count on it."""
-        self.stored = False
-        """To be set when its candidates are stored."""
-        self.reduces = False
-        """After its end: whether the forest is to be reduced now. Otherwise there is nothing new, or an answer that is
-        stored soon does it."""
-
-
-class Readings:
-    """The answers that this process is reading, by forest. Thread-safe.
-
-    A thread that stored nothing has the forest reduced too, if another one has counted on it. When it ends with an
-    exception nobody has: the rows are there, and the reconciler finds them.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock``: seconds, monotonic."""
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._forests: dict[Hashable, _Counted] = {}
-
-    @contextmanager
-    def reading(self, forest: Hashable) -> Iterator[Reading]:
-        """An answer, from before it is requested until its candidates are stored, or not."""
-        come = False
-
-        def note() -> None:
-            nonlocal come
-            with self._lock:
-                if not come:
-                    come = True
-                    self._forests.setdefault(forest, _Counted()).reading += 1
-
-        reading = Reading(note)
-        try:
-            yield reading
-        finally:
-            with self._lock:
-                reading.reduces = self._reduces(forest, reading.stored, come)
-
-    def _reduces(self, forest: Hashable, stored: bool, come: bool) -> bool:
-        counted = self._forests.setdefault(forest, _Counted())
-        counted.reading -= come
-        wanted, now = stored or counted.left_at is not None, self._clock()
-        if wanted and counted.reading:
-            since = now if counted.left_at is None else counted.left_at
-            counted.left_at = since if now - since < LONGEST_S else None
-            return counted.left_at is None
-        if not counted.reading:
-            del self._forests[forest]
-        return wanted
-
-
 class Extracted(StrEnum):
     """How one unit ended."""
 
@@ -154,13 +82,11 @@ class Extracted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The end of one unit, its forest, and whether the caller has that reduced now: else there is nothing new, or
-    another thread that is storing an answer of the same forest does it."""
+    """The end of one unit, and its forest: the caller has that reduced when the unit is done."""
 
     ended: Extracted
     forest_id: ForestId | None = None
     live: bool = False
-    reduces: bool = False
 
 
 def window_of(claim: ClaimedWindow) -> tuple[Window, dict[int, CellId]]:
@@ -226,7 +152,6 @@ class ExtractionService:
         self._rng = rng
         self._telemetry = telemetry
         self._cached = not isinstance(proposer, OfflineProposer)
-        self._readings = Readings()
         self._after = NO_FOREST
         self._only_english = only_english
         self._warned: set[TenantId] = set()
@@ -250,20 +175,16 @@ class ExtractionService:
             self._telemetry.saved_call(STEP, tenant)
         try:
             claimed()
-            with (
-                self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)),
-                self._readings.reading((claim.forest_id, claim.live)) as reading,
-            ):
-                end = self._extract(tenant, claim, cached, attributes, reading.come)
-                reading.stored = end.ended is Extracted.DONE
+            with self._telemetry.span(STEP, claim.trace, session=str(claim.session_id), cell=str(claim.cells[0].id)):
+                end = self._extract(tenant, claim, cached, attributes)
             settled = True
+            return end
         except StoreUnavailable:
             settled = True  # the lease ends by itself
             raise
         finally:
             if not settled:
                 self._crashed(tenant, claim)
-        return replace(end, reduces=reading.reduces)
 
     def _paid(self, rows: ExtractRows, claim: ClaimedWindow) -> Mapping[str, object] | None:
         """The answer to this window, if it was paid for before."""
@@ -272,17 +193,11 @@ class ExtractionService:
         return rows.cached_answer(input_hash(window_of(claim)[0], self._proposer.model, self._proposer.system))
 
     def _extract(
-        self,
-        tenant: TenantId,
-        claim: ClaimedWindow,
-        cached: Mapping[str, object] | None,
-        attributes: Sequence[str],
-        come: Callable[[], None],
+        self, tenant: TenantId, claim: ClaimedWindow, cached: Mapping[str, object] | None, attributes: Sequence[str]
     ) -> Extraction:
-        """``come`` is called when the answer is here."""
         calls: list[CallRecord] = []
         try:
-            result = self._read(tenant, claim, cached, calls, attributes, come)
+            result = self._read(tenant, claim, cached, calls, attributes)
         except StoreUnavailable:
             raise
         except MemForestError as error:
@@ -302,14 +217,12 @@ class ExtractionService:
             rows.record_calls(calls, claim.forest_id, claim.session_id)
             return rows.finish_window(claim, self._embedder.model, result, self._settings)
 
-        for pause_s in (*STORE_PAUSES_S, None):
+        for pause_s in STORE_PAUSES_S:
             try:
                 return self._written(tenant, store)
             except StoreUnavailable:
-                if pause_s is None:
-                    raise
                 time.sleep(pause_s)
-        return False
+        return self._written(tenant, store)
 
     def _crashed(self, tenant: TenantId, claim: ClaimedWindow) -> None:
         """A bug ended the try: count it, so that a window that breaks the code becomes a dead letter in the end."""
@@ -347,7 +260,6 @@ class ExtractionService:
         cached: Mapping[str, object] | None,
         calls: list[CallRecord],
         attributes: Sequence[str],
-        come: Callable[[], None],
     ) -> WindowResult:
         window, cells = window_of(claim)
         if cached is not None:
@@ -356,25 +268,22 @@ class ExtractionService:
             proposal = self._proposer.propose(window, calls, attributes)
             answer, left_out = proposal.answer, proposal.left_out
             outcome = Outcome.REPAIRED if proposal.repaired or left_out else Outcome.OK
-        come()
         said = " ".join(turn.text for turn in window.turns if turn.role is Role.USER)
         if self._only_english and tenant not in self._warned and not is_english(said):
             self._warned.add(tenant)
             log.warning("session_not_english", session=str(claim.session_id), means=self._only_english)
         candidates = to_candidates(answer, window, cells, Source.MODEL if self._cached else Source.RULES)
         summaries = {summary.cell: block(one_line(summary.text)) for summary in answer.summaries}
-        known = self._known(tenant, claim.forest_id, candidates) if cached is not None else frozenset()
+        known: frozenset[str] = frozenset()
+        if cached is not None:  # texts of a new answer rarely have a vector
+            texts = {OwnText(claim.forest_id, text) for text in _compared_texts(candidates)}
+            with ExtractRows.opened(self._engine, tenant) as rows:
+                known = frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
         result = replace(self._result(cells, candidates, summaries, outcome, calls, known), left_out=left_out)
         if cached is not None or not self._cached:
             return result
         key = input_hash(window, self._proposer.model, self._proposer.system)
         return replace(result, input_hash=key, answer=answer.model_dump(mode="json"))
-
-    def _known(self, tenant: TenantId, forest: ForestId, candidates: Sequence[Candidate]) -> frozenset[str]:
-        """Texts that have vectors. Only looked up for a cached answer: texts of a new answer rarely have one."""
-        texts = {OwnText(forest, text) for text in _compared_texts(candidates)}
-        with ExtractRows.opened(self._engine, tenant) as rows:
-            return frozenset(own.text for own in rows.known_vectors(self._embedder.model, texts))
 
     def _result(
         self,

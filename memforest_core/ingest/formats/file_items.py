@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, cast
 
 from memforest_core.domain.chat_messages import TurnInput
@@ -86,16 +85,6 @@ def name_of(value: object) -> str | None:
     if isinstance(value, int | str) and not isinstance(value, bool):
         return str(value).strip() or None
     return None
-
-
-def moment_of(written: object, forms: Iterable[str], example: str) -> datetime:
-    """A time without a zone in one of these forms of ``strptime``. Raises InvalidInput with the ``example``."""
-    for form in forms:
-        try:
-            return datetime.strptime(str(written).strip(), form)  # noqa: DTZ007 - the file names no zone
-        except ValueError:
-            continue
-    raise bad_item(f"{str(written)!r:.40} is no time such as {example!r}.")
 
 
 def session_of(

@@ -6,9 +6,8 @@ A file is a list, one object a line, one conversation (``{"messages": [...]}``),
 
 LangChain: https://python.langchain.com/api_reference/core/messages.html (``messages_to_dict`` makes objects of ``type``
 and ``data``, ``model_dump`` flat ones with ``type``) and https://python.langchain.com/docs/how_to/serialization/
-(``dumpd`` makes objects of ``lc``, ``type``, ``id`` and ``kwargs``, the last part of ``id`` being the class). Types are
-human, ai, system, tool, function and chat (which has a ``role``); a class of streamed parts ends with Chunk. Messages
-have no time; many programs put one into ``additional_kwargs``.
+(``dumpd`` makes objects of ``lc``, ``type``, ``id`` and ``kwargs``, the last part of ``id`` being the class). A
+class of streamed parts ends with Chunk. Messages have no time; many programs put one into ``additional_kwargs``.
 
 A SQLite file has a table of messages, and one of sessions if there is one. It is opened for reading only, and only
 plain tables are read: no view, no virtual table, no function of its schema runs. LangChain's ``message_store``
@@ -40,11 +39,35 @@ from memforest_core.ingest.formats.file_items import (
     turns_of,
 )
 
-LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
-_OTHERS = {"user": "user", "assistant": "assistant", "developer": "system"}
+_TYPES = ("human", "ai", "system", "tool", "function")
+"""LangChain's types of messages, in addition to chat, which has a role."""
 _REMOVED = "remove"
 """A mark that a message was taken out: it says nothing."""
-_TIMES = ("timestamp", "created_at", "time")
+ROLES = {
+    **dict.fromkeys(("user", "human", "customer", "member", "client"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "agent", "model", "gpt"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "function"), "tool"),
+}
+_ROLE = "role:"
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "message_id", "uuid"),
+    "session": ("session_id", "session", "conversation_id", "chat_id", "thread_id", "channel_id"),
+    "role": ("role", "sender_role", "sender", "type"),
+    "content": ("content", "text", "message", "body"),
+    "time": ("timestamp", "created_at", "sent_at", "time", "date"),
+    "speaker_id": ("speaker_id", "author_id", "sender_id", "user_id"),
+    "name": ("name", "speaker", "author", "display_name", "username"),
+    "session.id": ("id", "session_id", "conversation_id", "chat_id", "thread_id", "channel_id"),
+    "session.owner": ("owner", "user_id"),
+    "session.started": ("started_at", "created_at", "start_time", "timestamp"),
+    "session.title": ("title", "topic"),
+    "messages": ("messages", "message", "chat_messages", "message_store", "chat_history", "history", "turns"),
+    "sessions": ("sessions", "session", "conversations", "conversation", "chats", "threads"),
+}
+"""What a message, a session and a database have, and the names it is looked for under, in this order."""
+
+_OF_MESSAGES = ("id", "session", "role", "content", "time", "speaker_id", "name")
 
 
 def is_message(value: object) -> bool:
@@ -55,89 +78,44 @@ def is_message(value: object) -> bool:
         return True
     if "lc" in value and isinstance(value.get("kwargs"), Mapping):
         return True
-    return (
-        "role" not in value and "content" in value and _kind(value.get("type")) in {*LANGCHAIN_ROLES, "chat", _REMOVED}
-    )
+    return "role" not in value and "content" in value and _kind(value.get("type")) in {*_TYPES, "chat", _REMOVED}
 
 
 def message_turns(raw: Mapping[str, object], where: str) -> list[TurnInput]:
     """The turns of a message: none for one without words, several for a very long one. Raises InvalidInput."""
-    kind, fields = _opened(raw, where)
+    kind, fields = raw.get("type"), raw
+    if "lc" in raw and "kwargs" in raw:
+        fields, path = mapping_of(raw["kwargs"], f"{where}: kwargs"), raw.get("id")
+        kind = path[-1] if isinstance(path, list) and path else fields.get("type")
+    elif isinstance(raw.get("data"), Mapping):
+        fields = mapping_of(raw["data"], f"{where}: data")
+    kind = _kind(kind)
     if kind == _REMOVED:
         return []
-    named = fields.get("role") if kind == "chat" else kind
-    role = (LANGCHAIN_ROLES | _OTHERS).get(str(named).strip().lower())
-    if role is None:
-        raise bad_item(f"{where}: {str(named)!r:.40} is none of {', '.join([*LANGCHAIN_ROLES, 'chat'])}.")
+    named = str(fields.get("role") if kind == "chat" else kind).strip().lower()
+    if named not in {*_TYPES, "user", "assistant", "developer"}:
+        raise bad_item(f"{where}: {named!r:.40} is none of {', '.join([*_TYPES, 'chat'])}.")
     more = mapping_of(fields.get("additional_kwargs") or {}, f"{where}: additional_kwargs")
     read = {name: fields.get(name) for name in ("content", "tool_call_id", "tool_calls") if fields.get(name)}
-    for name in ("tool_calls", "function_call"):
-        if name not in read and more.get(name):
-            read[name] = more[name]
-    turn = turn_fields({"role": role, **read}, where)
-    content = turn.get("content") or ""
+    read |= {name: more[name] for name in ("tool_calls", "function_call") if name not in read and more.get(name)}
+    turn = turn_fields({"role": ROLES[named], **read}, where)
+    metadata, content = turn.get("metadata"), turn.get("content") or ""
     if not isinstance(content, str):
         raise bad_item(f"{where}: the content must be text or a list of parts.")
-    metadata = turn.get("metadata")
+    times = (place.get(name) for place in (fields, more) for name in ("timestamp", "created_at", "time"))
     return turns_of(
-        role,
+        ROLES[named],
         content,
         id=name_of(fields.get("id")),
         name=name_of(fields.get("name")),
         metadata=metadata if isinstance(metadata, Mapping) else None,
-        timestamp=_time_of(fields, more),
+        timestamp=next((value for value in times if value and isinstance(value, str | int | float)), None),
     )
-
-
-def _opened(raw: Mapping[str, object], where: str) -> tuple[str, Mapping[str, object]]:
-    """A message's type, and its fields."""
-    if "lc" in raw and "kwargs" in raw:
-        fields = mapping_of(raw["kwargs"], f"{where}: kwargs")
-        path = raw.get("id")
-        named = path[-1] if isinstance(path, list) and path else fields.get("type")
-        return _kind(named), fields
-    if isinstance(raw.get("data"), Mapping):
-        return _kind(raw.get("type")), mapping_of(raw["data"], f"{where}: data")
-    return _kind(raw.get("type")), raw
 
 
 def _kind(named: object) -> str:
     """A type by its name or its class: AIMessageChunk is ai."""
     return str(named).strip().removesuffix("Chunk").removesuffix("Message").lower()
-
-
-def _time_of(fields: Mapping[str, object], more: Mapping[str, object]) -> object | None:
-    found = (place[name] for place in (fields, more) for name in _TIMES if place.get(name))
-    return next((value for value in found if isinstance(value, str | int | float)), None)
-
-
-MESSAGE: Mapping[str, tuple[str, ...]] = {
-    "id": ("id", "message_id", "uuid"),
-    "session": ("session_id", "session", "conversation_id", "chat_id", "thread_id", "channel_id"),
-    "role": ("role", "sender_role", "sender", "type"),
-    "content": ("content", "text", "message", "body"),
-    "time": ("timestamp", "created_at", "sent_at", "time", "date"),
-    "speaker_id": ("speaker_id", "author_id", "sender_id", "user_id"),
-    "name": ("name", "speaker", "author", "display_name", "username"),
-}
-"""What a message has, and the names it is looked for under, in this order."""
-SESSION: Mapping[str, tuple[str, ...]] = {
-    "session.id": ("id", "session_id", "conversation_id", "chat_id", "thread_id", "channel_id"),
-    "session.owner": ("owner", "user_id"),
-    "session.started": ("started_at", "created_at", "start_time", "timestamp"),
-    "session.title": ("title", "topic"),
-}
-TABLES: Mapping[str, tuple[str, ...]] = {
-    "messages": ("messages", "message", "chat_messages", "message_store", "chat_history", "history", "turns"),
-    "sessions": ("sessions", "session", "conversations", "conversation", "chats", "threads"),
-}
-ROLES = {
-    **dict.fromkeys(("user", "human", "customer", "member", "client"), "user"),
-    **dict.fromkeys(("assistant", "ai", "bot", "chatbot", "agent", "model", "gpt"), "assistant"),
-    **dict.fromkeys(("system", "developer"), "system"),
-    **dict.fromkeys(("tool", "function"), "tool"),
-}
-_ROLE = "role:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,55 +126,42 @@ class Columns:
     roles: Mapping[str, str] = field(default_factory=dict)
     """What a value of the role column means, in addition to the usual ones."""
 
-    def find(self, what: str, given: Iterable[str]) -> str | None:
-        """The name of ``what`` among ``given``; None without one. Raises InvalidInput for a missing one that the caller
-        named."""
+    def find(self, what: str, given: Iterable[str], *, needed: bool = True) -> str | None:
+        """The name of ``what`` among ``given``; None without one. Raises InvalidInput for a ``needed`` one that the
+        caller named and that is missing."""
         there = {name.lower(): name for name in given}
         wanted = self.names.get(what)
-        if wanted is not None:
-            if wanted.lower() not in there:
-                raise bad_item(f"There is no {wanted!r:.80}, which --map names for {what}.")
-            return there[wanted.lower()]
-        usual = {**MESSAGE, **SESSION, **TABLES}[what]
-        return next((there[name] for name in usual if name in there), None)
+        if wanted is None:
+            return next((there[name] for name in NAMES[what] if name in there), None)
+        if needed and wanted.lower() not in there:
+            raise bad_item(f"There is no {wanted!r:.80}, which --map names for {what}.")
+        return there.get(wanted.lower())
 
     def value(self, what: str, row: Mapping[str, object]) -> object | None:
         """The value of ``what`` in a row."""
-        name = self.find(what, row) if what not in self.names or self._has(what, row) else None
+        name = self.find(what, row, needed=False)
         return None if name is None else row[name]
 
     def turns(self, row: Mapping[str, object], where: str) -> list[TurnInput]:
         """The turns of a message: none for one without words, several for a very long one. Raises InvalidInput."""
-        role = self._role(self.value("role", row), where)
+        given = str(self.value("role", row) or "user").strip()
+        role = self.roles.get(given.lower()) or ROLES.get(given.lower())
+        if role is None:
+            raise bad_item(f"{where}: nothing says what role {given!r:.40} is: give --map 'role:{given[:40]}=user'.")
         content = self.value("content", row)
         if isinstance(content, list):
             content = turn_fields({"role": role, "content": content}, where).get("content")
         if content is not None and not isinstance(content, str):
             raise bad_item(f"{where}: the content must be text or a list of parts.")
+        at = self.value("time", row)
+        if isinstance(at, str):  # digits in a text are unix time
+            at = float(at) if at.strip().replace(".", "", 1).isdigit() else at.strip() or None
+        identity, name = name_of(self.value("id", row)), name_of(self.value("name", row))
+        made = turns_of(role, content or "", id=identity, name=name, timestamp=at)
         speaker = name_of(self.value("speaker_id", row))
         if role != "user" and "speaker_id" not in self.names and not row.get("speaker_id"):
             speaker = None  # in most histories user_id says whose conversation it is, the assistant's messages too
-        made = turns_of(
-            role,
-            content or "",
-            id=name_of(self.value("id", row)),
-            name=name_of(self.value("name", row)),
-            timestamp=_time(self.value("time", row)),
-        )
         return made if speaker is None else [{**turn, "speaker_id": speaker} for turn in made]
-
-    def _has(self, what: str, row: Mapping[str, object]) -> bool:
-        wanted = self.names[what].lower()
-        return any(name.lower() == wanted for name in row)
-
-    def _role(self, value: object, where: str) -> str:
-        if value is None:
-            return "user"
-        given = str(value).strip()
-        role = self.roles.get(given.lower()) or ROLES.get(given.lower())
-        if role is None:
-            raise bad_item(f"{where}: nothing says what role {given!r:.40} is: give --map 'role:{given[:40]}=user'.")
-        return role
 
 
 def parse_columns(given: Iterable[str]) -> Columns:
@@ -211,20 +176,12 @@ def parse_columns(given: Iterable[str]) -> Columns:
             if name not in ROLES.values():
                 raise InvalidInput("Map a role to user, assistant, system or tool.", code="invalid_map")
             roles[what.removeprefix(_ROLE).strip().lower()] = name
-        elif what in MESSAGE or what in SESSION or what in TABLES:
+        elif what in NAMES:
             names[what] = name
         else:
-            known = ", ".join([*MESSAGE, *SESSION, *TABLES, "role:VALUE"])
+            known = ", ".join([*NAMES, "role:VALUE"])
             raise InvalidInput(f"--map knows no {what!r:.40}: it maps {known}.", code="invalid_map")
     return Columns(names, roles)
-
-
-def _time(value: object) -> object | None:
-    """A time as ``enqueue`` takes it; digits in a text are unix time."""
-    if isinstance(value, str):
-        text = value.strip()
-        return float(text) if text.replace(".", "", 1).isdigit() else text or None
-    return value
 
 
 @dataclass(slots=True)
@@ -256,7 +213,7 @@ class History:
                 yield value
                 continue
             try:
-                talks = list(self._talks(value, rows))
+                talks = self._talks(value, rows)
             except InvalidInput as error:
                 if error.code == "missing_session":
                     raise
@@ -265,28 +222,19 @@ class History:
             yield from map(self.converted, talks)
         yield from map(self.converted, rows.values())
 
-    def _talks(self, value: Value, rows: dict[str, Talk]) -> Iterator[Talk]:
+    def _talks(self, value: Value, rows: dict[str, Talk]) -> list[Talk]:
         """The conversations of an item; a message goes to its session in ``rows``."""
         item = mapping_of(value.content, "An item")
-        if isinstance(item.get("sessions"), list):
-            yield from self._tables(value, item)
-        elif isinstance(item.get("messages"), list):
-            yield self._conversation(value.position, item)
-        else:
-            name = self._session_of(item)
-            rows.setdefault(name, Talk(value.position, name)).messages.append(item)
-
-    def _tables(self, value: Value, item: Mapping[str, object]) -> Iterator[Talk]:
-        talks: dict[str, Talk] = {}
-        for info in list_of(item["sessions"], "sessions"):
-            session = mapping_of(info, "A session")
-            talk = self._conversation(value.position, session)
-            talks[talk.session_id] = talk
+        if not isinstance(item.get("sessions"), list):
+            if isinstance(item.get("messages"), list):
+                return [self._conversation(value.position, item)]
+            self._add(item, rows, value.position)
+            return []
+        sessions = (mapping_of(each, "A session") for each in list_of(item["sessions"], "sessions"))
+        talks = {talk.session_id: talk for talk in (self._conversation(value.position, info) for info in sessions)}
         for raw in list_of(item.get("messages") or [], "messages"):
-            message = mapping_of(raw, "A message")
-            name = self._session_of(message)
-            talks.setdefault(name, Talk(value.position, name)).messages.append(message)
-        yield from talks.values()
+            self._add(mapping_of(raw, "A message"), talks, value.position)
+        return list(talks.values())
 
     def _conversation(self, position: int, info: Mapping[str, object]) -> Talk:
         name = name_of(self.columns.value("session.id", info)) or self.session
@@ -295,19 +243,25 @@ class History:
         rest = {key: value for key, value in info.items() if key != "messages"}
         return Talk(position, name, rest, list_of(info.get("messages") or [], "messages"))
 
-    def _session_of(self, message: Mapping[str, object]) -> str:
+    def _add(self, message: Mapping[str, object], talks: dict[str, Talk], position: int) -> None:
+        """Put a message into the session that it names."""
         name = name_of(self.columns.value("session", message)) or self.session
         if name is None:
             raise InvalidInput(
                 "Give --session: these are messages that do not say which conversation they are of.",
                 code="missing_session",
             )
-        return name
+        talks.setdefault(name, Talk(position, name)).messages.append(message)
 
     def converted(self, talk: Talk) -> Item:
         """A talk as a session; one that can't be converted is refused as a whole."""
+        turns: list[TurnInput] = []
         try:
-            turns = self._turns(talk.messages)
+            for number, raw in enumerate(talk.messages, start=1):
+                where = f"Message {number}"
+                message = mapping_of(raw, where)
+                inner = self._inner(message)
+                turns += self.columns.turns(message, where) if inner is None else message_turns(inner, where)
             title = self.columns.value("session.title", talk.info)
             if turns and isinstance(title, str) and title:
                 turns[0] = {**turns[0], "metadata": {**turns[0].get("metadata", {}), "title": title}}
@@ -316,15 +270,6 @@ class History:
             return session_of(talk.position, owner, talk.session_id, turns, started or None)
         except InvalidInput as error:
             return Refused(talk.position, error, talk.session_id)
-
-    def _turns(self, messages: Sequence[object]) -> list[TurnInput]:
-        turns: list[TurnInput] = []
-        for number, raw in enumerate(messages, start=1):
-            where = f"Message {number}"
-            message = mapping_of(raw, where)
-            inner = self._inner(message)
-            turns += self.columns.turns(message, where) if inner is None else message_turns(inner, where)
-        return turns
 
     def _inner(self, message: Mapping[str, object]) -> Mapping[str, object] | None:
         """The message in LangChain's form: itself, or the content of a row of its own tables."""
@@ -350,94 +295,67 @@ def from_sqlite(file: Path, history: History) -> Iterator[Item]:
     Raises InvalidInput for a file that SQLite can't read or whose tables and columns are not found.
     """
     try:
-        with closing(_connection(file)) as connection:
-            messages, sessions = (_table(connection, history, which) for which in TABLES)
-            if messages is None:
-                names = ", ".join(sorted(_tables(connection)))
-                raise _unreadable(f"no table of messages is among {names or 'none'}: give --map messages=TABLE")
-            infos = {} if sessions is None else _infos(connection, history, sessions)
-            yield from _sessions(connection, history, messages, infos)
+        with closing(sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+            # What a hostile schema could call is not called.
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA query_only = ON")
+            yield from _database_sessions(connection, history)
     except sqlite3.Error as error:
         raise _unreadable(str(error)) from None
 
 
-def _connection(file: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro", uri=True)
-    connection.row_factory = sqlite3.Row
-    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
-    # What a hostile schema could call is not called.
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
-def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Plain tables."""
-    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
-    return [
-        row["name"]
-        for row in found
-        if not row["name"].startswith("sqlite_") and not (row["sql"] or "").upper().startswith("CREATE VIRTUAL")
-    ]
-
-
-def _table(connection: sqlite3.Connection, history: History, which: str) -> str | None:
-    return history.columns.find(which, _tables(connection))
-
-
-def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    return [row["name"] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")]
-
-
-def _infos(connection: sqlite3.Connection, history: History, table: str) -> dict[str, dict[str, object]]:
-    """What the table of sessions says, by the sessions' ids."""
-    key = history.columns.find("session.id", _columns(connection, table))
-    if key is None:
-        raise _unreadable(f"table {table} has no id of sessions: give --map session.id=COLUMN")
-    infos: dict[str, dict[str, object]] = {}
-    for row in connection.execute(f"SELECT * FROM {_quoted(table)}"):  # noqa: S608 - a quoted name
-        name = name_of(row[key])
-        if name is not None:
-            infos[name] = dict(row)
-    return infos
-
-
-def _sessions(
-    connection: sqlite3.Connection, history: History, table: str, infos: dict[str, dict[str, object]]
-) -> Iterator[Item]:
+def _database_sessions(connection: sqlite3.Connection, history: History) -> Iterator[Item]:
+    schema = connection.execute("SELECT name, upper(sql) AS sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    plain = {
+        row["name"]: row["sql"] or ""
+        for row in schema
+        if not row["name"].startswith("sqlite_") and not (row["sql"] or "").startswith("CREATE VIRTUAL")
+    }
+    table, sessions = (history.columns.find(which, plain) for which in ("messages", "sessions"))
+    if table is None:
+        names = ", ".join(sorted(plain)) or "none"
+        raise _unreadable(f"no table of messages is among {names}: give --map messages=TABLE")
+    infos: dict[str | None, dict[str, object]] = {}
+    if sessions is not None:
+        key = history.columns.find("session.id", _columns(connection, sessions))
+        if key is None:
+            raise _unreadable(f"table {sessions} has no id of sessions: give --map session.id=COLUMN")
+        found = connection.execute(f"SELECT * FROM {_quoted(sessions)}")  # noqa: S608 - a quoted name
+        infos = {name_of(row[key]): dict(row) for row in found}
     columns = _columns(connection, table)
-    session, content = (history.columns.find(what, columns) for what in ("session", "content"))
-    for what in ("role", "time", "id", "speaker_id", "name"):
-        history.columns.find(what, columns)  # one that the caller named and that is missing is an error
-    if session is None or content is None:
-        missing = "session" if session is None else "content"
-        raise _unreadable(f"table {table} has no column of the {missing}: give --map {missing}=COLUMN")
-    order = ", ".join([_quoted(session), *_insertion(connection, table)])
+    # One that the caller named and that is missing is an error.
+    known = {what: history.columns.find(what, columns) for what in _OF_MESSAGES}
+    for what in ("session", "content"):
+        if known[what] is None:
+            raise _unreadable(f"table {table} has no column of the {what}: give --map {what}=COLUMN")
+    session = known["session"] or ""
+    order = ", ".join([_quoted(session), *_insertion(columns, plain[table])])
     rows = connection.execute(f"SELECT * FROM {_quoted(table)} ORDER BY {order}")  # noqa: S608 - quoted names
-    for number, (key, said) in enumerate(groupby(rows, lambda row: row[session]), start=1):
-        name = name_of(key)
+    for number, (value, said) in enumerate(groupby(rows, lambda row: row[session]), start=1):
+        name = name_of(value)
         if name is None:
             yield Refused(number, bad_item("Messages without a session: nothing says which conversation they are of."))
             continue
-        yield history.converted(Talk(number, name, infos.get(name, {}), [_values(row) for row in said]))
+        # Blobs are no words.
+        messages = [{key: each for key, each in dict(row).items() if not isinstance(each, bytes)} for row in said]
+        yield history.converted(Talk(number, name, infos.get(name, {}), list(messages)))
 
 
-def _insertion(connection: sqlite3.Connection, table: str) -> Sequence[str]:
+def _columns(connection: sqlite3.Connection, table: str) -> dict[str, int]:
+    """The columns of a table, each with its place in the primary key (0: none)."""
+    return {row["name"]: row["pk"] for row in connection.execute(f"PRAGMA table_info({_quoted(table)})")}
+
+
+def _insertion(columns: Mapping[str, int], schema: str) -> Sequence[str]:
     """The columns that tell in which order rows were inserted: the row's own number, else the primary key."""
-    described = connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
-    names = {row["name"].lower() for row in described}
-    row = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-    if "WITHOUT ROWID" not in (row["sql"] or "").upper():
-        own = next((name for name in ("rowid", "_rowid_", "oid") if name not in names), None)
-        if own is not None:
-            return [own]
-    return [_quoted(row["name"]) for row in sorted(described, key=lambda row: row["pk"]) if row["pk"]]
-
-
-def _values(row: sqlite3.Row) -> dict[str, object]:
-    """A row without its blobs, which are no words."""
-    return {name: value for name, value in dict(row).items() if not isinstance(value, bytes)}
+    taken = {name.lower() for name in columns}
+    own = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
+    if own is not None and "WITHOUT ROWID" not in schema:
+        return [own]
+    return [_quoted(name) for name in sorted(columns, key=columns.__getitem__) if columns[name]]
 
 
 def _quoted(name: str) -> str:

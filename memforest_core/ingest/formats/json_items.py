@@ -1,8 +1,4 @@
-"""The JSON values of a file one by one, however large the file: a list's items, lines, or the pages of an export.
-
-An item's end is found by counting brackets outside of strings, so that its text is parsed once and whole, wherever
-the file's chunks end, and so that an item that is no JSON does not take the ones after it along.
-"""
+"""The JSON values of a file one by one, however large the file: a list's items, lines, or the pages of an export."""
 
 from __future__ import annotations
 
@@ -18,14 +14,13 @@ from memforest_core.ingest.formats.file_items import Converted, Refused, Value, 
 MAX_ITEM_CHARS = 2**27
 """A longer item is refused: a bracket or quotation mark that never closes would take the rest of the file along."""
 LOOK_AHEAD = 2**16
-"""Characters in which a page's list must have begun."""
+"""Bytes in which a first line must have ended."""
 
 _BLANK = re.compile(r"[ \t\n\r]*")
-_SCALAR = re.compile(r'[^\s,\]}\[{"]*')
-_BRACKET = re.compile(r'["{}\[\]]')
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """What bytes are decoded to that are no UTF-8; valid UTF-8 never is."""
-_STRING_PART = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+_DECODER = json.JSONDecoder()
+_LONGEST_WORD = len("-Infinity")
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -37,85 +32,64 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         for part in others:
             yield b"".join(parts)
             parts = [part]
-    last = b"".join(parts)
-    if last:
+    if last := b"".join(parts):
         yield last
 
 
 def json_items(chunks: Iterable[bytes], under: Iterable[str] = ()) -> Iterator[Value | Refused]:
     """The items of a list, the objects of a file with one a line, or a single object.
 
-    ``under`` names the keys of an object (a page of an export) whose list's items are meant; the list is read as a
-    stream when only plain values stand before it. An item that is no JSON, or no UTF-8, is refused by its position and
-    the others go on; where the file itself is broken (a list that does not end, no JSON at all), that ends it.
+    ``under`` names the keys of an object (a page of an export) whose list's items are meant. A line that is no JSON, or
+    an item that is no UTF-8, is refused by its position and the others go on; where a list or an object over several
+    lines is broken, that ends the file.
     """
-    names = tuple(under)
-    page = _page(names)
-    start, whole = _started(chunks)
-    if _has_lines(start) and not (page and page.match(start.decode("utf-8-sig", "ignore").lstrip())):
-        yield from _of_lines(whole, names)
-    else:
-        yield from _Document(whole, names, page).values()
-
-
-def _page(names: tuple[str, ...]) -> re.Pattern[str] | None:
-    """An object's beginning up to the list under one of the names, with plain values before it."""
-    if not names:
-        return None
-    text = r'"(?:[^"\\]|\\.)*"'
-    plain = rf"\s*{text}\s*:\s*(?:{text}|[\w.+-]+)\s*,"
-    return re.compile(rf'\{{(?:{plain})*\s*"(?:{"|".join(map(re.escape, names))})"\s*:\s*\[')
-
-
-def _started(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The beginning, at least its first line if that is short, and everything again."""
-    coming = iter(chunks)
-    start = b""
+    coming, start, names = iter(chunks), b"", tuple(under)
     for chunk in coming:
         start += chunk
         if b"\n" in start.lstrip() or len(start) >= LOOK_AHEAD:
             break
-    return start, chain([start], coming)
-
-
-def _has_lines(start: bytes) -> bool:
-    """Whether each line has an object; one written over several lines does not end its first with a bracket."""
+    whole = chain([start], coming)
+    position = 0
     first, end, _ = start.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")
-    return first.startswith(b"{") and (not end or first.rstrip().endswith(b"}"))
-
-
-def _of_lines(chunks: Iterable[bytes], under: tuple[str, ...]) -> Iterator[Value | Refused]:
-    for number, raw in enumerate(lines(chunks), start=1):
-        if not raw.strip():
-            continue
-        try:
-            content = _parsed(raw.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            yield Refused(number, _no_utf8())
-        except InvalidInput as error:
-            yield Refused(number, error)
-        else:
-            for one in _unpacked(content, under):
-                yield Value(number, one)
-
-
-def _parsed(text: str) -> object:
+    # An object written over several lines does not end its first with a bracket.
+    if first.startswith(b"{") and (not end or first.rstrip().endswith(b"}")):
+        for number, raw in enumerate(lines(whole), start=1):
+            if raw.strip():
+                # A line's number, or in pages that of the item.
+                try:
+                    for one in _unpacked(_parsed(raw), names):
+                        yield Value(position := position + 1 if names else number, one)
+                except InvalidInput as error:
+                    yield Refused(position := position + 1 if names else number, error)
+        return
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise _no_json(f"{error.msg} at its character {error.pos + 1}") from None
-    except RecursionError:
-        raise InvalidInput("Nest the JSON less deeply.", code="invalid_json") from None
-    except ValueError:
-        raise _no_json("a number in it has too many digits") from None
+        for content in _Document(whole).values():
+            if isinstance(content, InvalidInput):
+                yield Refused(position := position + 1, content)
+                continue
+            for one in _unpacked(content, names):
+                yield Value(position := position + 1, one)
+    except InvalidInput as error:
+        yield Refused(position + 1, error)
 
 
-def _no_json(why: str) -> InvalidInput:
-    return InvalidInput(f"This is no JSON: {why}.", code="invalid_json")
+def _parsed(raw: bytes, code: str = "invalid_json") -> object:
+    try:
+        return json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise _no_json(error, code) from None
 
 
-def _no_utf8() -> InvalidInput:
-    return InvalidInput("Encode the file as UTF-8.", code="invalid_json")
+def _no_json(error: Exception, code: str = "invalid_json") -> InvalidInput:
+    match error:
+        case UnicodeDecodeError():
+            return InvalidInput("Encode the file as UTF-8.", code=code)
+        case json.JSONDecodeError():
+            return InvalidInput(f"This is no JSON: {error.msg} at column {error.colno}.", code=code)
+        case RecursionError():
+            return InvalidInput("Nest the JSON less deeply.", code=code)
+        case _:
+            return InvalidInput("Shorten the numbers in the JSON.", code=code)
 
 
 def _unpacked(content: object, under: tuple[str, ...]) -> list[object]:
@@ -130,76 +104,71 @@ def _unpacked(content: object, under: tuple[str, ...]) -> list[object]:
 class _Document:
     """A file of values one after another, with lists unpacked; has one item's text and one chunk at a time."""
 
-    def __init__(self, chunks: Iterable[bytes], under: tuple[str, ...], page: re.Pattern[str] | None) -> None:
+    def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
         self._ended = False
-        self._under = under
-        self._page = page
         self._text = ""
         self._at = 0
-        self._position = 0
 
-    def values(self) -> Iterator[Value | Refused]:
-        try:
-            while char := self._next():
-                if char == "[":
-                    self._at += 1
-                    yield from self._list()
-                elif found := self._page_here():
-                    self._at = found.end()
-                    yield from self._list()
-                    self._scan(1)
-                else:
-                    for one in self._item():
-                        yield one
-                        if isinstance(one, Refused):  # the rest is no JSON either, word by word
-                            return
-        except InvalidInput as error:
-            yield Refused(self._position + 1, error)
+    def values(self) -> Iterator[object]:
+        """Each value, and the items of each list; an error in place of one that is no UTF-8. Raises InvalidInput where
+        the file can't be followed any further."""
+        while char := self._next():
+            if char != "[":
+                yield self._value()
+                continue
+            self._at += 1
+            mark = "]" if self._next() == "]" else ","
+            while mark != "]":
+                yield self._value()
+                mark = self._next()
+                if not mark:
+                    raise bad_item("The file ends inside its list: it is not whole.")
+                if mark not in ",]":
+                    raise bad_item("Before this there is no comma: the list can't be followed from here on.")
+                self._at += mark == ","
+            self._at += 1
 
-    def _list(self) -> Iterator[Value | Refused]:
-        """The items up to the list's end. Raises InvalidInput where the list is broken."""
-        while (char := self._next()) != "]":
-            if char:
-                yield from self._item()
-                char = self._next()
-            if not char:
-                raise bad_item("The file ends inside its list: it is not whole.")
-            if char == ",":
-                self._at += 1
-            elif char != "]":
-                raise bad_item("Before this there is no comma: the list can't be followed from here on.")
-        self._at += 1
+    def _value(self) -> object:
+        """The value that begins here, or the error that it is no UTF-8. Raises InvalidInput."""
+        self._next()
+        while True:
+            begun = len(self._text) - self._at
+            try:
+                content, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                at_end = error.msg.startswith("Unterminated") or error.pos >= len(self._text)
+                if not at_end and error.pos + _LONGEST_WORD <= len(self._text):
+                    raise _no_json(error) from None
+                if begun > MAX_ITEM_CHARS:
+                    raise bad_item(f"Shorten this item to {MAX_ITEM_CHARS} characters.") from None
+                if not self._more(begun):
+                    if at_end:
+                        raise bad_item("The file ends inside this: it is not whole.") from None
+                    raise _no_json(error) from None
+            except (ValueError, RecursionError) as error:
+                raise _no_json(error) from None
+            else:
+                # A number may go on in the next chunk.
+                if end < len(self._text) or not self._more():
+                    break
+        start, self._at = self._at, end
+        if not self._text.isascii() and _NO_UTF8.search(self._text, start, end):
+            return InvalidInput("Encode the file as UTF-8.", code="invalid_json")
+        return content
 
-    def _item(self) -> Iterator[Value | Refused]:
-        text = self._value()
-        self._position += 1
-        if text is None:
-            yield Refused(self._position, bad_item(f"Shorten this item to {MAX_ITEM_CHARS} characters."))
-            return
-        try:
-            if not text.isascii() and _NO_UTF8.search(text):
-                raise _no_utf8()
-            content = _parsed(text)
-        except InvalidInput as error:
-            yield Refused(self._position, error)
-            return
-        self._position -= 1
-        for one in _unpacked(content, self._under):
-            self._position += 1
-            yield Value(self._position, one)
-
-    def _more(self) -> bool:
-        """Put the next chunk in place of what was read; False at the end."""
-        while not self._ended:
+    def _more(self, least: int = 0) -> bool:
+        """Put at least so many more characters behind what is not read yet, if there are some; False at the end."""
+        parts = [self._text[self._at :]]
+        found = 0
+        while not self._ended and found <= least:
             chunk = next(self._chunks, None)
             self._ended = chunk is None
-            decoded = self._decoder.decode(chunk or b"", final=self._ended)
-            if decoded:
-                self._text, self._at = self._text[self._at :] + decoded, 0
-                return True
-        return False
+            parts.append(self._decoder.decode(chunk or b"", final=self._ended))
+            found += len(parts[-1])
+        self._text, self._at = "".join(parts), 0
+        return found > 0
 
     def _next(self) -> str:
         """The next character that is not blank; empty at the end."""
@@ -211,88 +180,10 @@ class _Document:
             if not self._more():
                 return ""
 
-    def _page_here(self) -> re.Match[str] | None:
-        if self._page is None or self._text[self._at] != "{":
-            return None
-        while len(self._text) - self._at < LOOK_AHEAD and self._more():
-            pass
-        return self._page.match(self._text, self._at)
-
-    def _value(self) -> str | None:
-        """The text of the value that begins here; None for one that is too long."""
-        if self._text[self._at] in '"{[':
-            return self._scan(0)
-        parts: list[str] = []
-        while found := _SCALAR.match(self._text, self._at):
-            parts.append(found[0])
-            self._at = found.end()
-            if self._at < len(self._text) or not self._more():
-                break
-        if not any(parts):  # a comma or bracket out of place
-            parts.append(self._text[self._at])
-            self._at += 1
-        return "".join(parts)
-
-    def _scan(self, depth: int) -> str | None:
-        """Go on to where as many brackets are closed as opened, ``depth`` of which were before, or to the end of the
-        file; the text, if it fits."""
-        parts: list[str] = []
-        length, quoted = 0, False
-        while True:
-            start = self._at
-            depth, quoted = self._through(depth, quoted)
-            length += self._at - start
-            if length <= MAX_ITEM_CHARS:
-                parts.append(self._text[start : self._at])
-            else:
-                parts.clear()
-            if depth == 0 and not quoted:
-                break
-            if not self._more():
-                self._at = len(self._text)
-                break
-        return "".join(parts) if length <= MAX_ITEM_CHARS else None
-
-    def _through(self, depth: int, quoted: bool) -> tuple[int, bool]:
-        """Go on within this chunk until all is closed: how many brackets are open then, and whether a string is."""
-        text, at = self._text, self._at
-        while True:
-            if quoted:
-                part = _STRING_PART.match(text, at)
-                at = part.end() if part else at
-                if at >= len(text) or text[at] != '"':  # or a backslash whose character is in the next chunk
-                    break
-                at, quoted = at + 1, False
-            else:
-                found = _BRACKET.search(text, at)
-                if found is None:
-                    at = len(text)
-                    break
-                at = found.end()
-                if found[0] == '"':
-                    quoted = True
-                else:
-                    depth += 1 if found[0] in "[{" else -1
-            if depth == 0 and not quoted:
-                break
-        self._at = at
-        return depth, quoted
-
 
 def read_line(raw: bytes, owner: str | None, number: int = 1) -> Converted:
     """The session in a line of JSON; ``owner`` is whose it is when the line does not say. Raises InvalidInput."""
-    try:
-        line = json.loads(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InvalidInput("Encode the file as UTF-8.", code="invalid_line") from None
-    except json.JSONDecodeError as error:
-        raise InvalidInput(
-            f"Write one JSON object a line: {error.msg} at column {error.colno}.", code="invalid_line"
-        ) from None
-    except RecursionError:
-        raise InvalidInput("Nest the JSON less deeply.", code="invalid_line") from None
-    except ValueError:
-        raise InvalidInput("Shorten the numbers in the JSON.", code="invalid_line") from None
+    line = _parsed(raw, "invalid_line")
     if not isinstance(line, dict):
         raise InvalidInput("Write one JSON object a line.", code="invalid_line")
     whose = line.get("owner", owner)
@@ -308,9 +199,8 @@ def read_line(raw: bytes, owner: str | None, number: int = 1) -> Converted:
 def read_lines(chunks: Iterable[bytes], owner: str | None) -> Iterator[Converted | Refused]:
     """The sessions of a file that is handed over in chunks, and the lines that hold none."""
     for number, raw in enumerate(lines(chunks), start=1):
-        if not raw.strip():
-            continue
-        try:
-            yield read_line(raw, owner, number)
-        except InvalidInput as error:
-            yield Refused(number, error)
+        if raw.strip():
+            try:
+                yield read_line(raw, owner, number)
+            except InvalidInput as error:
+                yield Refused(number, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -43,10 +43,10 @@ from memforest_core.memtree import Key
 from memforest_core.models.calls import CallRecord, OwnText, Vectors
 from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
-from memforest_core.store.copying import adding, change_rows, columns_of, given_to, in_columns
+from memforest_core.store.copying import adding, change_rows, columns_of, given_to
 from memforest_core.store.owners import lock_forest
 from memforest_core.store.removal import RemovalRows
-from memforest_core.store.rows import TenantRows, among, seconds_from_now
+from memforest_core.store.rows import TenantRows, among, record_of, seconds_from_now
 from memforest_core.store.speakers import people_of
 from memforest_core.store.statements import from_document, to_document
 from memforest_core.store.temperatures import set_temperature
@@ -119,7 +119,14 @@ class ReduceQueueRows(TenantRows):
         """The waiting cells with their candidates that have no fact yet, and vectors. Raises InvariantViolated on a
         damaged one."""
         cells = self._db.execute(
-            sa.select(m.Cell.__table__, m.Session.external_id, m.Session.trace, m.Session.note)
+            sa.select(
+                m.Cell.__table__,
+                m.Cell.cell_id.label("id"),
+                m.Cell.placed_at.is_not(None).label("reopened"),
+                m.Session.external_id.label("session_label"),
+                m.Session.trace,
+                m.Session.note,
+            )
             .join(m.Session, sa.and_(m.Session.tenant_id == self._tenant, m.Session.session_id == m.Cell.session_id))
             .where(m.Cell.tenant_id == self._tenant, among(m.Cell.cell_id, waiting.cells))
             .order_by(m.Cell.session_id, m.Cell.ordinal)
@@ -137,19 +144,8 @@ class ReduceQueueRows(TenantRows):
             rules={name: value for name, value in forest.rules.items() if name != HELD},
             held=forest.state == "hidden" and HELD in forest.rules,
             cells=tuple(
-                WaitingCell(
-                    id=CellId(cell.cell_id),
-                    session_id=SessionId(cell.session_id),
-                    session_label=cell.external_id,
-                    trace=cell.trace,
-                    reopened=cell.placed_at is not None,
-                    note=cell.note,
-                    ordinal=cell.ordinal,
-                    first_turn=cell.first_turn,
-                    char_start=cell.char_start or 0,
-                    time_start=cell.time_start.astimezone(UTC),
-                    time_end=cell.time_end.astimezone(UTC),
-                    candidates=tuple(candidates[cell.cell_id]),
+                record_of(
+                    WaitingCell, cell, char_start=cell.char_start or 0, candidates=tuple(candidates[cell.cell_id])
                 )
                 for cell in cells
             ),
@@ -166,13 +162,7 @@ class ReduceQueueRows(TenantRows):
         for row in rows:
             waiting[row.cell_id].append(
                 WaitingCandidate(
-                    candidate=Candidate(
-                        cell_id=CellId(row.cell_id),
-                        item=row.item,
-                        turn_ordinals=tuple(row.turn_ordinals),
-                        quote=row.quote,
-                        statement=from_document(row.statement),
-                    ),
+                    candidate=record_of(Candidate, row, statement=from_document(row.statement)),
                     vector=vectors.get((forest, bytes(row.text_hash))),
                     routing_vector=vectors.get((forest, bytes(row.routing_hash))),
                     cell_ordinal=ordinals[row.cell_id],
@@ -266,7 +256,7 @@ class FactRows(TenantRows):
     """Canonical facts and their occurrences."""
 
     def people(self, forest: ForestId) -> People:
-        """The owner and all human speakers under all their names, in one statement."""
+        """The owner and all human speakers under all their names."""
         return people_of(self._db, self._tenant, forest)
 
     def tellers(self, turns: Collection[tuple[SessionId, int]]) -> dict[tuple[SessionId, int], str]:
@@ -318,28 +308,22 @@ class FactRows(TenantRows):
         keys of entities."""
         if not facts:
             return
-        rows = [
-            {
-                "fact_id": fact.id,
-                "forest_id": forest,
-                "text": fact.statement.text,
-                "normalized": fact.normalized,
-                "text_hash": text_hash(fact.statement.text),
-                "time_start": fact.statement.time.start,
-                "time_end": fact.statement.time.end,
-                "mentioned_at": fact.statement.mentioned_at,
-                "subject_key": subjects[fact.id],
-                "attribute": fact.statement.attribute,
-                "statement": to_document(fact.statement),
-                "key_time": keys[fact.id].time,
-                "key_ordinal": fact.cell_ordinal,
-                "key_item": fact.item,
-            }
-            for fact in facts
-        ]
-        new = in_columns(rows)
+        ids, said = [fact.id for fact in facts], [fact.statement for fact in facts]
+        new: dict[str, list[Any]] = columns_of(said, "text", "mentioned_at", "attribute") | {
+            "fact_id": ids,
+            "forest_id": [forest] * len(facts),
+            "normalized": [fact.normalized for fact in facts],
+            "text_hash": [text_hash(each.text) for each in said],
+            "time_start": [each.time.start for each in said],
+            "time_end": [each.time.end for each in said],
+            "subject_key": [subjects[id_] for id_ in ids],
+            "statement": [to_document(each) for each in said],
+            "key_time": [keys[id_].time for id_ in ids],
+            "key_ordinal": [fact.cell_ordinal for fact in facts],
+            "key_item": [fact.item for fact in facts],
+        }
         self._db.execute(adding("fact", tuple(new)), given_to("fact", self._tenant, {}, new))
-        want_indexed(self._db, self._tenant, forest, "fact", [fact.id for fact in facts], lease=lease)
+        want_indexed(self._db, self._tenant, forest, "fact", ids, lease=lease)
 
     def pin(self, facts: Sequence[FactId]) -> None:
         """Pin these facts; superseded ones stay as they are."""

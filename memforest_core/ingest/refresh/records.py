@@ -64,7 +64,6 @@ class ReadyNode:
     """A claimed node: the version it had then, and what was read since.
 
     ``stale`` is True when children were not clean and the node was taken all the same, past the maximum staleness.
-    The ``stored_`` fields are those of the summary it has.
     """
 
     id: NodeId
@@ -77,9 +76,6 @@ class ReadyNode:
     attempts: int
     stale: bool
     children: tuple[ChildText, ...] = ()
-    stored_hash: bytes | None = None
-    stored_text: str | None = None
-    stored_source: SummarySource | None = None
     trace: str | None = None
     """The W3C traceparent of the session whose tree this is."""
     titled: bool = False

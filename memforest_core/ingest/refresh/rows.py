@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +11,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, TreeKind, WorkerId
+from memforest_core.domain.ids import ForestId, LeaseToken, NodeId, SessionId, TenantId, TreeId, WorkerId
 from memforest_core.domain.indexed import (
     TermCounts,
     cell_text,
@@ -29,7 +28,7 @@ from memforest_core.store import tables as m
 from memforest_core.store.call_ledger import record_calls
 from memforest_core.store.owners import lock_forests
 from memforest_core.store.repeating import repeated
-from memforest_core.store.rows import among, seconds_from_now
+from memforest_core.store.rows import among, record_of, seconds_from_now
 from memforest_core.store.trees import lock_nodes, lock_trees, with_ancestors
 from memforest_core.store.vectors import VectorRows, from_bytes, pooled_half, text_hash, to_half
 
@@ -65,8 +64,8 @@ _LEASE = sa.text(f"""
       FROM memforest.tree r
      WHERE n.tenant_id = :t AND n.node_id = ANY(CAST(:ids AS uuid[])) AND r.tenant_id = :t AND r.tree_id = n.tree_id
        AND r.due_at <= clock_timestamp() AND ({_OVERDUE} OR NOT {_STALE})
-    RETURNING n.node_id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts, {_STALE} AS stale,
-              r.kind = 'scene' AND r.root_id = n.node_id AND {_OURS} AS titled,
+    RETURNING n.node_id AS id, n.tree_id, r.forest_id, r.kind, r.label, n.level, n.version, n.attempts,
+              {_STALE} AS stale, r.kind = 'scene' AND r.root_id = n.node_id AND {_OURS} AS titled,
               r.title, r.title_size, r.title_source,
               (SELECT s.trace FROM memforest.session s WHERE s.tenant_id = :t AND s.session_id = r.session_id) AS trace
     """)  # noqa: S608 - constants of this module
@@ -176,43 +175,7 @@ class RefreshRows(VectorRows):
         if not rows:
             # A node that failed before is refreshed alone, so that it fails alone.
             rows = self._lease(leased | {"stale": stale_s, "n": 1, "tried": 1, "most": 1_000})
-        return token, [
-            ReadyNode(
-                id=NodeId(row.node_id),
-                tree_id=TreeId(row.tree_id),
-                forest_id=ForestId(row.forest_id),
-                kind=TreeKind(row.kind),
-                label=row.label,
-                level=row.level,
-                version=row.version,
-                attempts=row.attempts,
-                stale=row.stale,
-                trace=row.trace,
-                titled=row.titled,
-                title=_title(row) if row.titled else None,
-            )
-            for row in rows
-        ]
-
-    def with_inputs(self, nodes: Sequence[ReadyNode], model: str) -> list[ReadyNode]:
-        """Claimed nodes with their children and summaries. These may be newer than the claim: a writer that changes a
-        child raises the version of its parent."""
-        ids = [node.id for node in nodes]
-        children = self.children_of(ids, model)
-        s = m.NodeSummary
-        found = sa.select(s.node_id, s.input_hash, s.text_, s.source)
-        summaries = self._db.execute(found.where(s.tenant_id == self._tenant, among(s.node_id, ids)))
-        stored = {row.node_id: row for row in summaries}
-        return [
-            replace(
-                node,
-                children=tuple(children[node.id]),
-                stored_hash=bytes(stored[node.id].input_hash) if node.id in stored else None,
-                stored_text=stored[node.id].text if node.id in stored else None,
-                stored_source=SummarySource(stored[node.id].source) if node.id in stored else None,
-            )
-            for node in nodes
-        ]
+        return token, [record_of(ReadyNode, row, title=_title(row) if row.titled else None) for row in rows]
 
     def _lease(self, values: dict[str, Any]) -> Sequence[sa.Row[*tuple[Any, ...]]]:
         """Lock candidates, then lease those that are ready still."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
@@ -115,7 +115,9 @@ class RefreshService:
         try:
             claimed()
             with self._open_rows(tenant) as rows:
-                nodes = rows.with_inputs(nodes, self._embedder.model)
+                # Children may be newer than the claim: a writer that changes one raises the version of its parent.
+                children = rows.children_of([node.id for node in nodes], self._embedder.model)
+                nodes = [replace(node, children=tuple(children[node.id])) for node in nodes]
                 keys = {node.id: self._key(node.children) for node in nodes}
                 shown = [self._key(self._shown(node)) for node in nodes if self._summarizer.paid]
                 paid = rows.paid_summaries(shown) if shown else {}
@@ -128,7 +130,7 @@ class RefreshService:
         except StoreUnavailable:
             settled = True
             # The nodes are given back at once, not when their lease ends.
-            self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, 0.0))
+            self._unlocked(tenant, [node.id for node in nodes], lambda rows, some: rows.release(token, some, 0.0))
             raise
         finally:
             if not settled:
@@ -165,12 +167,7 @@ class RefreshService:
             return
         # Before their nodes are saved: a worker killed in between leaves nodes that are refreshed again, and titled.
         if titled := [(each.node, each.title) for each in artifacts if each.title is not None]:
-
-            def put(some: Sequence[tuple[ReadyNode, Title]]) -> Sequence[tuple[ReadyNode, Title]]:
-                return self._in_rows(tenant, lambda rows: rows.put_titles(some))
-
-            for alone in put(titled):
-                put([alone])
+            self._unlocked(tenant, titled, lambda rows, some: rows.put_titles(some))
         # What was paid for is stored; nodes that were locked are saved one by one.
         for artifact in self._save_free(tenant, token, nodes[0].forest_id, artifacts, calls, lease):
             self._save_free(tenant, token, artifact.node.forest_id, [artifact], (), lease)
@@ -185,19 +182,12 @@ class RefreshService:
         with self._open_rows(tenant) as rows:
             return act(rows)
 
-    def _let_go(
-        self,
-        tenant: TenantId,
-        nodes: Sequence[ReadyNode],
-        give_back: Callable[[RefreshRows, Sequence[NodeId]], Collection[NodeId]],
+    def _unlocked(
+        self, tenant: TenantId, items: Sequence[T], act: Callable[[RefreshRows, Sequence[T]], Iterable[T]]
     ) -> None:
-        """Give nodes back: all that are not locked at once, each of the others in a transaction of its own."""
-
-        def freed(some: Sequence[NodeId]) -> Collection[NodeId]:
-            return self._in_rows(tenant, lambda rows: give_back(rows, some))
-
-        for node in freed([node.id for node in nodes]):
-            freed([node])
+        """Act on all items at once, and on each that was locked then in a transaction of its own."""
+        for item in self._in_rows(tenant, lambda rows: act(rows, items)):
+            self._in_rows(tenant, lambda rows, one=item: act(rows, [one]))  # type: ignore[misc]
 
     @repeated
     def _save_free(
@@ -210,18 +200,17 @@ class RefreshService:
         lease: PointLease | None,
     ) -> Sequence[NodeArtifact]:
         """One transaction; nodes that are locked are left out and returned. A lost connection is tried again."""
-        for left in range(SAVE_TRIES - 1, -1, -1):
+        tries = 0
+        while True:
             try:
                 with self._open_rows(tenant) as rows:
                     locked = rows.save(token, artifacts, self._embedder.model, REDO_AFTER_S, lease)
                     rows.record_calls(calls, forest, None)
                 return locked
-            except StoreContended:
-                raise
-            except StoreUnavailable:
-                if not left:
+            except StoreUnavailable as error:
+                tries += 1
+                if tries == SAVE_TRIES or isinstance(error, StoreContended):
                     raise
-        return ()
 
     def _spans(self, nodes: Sequence[ReadyNode]) -> ExitStack:
         """One span in the trace of each session whose tree is refreshed."""
@@ -235,19 +224,19 @@ class RefreshService:
     ) -> None:
         """End a failed try; ``error`` is None when a bug ended it."""
         most, jitter = self._settings.max_attempts, self._rng.random()
-        attempts = max(node.attempts for node in nodes)
+        attempts, ids = max(node.attempts for node in nodes), [node.id for node in nodes]
         if error is not None:
             decision = decide(error, attempts=attempts, max_attempts=most, divisible=False, jitter=jitter)
             if decision.verdict is Verdict.RETRY and not decision.counts:
                 self._telemetry.retried(STEP, tenant, error.code)
                 wait = max(1.0, decision.delay_s)
-                self._let_go(tenant, nodes, lambda rows, some: rows.release(token, some, wait))
+                self._unlocked(tenant, ids, lambda rows, some: rows.release(token, some, wait))
                 return
         code, text = (error.code, error.message) if error is not None else (CRASHED, "See the worker's log.")
         tell = self._telemetry.buried if attempts >= most else self._telemetry.retried
         tell(STEP, tenant, code)
         wait = backoff(attempts, jitter)
-        self._let_go(tenant, nodes, lambda rows, some: rows.fail(token, some, most, wait, code, text))
+        self._unlocked(tenant, ids, lambda rows, some: rows.fail(token, some, most, wait, code, text))
 
     def _key(self, children: Sequence[ChildText]) -> bytes:
         return input_hash(self._summarizer.model, self._settings.budget_chars, [child.text for child in children])
@@ -304,8 +293,6 @@ class RefreshService:
         joined = "\n".join(texts)
         if len(joined) <= self._settings.budget_chars:
             return Written(joined, SummarySource.JOINED, key)
-        if node.stored_hash == key and node.stored_text is not None and node.stored_source:
-            return Written(node.stored_text, node.stored_source, key)
         return self._spared(node, key, paid) if self._summarizer.paid else None
 
     def _spared(self, node: ReadyNode, key: bytes, paid: dict[bytes, str]) -> Written | None:

@@ -1,4 +1,4 @@
-"""Refusing early: what is believed for how long, who may fill the queue how far, and when to come back."""
+"""Refusing early: how long counts are used, and waiting for room. What is refused is in integration/test_quotas.py."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ from typing import cast
 import pytest
 
 from memforest_core.domain.ids import TenantId
-from memforest_core.errors import QuotaExceeded, StoreUnavailable
-from memforest_core.ingest.accept.quotas import (
-    BACKFILL_SHARE,
-    DAY_S,
-    DEPTH_S,
-    LONGEST_DAY_RETRY_S,
-    LONGEST_RETRY_S,
-    MAX_TENANTS,
-    RETRY_S,
-    TURNS_S,
-    Quotas,
-    when_there_is_room,
-)
+from memforest_core.errors import QuotaExceeded
+from memforest_core.ingest.accept.quotas import DEPTH_S, MAX_TENANTS, RETRY_S, Quotas, when_there_is_room
 from memforest_core.ingest.accept.records import TenantLimits
 from memforest_core.ingest.accept.rows import AcceptRows
 from memforest_core.settings import AcceptSettings
@@ -32,239 +21,115 @@ ACME = TenantId("acme")
 
 @dataclass
 class Counted:
-    """Counts as the store would return them, and the number of calls."""
+    """Counts as the store would return them, and how often each was made."""
 
     cells: int = 0
     turns: int = 0
-    oldest_s: float = 0.0
     own: TenantLimits = field(default_factory=TenantLimits)
-    complete: bool = True
-    depths: int = 0
+    made: int = 0
     days: int = 0
 
     def limits(self) -> TenantLimits:
         return self.own
 
-    def waiting_cells(self, most: int) -> tuple[int, bool]:
-        self.depths += 1
-        return self.cells, self.complete
+    def waiting_cells(self, most: int) -> int:
+        self.made += 1
+        return self.cells
 
     def stored_turns(self, span_s: float) -> tuple[int, float]:
-        assert span_s == DAY_S
         self.days += 1
-        return self.turns, self.oldest_s
+        return self.turns, 0.0
 
 
-@dataclass
-class Clock:
-    """Seconds that pass when the test says so."""
+class Gate:
+    """Quotas of at most 100 waiting cells, with counts and a clock of the test's own."""
 
-    now: float = 1_000.0
+    def __init__(self, per_day: int | None = None) -> None:
+        self.now = 1_000.0
+        self.counted = Counted()
+        self.quotas = Quotas(AcceptSettings(max_waiting_cells=100, max_turns_per_day=per_day), lambda: self.now)
 
-    def __call__(self) -> float:
-        return self.now
-
-
-def gate(most: int = 100, per_day: int | None = None) -> tuple[Quotas, Counted, Clock]:
-    clock = Clock()
-    return Quotas(AcceptSettings(max_waiting_cells=most, max_turns_per_day=per_day), clock), Counted(), clock
-
-
-def check(quotas: Quotas, counted: Counted, lane: Lane = Lane.LIVE, tenant: TenantId = ACME) -> None:
-    quotas.check(cast("AcceptRows", counted), tenant, lane)
-
-
-def refused(quotas: Quotas, counted: Counted, lane: Lane = Lane.LIVE) -> QuotaExceeded:
-    with pytest.raises(QuotaExceeded) as caught:
-        check(quotas, counted, lane)
-    return caught.value
+    def passes(self, lane: Lane = Lane.LIVE, tenant: TenantId = ACME) -> bool:
+        try:
+            self.quotas.check(cast("AcceptRows", self.counted), tenant, lane)
+        except QuotaExceeded:
+            return False
+        return True
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
-    quotas, counted, _ = gate(100)
-    counted.cells = 100
-    error = refused(quotas, counted)
-    assert error.retry_after == RETRY_S
-    assert error.message == ("About 100 cells of the tenant wait for extraction and 100 may: send it again in 5 s.")
-    counted.cells = 99
-    check(quotas, counted)
+    gate = Gate()
+    gate.counted.cells = 100
+    with pytest.raises(QuotaExceeded, match=r"About 100 cells .* and 100 may: send it again in 5 s\.") as refused:
+        gate.quotas.check(cast("AcceptRows", gate.counted), ACME, Lane.LIVE)
+    assert refused.value.retry_after == RETRY_S
+    gate.counted.cells = 99
+    assert gate.passes()
 
 
-def test_a_backfill_leaves_room_for_live_sessions() -> None:
-    quotas, counted, _ = gate(100)
-    counted.cells = int(100 * BACKFILL_SHARE)
-    assert "80 may for a backfill" in refused(quotas, counted, Lane.BACKFILL).message
-    check(quotas, counted, Lane.LIVE)
-    counted.cells -= 1
-    check(quotas, counted, Lane.BACKFILL)
+@pytest.mark.parametrize(
+    ("cells", "turns", "lane", "counts"),
+    [(10, 0, Lane.LIVE, 1), (91, 0, Lane.LIVE, 3), (75, 0, Lane.BACKFILL, 3), (10, 95, Lane.LIVE, 3)],
+)
+def test_a_count_is_used_for_a_moment_only_far_from_the_limit(cells: int, turns: int, lane: Lane, counts: int) -> None:
+    gate = Gate(per_day=100)
+    gate.counted.cells, gate.counted.turns = cells, turns
+    assert all(gate.passes(lane) for _ in range(3))
+    assert gate.counted.made == counts
+    gate.now += DEPTH_S
+    assert gate.passes(lane)
+    assert gate.counted.made == counts + 1
 
 
-def test_a_limit_of_one_still_lets_a_backfill_in() -> None:
-    quotas, counted, _ = gate(1)
-    check(quotas, counted, Lane.BACKFILL)
-
-
-def test_a_tenants_own_limits_go_before_the_settings() -> None:
-    quotas, counted, clock = gate(100, per_day=10)
-    counted.cells, counted.turns = 50, 50
-    counted.own = TenantLimits(50, 60)
-    refused(quotas, counted)
-    counted.own = TenantLimits(60, 51)
-    check(quotas, counted)
-    counted.own = TenantLimits(None, 50)
-    clock.now += DEPTH_S
-    assert "stored 50 turns within 24 hours and may store 50" in refused(quotas, counted).message
-
-
-def test_a_count_is_believed_for_a_moment_far_from_the_limit() -> None:
-    quotas, counted, clock = gate(100)
-    counted.cells = 10
-    for _ in range(3):
-        check(quotas, counted)
-    assert counted.depths == 1
-    clock.now += DEPTH_S
-    check(quotas, counted)
-    assert counted.depths == 2
-
-
-def test_near_the_limit_every_call_counts() -> None:
-    quotas, counted, _ = gate(100)
-    counted.cells = 91
-    for _ in range(3):
-        check(quotas, counted)
-    assert counted.depths == 3
-    counted.cells = 75
-    for _ in range(3):
-        check(quotas, counted, Lane.BACKFILL)
-    assert counted.depths == 6
-
-
-def test_what_was_accepted_here_counts_at_once() -> None:
-    """Given a count that is believed, when this process fills the queue meanwhile, then it notices by itself."""
-    quotas, counted, _ = gate(100)
-    check(quotas, counted)
-    quotas.note(ACME, cells=91, turns=182)
-    counted.cells = 100
-    refused(quotas, counted)
-    assert counted.depths == 2
-
-
-def test_retry_after_follows_the_rate_at_which_the_queue_drains() -> None:
-    """Given 400 cells that became 200 in ten seconds while 100 came in, then 101 too many take as long as they did."""
-    quotas, counted, clock = gate(100)
-    counted.cells = 400
-    refused(quotas, counted)
-    quotas.note(ACME, cells=100, turns=200)
-    clock.now += 10.0
-    counted.cells = 200
-    assert refused(quotas, counted).retry_after == pytest.approx(101 / 30.0)
-
-
-@pytest.mark.parametrize("cells, wait", [(400, RETRY_S), (399, LONGEST_RETRY_S), (1, 1.0)])
-def test_the_time_to_come_back_is_bounded(cells: int, wait: float) -> None:
-    """Given a queue that does not move, one that hardly moves and one that drains at once, then the wait is bounded."""
-    quotas, counted, clock = gate(1)
-    counted.cells = 400
-    refused(quotas, counted)
-    clock.now += 10.0
-    counted.cells = cells
-    assert refused(quotas, counted).retry_after == wait
-
-
-def test_a_count_that_was_ended_early_gives_no_rate() -> None:
-    quotas, counted, clock = gate(100)
-    counted.cells, counted.complete = 101, False
-    refused(quotas, counted)
-    clock.now += 10.0
-    counted.cells, counted.complete = 100, True
-    assert refused(quotas, counted).retry_after == RETRY_S
+@pytest.mark.parametrize(("cells", "turns"), [(91, 0), (0, 91)])
+def test_what_was_accepted_here_counts_at_once(cells: int, turns: int) -> None:
+    gate = Gate(per_day=100)
+    assert gate.passes()
+    gate.quotas.note(ACME, cells, turns)
+    gate.counted.cells = 100
+    assert not gate.passes()
 
 
 def test_the_day_is_counted_only_when_it_is_limited() -> None:
-    quotas, counted, _ = gate(100)
-    counted.turns = 10**9
-    check(quotas, counted)
-    assert counted.days == 0
-
-
-def test_a_day_that_is_full_refuses_until_its_oldest_turns_fall_out() -> None:
-    quotas, counted, clock = gate(100, per_day=10)
-    counted.turns, counted.oldest_s = 10, DAY_S - 90
-    assert refused(quotas, counted).retry_after == 90
-    counted.oldest_s = 60.0
-    assert refused(quotas, counted).retry_after == LONGEST_DAY_RETRY_S
-    counted.turns = 9
-    check(quotas, counted)
-    counted.turns = 5
-    clock.now += TURNS_S
-    days = counted.days
-    for _ in range(3):
-        check(quotas, counted)
-    assert counted.days == days + 1
-    quotas.note(ACME, cells=1, turns=5)
-    counted.turns = 10
-    refused(quotas, counted)
+    gate = Gate()
+    gate.counted.turns = 10**9
+    assert gate.passes()
+    gate.counted.own = TenantLimits(None, 50)
+    gate.now += DEPTH_S
+    assert not gate.passes()
+    assert gate.counted.days == 1
 
 
 def test_tenants_are_counted_separately_and_only_up_to_a_maximum() -> None:
-    quotas, counted, _ = gate(100)
-    check(quotas, counted)
-    for number in range(MAX_TENANTS):
-        check(quotas, counted, tenant=TenantId(f"t{number}"))
-    assert len(quotas._depths) <= MAX_TENANTS
-    check(quotas, counted)
-    assert counted.depths == MAX_TENANTS + 2
+    gate = Gate()
+    assert all(gate.passes(tenant=TenantId(f"t{number}")) for number in range(MAX_TENANTS + 1))
+    assert gate.passes(tenant=TenantId("t0"))
+    assert gate.counted.made == MAX_TENANTS + 2
 
 
-# Waiting for room
+@pytest.mark.parametrize(
+    ("refusals", "retry_after", "timeout_s", "slept", "gets_in"),
+    [(2, 5.0, 60.0, [5.0, 5.0], True), (1, 5.0, 0.0, [], False), (10, 40.0, 60.0, [40.0, 20.0], False)],
+)
+def test_an_import_waits_for_room_as_long_as_it_may(
+    refusals: int, retry_after: float, timeout_s: float, slept: list[float], gets_in: bool
+) -> None:
+    pauses: list[float] = []
+    tries = 0
 
-
-@dataclass
-class Door:
-    """Refuses so many times, then lets in."""
-
-    refusals: int
-    retry_after: float = 5.0
-    tried: int = 0
-
-    def __call__(self) -> str:
-        self.tried += 1
-        if self.tried <= self.refusals:
-            raise QuotaExceeded("The queue is full.", retry_after=self.retry_after)
+    def attempt() -> str:
+        nonlocal tries
+        tries += 1
+        if tries <= refusals:
+            raise QuotaExceeded("The queue is full.", retry_after=retry_after)
         return "in"
 
+    def enter() -> str:
+        return waited(when_there_is_room(attempt, timeout_s, lambda: sum(pauses)), pauses.append)
 
-def patient(door: Door, timeout_s: float) -> tuple[str, list[float]]:
-    clock, slept = Clock(), list[float]()
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        clock.now += seconds
-
-    return waited(when_there_is_room(door, timeout_s, clock), sleep), slept
-
-
-def test_it_waits_for_the_named_time_and_goes_on() -> None:
-    assert patient(Door(2), 60.0) == ("in", [5.0, 5.0])
-
-
-def test_it_does_not_wait_without_leave() -> None:
-    door = Door(1)
-    with pytest.raises(QuotaExceeded):
-        patient(door, 0.0)
-    assert door.tried == 1
-
-
-def test_it_gives_up_when_the_time_is_over_after_a_last_try() -> None:
-    door = Door(10, retry_after=40.0)
-    with pytest.raises(QuotaExceeded):
-        patient(door, 60.0)
-    assert door.tried == 3
-
-
-def test_other_errors_are_not_waited_for() -> None:
-    def attempt() -> str:
-        raise StoreUnavailable("Postgres is away.")
-
-    with pytest.raises(StoreUnavailable):
-        waited(when_there_is_room(attempt, 60.0, Clock()), lambda _: None)
+    if gets_in:
+        assert enter() == "in"
+    else:
+        with pytest.raises(QuotaExceeded):
+            enter()
+    assert pauses == slept

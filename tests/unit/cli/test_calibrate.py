@@ -62,8 +62,8 @@ def test_programs_get_thresholds_figures_and_what_to_compare_with() -> None:
     found = json.loads(run("--json").stdout)
     assert found["model"] == "all-minilm-l6-v2-int8"
     assert min(found["pairs"].values()) >= 60
-    assert set(found["figures"]) == {"derived", "in_force", "artifact"}
-    assert found["artifact"]["scene_assign"] == 0.7
+    assert set(found["figures"]) == {"derived", "in_force"}
+    assert found["in_force"]["scene_assign"] == 0.7
     assert found["figures"]["derived"]["other_taken"] <= 0.1
     assert found["written"] is None
 
@@ -78,10 +78,6 @@ def test_what_is_printed_are_settings_by_the_name_to_set_them() -> None:
         reduce = load_settings().reduce
     assert reduce.scene_weak < reduce.scene_assign < reduce.scene_merge
     assert f"{reduce.scene_assign:g}" == found["MEMFOREST_REDUCE__SCENE_ASSIGN"]
-
-
-def test_the_same_comes_out_each_time() -> None:
-    assert run("--json").stdout == run("--json").stdout
 
 
 def test_people_see_the_settings_and_the_figures() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memforest_core.ingest.extract.offline.subjects import names_in
+from memforest_core.ingest.extract.offline.english_text import names_in
 
 
 @pytest.mark.parametrize(

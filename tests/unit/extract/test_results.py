@@ -19,16 +19,13 @@ from tests.harness.builders import window, window_turn
         ('{"room": "attic", "sensor": "a1", "rh_pct": 88, "battery_v": 3}', ["attic a1: rh 88 %, battery 3 V"]),
         ('{"list": [{"site": "a", "load_kw": 2}, {"site": "b", "load_kw": 3}]}', ["a: load 2 kW", "b: load 3 kW"]),
         ('"load_kw": 1}, {"site": "b", "load_kw": 3}, {"site":', ["b: load 3 kW"]),
-        ("greenhouse temperature: 31.5 C", ["greenhouse temperature 31.5 C"]),
-        ("2025-05-03T14:00:02+02:00 hall a1 temp=31.5 °C rh=44 %", ["hall a1: temp 31.5 °C, rh 44 %"]),
-        ("power: 1,5 kW\nnote: none", ["power 1,5 kW"]),
     ],
-    ids=["JSON", "two values", "records", "a part of JSON", "a line", "a line of a log", "only lines with values"],
+    ids=["JSON", "two values", "records", "a part of JSON"],
 )
 def test_values_with_a_unit_become_sentences(text: str, reported: list[str]) -> None:
-    found = results(text)
-    assert [result.text for result in found] == reported
-    assert all(result.quote in text for result in found)
+    found = list(results(text))
+    assert [sentence for sentence, _ in found] == reported
+    assert all(record in text for _, record in found)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +35,7 @@ def test_values_with_a_unit_become_sentences(text: str, reported: list[str]) -> 
         '{"temperature_c": 6.4}',
         '{"name": "Eirik", "height_cm": 180}',
         '{"site": "attic", "open_w": true, "price_per_kwh": 1.3}',
-        "name: Eirik\nage: 41\nstatus: ok",
+        "name: Eirik\nage: 41\ntemperature: 31.5 C",
         "1 failed, 22 passed in 9.47 seconds",
         "File 'basket.py', line 142: KeyError",
         '{"site": "attic", "temperature_c": 6.4',
@@ -47,12 +44,14 @@ def test_values_with_a_unit_become_sentences(text: str, reported: list[str]) -> 
     ids=["no unit", "no place", "a person's", "no number", "texts", "a report", "a trace", "broken", "empty"],
 )
 def test_the_rest_states_nothing(text: str) -> None:
-    assert results(text) == []
+    assert list(results(text)) == []
 
 
 def test_of_a_long_result_the_first_few_are_taken() -> None:
     records = [{"site": f"hall {number}", "load_kw": number} for number in range(9)]
-    assert [one.text for one in results(json.dumps(records))] == [f"hall {n}: load {n} kW" for n in range(MAX_RESULTS)]
+    assert [sentence for sentence, _ in results(json.dumps(records))] == [
+        f"hall {n}: load {n} kW" for n in range(MAX_RESULTS)
+    ]
 
 
 def test_a_result_is_about_nobody() -> None:

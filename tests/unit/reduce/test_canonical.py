@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from uuid import UUID
 
 import numpy as np
 
 from memforest_core.domain.facts import CORRECTED_ITEM, Fact, Polarity, Statement
 from memforest_core.domain.ids import FactId
-from memforest_core.ingest.reduce.canonical import Known, attach, distinct, exact_ids, identify
+from memforest_core.ingest.reduce.canonical import Known, attach, identify
 from memforest_core.ingest.reduce.records import WaitingCandidate
 from memforest_core.models.calls import Vectors
 from tests.harness.builders import FOREST, candidate, statement
@@ -60,14 +59,6 @@ def test_exact_duplicates_in_a_batch_are_one_fact_at_its_first_place() -> None:
     assert found[1][0].cell_ordinal == 1
 
 
-def test_an_exact_duplicate_of_a_stored_fact_makes_nothing_new() -> None:
-    stored = identify(FOREST, LIVES)[0]
-
-    found = attached(incoming(LIVES), stored=frozenset({stored}))
-
-    assert found == ([stored], [])
-
-
 def test_a_near_duplicate_joins_the_stored_fact() -> None:
     twin = known(LIVES)
 
@@ -100,34 +91,6 @@ def test_an_exact_duplicate_goes_before_a_near_one() -> None:
     stored = identify(FOREST, RESIDES)[0]
 
     assert attached(incoming(RESIDES), stored=frozenset({stored}), near=(known(LIVES),))[0] == [stored]
-
-
-def test_each_candidate_is_attached_to_exactly_one_fact_and_again_to_the_same() -> None:
-    batch = [incoming(said, cosine) for said, cosine in ((LIVES, 1.0), (RESIDES, 0.5), (DWELLS, 0.94), (LIVES, 1.0))]
-
-    first, repeated = attached(*batch), attached(*batch)
-
-    assert first == repeated
-    assert len(first[0]) == len(batch)
-    assert {fact.id for fact in first[1]} == set(first[0])
-
-
-def test_an_empty_batch_is_nothing() -> None:
-    assert attached() == ([], [])
-    assert attached(near=(known(LIVES),)) == ([], [])
-
-
-def test_exact_ids_are_those_the_facts_would_get() -> None:
-    batch = [incoming(LIVES), incoming(RESIDES, 0.5)]
-
-    assert exact_ids(FOREST, batch) == attached(*batch)[0]
-
-
-def test_comparison_facts_come_in_the_same_order_each_time() -> None:
-    some = {FactId(UUID(int=n)): Known(FactId(UUID(int=n)), LIVES, towards(1.0)) for n in (5, 1, 3)}
-
-    assert [fact.id.int for fact in distinct(some)] == [1, 3, 5]
-    assert [fact.id.int for fact in distinct(dict(reversed(some.items())))] == [1, 3, 5]
 
 
 def test_a_correction_is_no_duplicate_of_what_it_corrects() -> None:

@@ -50,10 +50,6 @@ def test_every_name_of_the_owner_leads_to_the_owners_tree(name: str) -> None:
     assert scopes("Kyoto", name, "Bob") == (EntityScope("kyoto", "Kyoto"), OWNER)
 
 
-def test_human_speakers_are_people_and_others_are_candidates() -> None:
-    assert [scope.person for scope in scopes("Bob", "Ann", "Rex")] == [PEOPLE.owner, speaker("Ann"), None]
-
-
 def test_a_name_counts_once_however_it_is_written() -> None:
     assert scopes("The Golden Gate", "Golden Gate", "GOLDEN GATE", "golden gate's") == (
         EntityScope("golden gate", "The Golden Gate"),
@@ -71,15 +67,6 @@ def test_a_long_list_of_names_is_not_about_each_of_them() -> None:
 
     assert len(found) == MAX_ENTITIES
     assert found[0] == OWNER
-
-
-@pytest.mark.parametrize("owner", ["42", "…", "字"])
-def test_an_owner_has_a_key_whatever_the_id(owner: str) -> None:
-    people = People(owner, [(owner, "Bob")])
-    [scope] = scopes("Bob", people=people)
-
-    assert scope.key
-    assert (scope.label, scope.person) == ("Bob", people.owner)
 
 
 @pytest.mark.parametrize("name", ["gruz", "Gruz", "gruzilkin", "<@111>", "@gruz", "111", "gruzil"])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from uuid import UUID
 
 import pytest
 
 from memforest_core.domain.facts import Change, Modality, Polarity, Statement
-from memforest_core.domain.ids import ForestId
 from memforest_core.domain.times import UNKNOWN_TIME
 from memforest_core.ingest.reduce.canonical import identify, identity_span, mergeable
 from tests.harness.builders import FOREST, NOON, day, statement
@@ -35,10 +33,6 @@ def test_other_words_are_another_fact() -> None:
     assert not same(statement("Bob moved to Davis."), STATE)
 
 
-def test_nothing_is_shared_between_forests() -> None:
-    assert identify(FOREST, STATE)[0] != identify(ForestId(UUID(int=2)), STATE)[0]
-
-
 def test_mondays_gym_is_not_tuesdays() -> None:
     """Given an event without a date, then the day of its mention is its date."""
     assert same(EVENT, replace(EVENT, mentioned_at=NOON + timedelta(hours=11)))
@@ -55,13 +49,6 @@ def test_a_move_back_is_a_new_fact() -> None:
     moved = replace(STATE, text="Bob moved to Boston.", change=Change.SWITCH)
 
     assert not same(moved, replace(moved, mentioned_at=NOON + timedelta(days=900)))
-
-
-def test_a_resolved_date_is_the_facts_own_whenever_it_was_said() -> None:
-    dated = replace(EVENT, time=day(2023, 5, 1))
-
-    assert same(dated, replace(dated, mentioned_at=TOMORROW))
-    assert not same(dated, replace(dated, time=day(2023, 5, 2)))
 
 
 PARAPHRASE = replace(STATE, text="Bob resides in Davis.")

@@ -34,9 +34,6 @@ def root(size: int, title: Title | None = None) -> ReadyNode:
         attempts=1,
         stale=False,
         children=children,
-        stored_hash=None,
-        stored_text=None,
-        stored_source=None,
         titled=True,
         title=title,
     )

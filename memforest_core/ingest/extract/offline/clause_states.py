@@ -14,15 +14,15 @@ from memforest_core.domain.state_names import single_valued
 from memforest_core.domain.text import normalize_name
 from memforest_core.ingest.extract.extraction_prompt import MAX_SHORT_CHARS
 from memforest_core.ingest.extract.offline import kinds
-from memforest_core.ingest.extract.offline.kinds import Reader, Reading, is_kind
-from memforest_core.ingest.extract.offline.stance import OF_THE_SPEAKER, PROJECT, Rule, is_asserted, pattern, rules
-from memforest_core.ingest.extract.offline.subjects import NOT_NAMES, names_in
+from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, is_kind, names_in, pattern
+from memforest_core.ingest.extract.offline.kinds import Reader, Reading
+from memforest_core.ingest.extract.offline.stance import OF_THE_SPEAKER, Rule, is_asserted, rules
 
-_SELF = re.compile(r"(?:(?:[Mm]y\s+[\w-]+|[A-Z]\w+)\s+and\s+)?(?P<who>[Ii]|[Ww]e)\b(?![.-]|\s+and\b)|[Mm]e\s+and\s+\w+")
-_MINE = re.compile(r"(?:[Mm]y|[Oo]ur)\s+(?P<words>[\w’'-]+(?:\s+[\w’'-]+){0,5})")
-_KIN = re.compile(r"(?:ex|step|great|half|foster|former|late|grand)[- ]|[- ]in[- ]law$", re.IGNORECASE)
-_CALLED = re.compile(r",?\s+(?P<name>[^\W\d_][\w-]+),?(?=[\s'’])")
-_NAME = re.compile(r"(?P<name>[A-ZÀ-ÖØ-Þ][\w-]+)(?=(?:['’]s)?\s+[a-z])")
+_SELF = pattern("SELF")
+_MINE = pattern("MINE")
+_KIN = pattern("KIN")
+_CALLED = pattern("KINCALLED")
+_NAME = pattern("SUBJECTNAME")
 _OWNED = re.compile(r"['’]s?$")
 
 
@@ -266,7 +266,7 @@ def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]
     while (reading := reader(text, at)) is not None and (not found or _TAIL.match(text, reading.end)):
         found.append(reading)
         more = _MORE.match(text, reading.end)
-        compound = any(kinds.is_kind(word, "preposition") for word in reading.value.split())
+        compound = any(is_kind(word, "preposition") for word in reading.value.split())
         if more is None or single_valued(attribute) or compound:
             break
         at = more.end()
@@ -275,7 +275,7 @@ def _values(reader: Reader, attribute: str, text: str, at: int) -> list[Reading]
 
 def _special(sentence: str, at: int, speaker: str) -> Iterator[State]:
     """Statements that name their attribute themselves ("my rent is"), and the status of a project."""
-    project = PROJECT.match(sentence, at)
+    project = pattern("PROJECT").match(sentence, at)
     if project is not None and project["what"].split()[0].casefold() not in NOT_NAMES:
         yield State(project["what"], "status", project["value"], at, project.end(), project.group())
     for rule in rules(clause=True):

@@ -1,43 +1,157 @@
-"""Whether the English rules can read a text (else it is stored as it was said), and its life domain by its words."""
+"""English by its words (``words/*.txt``): which words a kind has, which are names, whether the rules can read a text
+(else it is stored as it was said), and its life domain."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 
 from memforest_core.domain.languages import ENGLISH, language_of
-from memforest_core.domain.text import STOP_WORDS, sentences
+from memforest_core.domain.text import NUMBER_WORDS, STOP_WORDS, sentences
 
-_LEXICON = {
-    "home/moving": """moved moving relocated relocating apartment house condo landlord lease rent
-        mortgage neighborhood neighbourhood roommate housewarming renovation kitchen""",
-    "work/job": """job work works working worked office boss manager coworker coworkers colleague
-        colleagues promotion promoted hired company startup client clients interview career salary
-        resigned project deadline meeting employer shift""",
-    "pets/dog": "dog dogs puppy puppies leash kennel retriever labrador poodle terrier beagle",
-    "pets": "cat cats kitten kittens pet pets vet hamster parrot rabbit goldfish aquarium",
-    "health/fitness": """gym workout workouts run running ran jog jogging marathon yoga pilates
-        weigh weighs weight doctor dentist therapy therapist allergic allergy asthma surgery hospital
-        medication sleep diet injury injured cardio lifting swimming blood""",
-    "family": """mom mum mother dad father sister brother wife husband son daughter kids kid
-        children baby grandma grandmother grandpa grandfather aunt uncle cousin nephew niece wedding married
-        engaged anniversary divorced fiance fiancee parents family""",
-    "travel": """trip travel traveling travelling traveled travelled flight flights flew hotel
-        airport vacation holiday passport visa itinerary beach cruise backpacking camping airbnb hostel""",
-    "food": """eat eating ate cook cooking cooked recipe recipes restaurant dinner lunch breakfast
-        vegetarian vegan sushi pizza pasta coffee tea cake bake baking baked dessert meal cuisine
-        chocolate""",
-    "hobby": """hobby hobbies guitar piano violin painting paint pottery drawing hiking hike
-        photography knitting gardening chess game games gaming book books novel reading movie movies
-        concert band climbing surfing cycling dancing tennis soccer football basketball""",
-    "study": """study studying studied university college school degree exam exams class classes
-        course courses professor thesis homework semester graduate graduated scholarship phd
-        masters learning tutor""",
-    "money": """budget savings save saving invest investing investment loan debt tax taxes bank bill
-        bills expensive mortgage stocks insurance paid dollars""",
-}
-_OF_WORD = {word: label for label, words in _LEXICON.items() for word in words.split()}
+
+@cache
+def _kinds() -> Mapping[str, frozenset[str]]:
+    """The words of each kind, casefolded."""
+    folder = files("memforest_core.ingest.extract.offline").joinpath("words")
+    found: dict[str, frozenset[str]] = {}
+    for line in folder.joinpath("kinds.txt").read_text(encoding="utf-8").splitlines():
+        name, colon, words = line.partition(": ")
+        if colon and not line.startswith("#"):
+            found[name] = frozenset(word.strip().casefold() for word in words.split(", "))
+    lines = folder.joinpath("places.txt").read_text(encoding="utf-8").splitlines()
+    listed = (line for line in lines if not line.startswith("#"))
+    return found | {"place": frozenset(name.strip().casefold() for line in listed for name in line.split(", "))}
+
+
+def is_kind(phrase: str, *names: str) -> bool:
+    """Whether a phrase, or what it is the plural of, is listed as one of these kinds."""
+    phrase = phrase.casefold().replace("’", "'")
+    one = phrase[:-1] if phrase.endswith("s") else phrase
+    return any(phrase in _kinds()[name] or one in _kinds()[name] for name in names)
+
+
+def alternatives(*names: str) -> str:
+    """The words of kinds as alternatives of a regular expression, the longest first."""
+    listed = {word for name in names for word in _kinds()[name]}
+    return "|".join(re.escape(word) for word in sorted(listed, key=lambda word: (-len(word), word)))
+
+
+def words_of(*names: str) -> frozenset[str]:
+    """The words of kinds, casefolded."""
+    return frozenset().union(*(_kinds()[name] for name in names))
+
+
+def is_listed(word: str, *names: str) -> bool:
+    """Whether a word is listed as one of these kinds, as it is."""
+    return any(word.casefold() in _kinds()[name] for name in names)
+
+
+@cache
+def wordings() -> tuple[str, ...]:
+    """The lines of the table of wordings."""
+    table = files("memforest_core.ingest.extract.offline").joinpath("words/wordings.txt").read_text(encoding="utf-8")
+    return tuple(line for line in table.splitlines() if line and not line.startswith("#"))
+
+
+@cache
+def _macros() -> dict[str, str]:
+    macros: dict[str, str] = {}
+    for line in wordings():
+        name, equals, written = line.partition(" = ")
+        if equals and name.isupper():
+            macros[name] = _pattern(written, macros)
+    return macros
+
+
+def _pattern(written: str, macros: Mapping[str, str]) -> str:
+    """A regular expression as the table has it, in the form that ``re`` reads."""
+    plain = re.sub(r"(?<!\\)\((?!\?)", "(?:", written).replace(" ", r"\s+")
+    named = re.sub(r"\{([A-Z]+)\}", lambda found: macros[found[1]], plain)
+    return re.sub(r"\{kind:([a-z]+)\}", lambda found: alternatives(found[1]), named)
+
+
+def compiled(written: str) -> re.Pattern[str]:
+    """The pattern of a wording as the table has it."""
+    return re.compile(_pattern(written, _macros()), re.IGNORECASE)
+
+
+@cache
+def pattern(name: str) -> re.Pattern[str]:
+    """A pattern of the table by its name."""
+    return re.compile(_macros()[name], re.IGNORECASE)
+
+
+NOT_NAMES = STOP_WORDS | words_of("calendar", "opener")
+_UPPER = "A-ZÀ-ÖØ-ÞŁŚŠŽČĆĐĞŞİΑ-ΩА-Я"
+NAME_WORD = rf"[{_UPPER}][\w&’'.-]*[\w]|[{_UPPER}]"
+_NAMES = re.compile(
+    rf"(?<![\w@#/])(?:{NAME_WORD})(?:(?:\s+(?:of|de|la|van|von|del|da)(?=\s+[{_UPPER}]))?"
+    rf"\s+(?:{NAME_WORD}|\d{{1,4}}(?![\w:%.,/])))*"
+)
+_FORMED = re.compile(r"\w{2,}(?:ly|ing|tion|sion|ness|ment|ity|ship|ance|ence|ency|ful|ism|n['’]t)$")
+_AFTER_NAME = pattern("AFTERNAME")
+_NUMBERED = pattern("NUMBERED")
+"""What follows a number that belongs to the name before it: "Boeing 747 is", not "Rome 3 hours ago"."""
+_PAYING = pattern("PAYING")
+
+
+def names_in(sentence: str) -> tuple[str, ...]:
+    """The capitalized names of a sentence, in order and once; no days, months or mere openers."""
+    letters = [char for char in sentence if char.isalpha()]
+    if len(letters) > 12 and sum(char.isupper() for char in letters) > 0.6 * len(letters):
+        return ()
+    found: dict[str, None] = {}
+    for match in _NAMES.finditer(sentence):
+        name, end = match.group(), match.end()
+        head, _, number = name.rpartition(" ")
+        if number.isdigit() and (
+            len(number) == 4 or not _NUMBERED.match(sentence, end) or _PAYING.search(sentence[: match.start()])
+        ):
+            name, end = head.rstrip(), match.start() + len(head)
+        name = _trimmed(name, sentence, match.start(), end)
+        if name:
+            found[name] = None
+    return tuple(found)
+
+
+def _trimmed(name: str, sentence: str, start: int, end: int) -> str:
+    words = re.sub(r"['’]s?$", "", name).rstrip(".").split()
+    before = sentence[max(0, start - 8) : start].rstrip(" \"'“‘(")
+    opening = not before or before[-1] in ".!?:"
+    while words and (_is_common(words[0]) or (opening and len(words) > 1 and _opens(words[0]))):
+        words, opening = words[1:], False
+    while words and (_is_common(words[-1]) or (words[-1].isdigit() and len(words) == 1)):
+        words = words[:-1]
+    if not words or is_listed(words[0], "acronym"):
+        return ""
+    if len(words) == 1:
+        if len(words[0]) < 2:
+            return ""
+        possessed = re.search(r"['’]s?$", name) is not None
+        if opening and not (possessed or _AFTER_NAME.match(sentence, end)):
+            return ""
+        if opening and (_is_seldom_a_name(words[0]) or _FORMED.match(words[0])):
+            return ""
+    return " ".join(re.sub(r"['’]s$", "", word) for word in words)[:200]
+
+
+def _opens(word: str) -> bool:
+    return is_listed(word, "interjection") or word.endswith(("ly", "ing"))
+
+
+def _is_common(word: str) -> bool:
+    folded = word.casefold().replace("’", "'").rstrip(".,")
+    return folded in NOT_NAMES or folded.split("'")[0] in NOT_NAMES or folded.endswith("n't")
+
+
+def _is_seldom_a_name(word: str) -> bool:
+    """Whether a word with a capital letter rather begins a sentence."""
+    return is_listed(word, "interjection", "common word") or word.casefold() in NUMBER_WORDS
+
+
 _OF_ATTRIBUTE = {
     "residence": "home/moving",
     "former residence": "home/moving",
@@ -48,28 +162,26 @@ _OF_ATTRIBUTE = {
     "diet": "food",
     "relationship": "family",
 }
-_WORDS = re.compile(r"[a-z]+")
+_SCENE = "scene "
+
+
+@cache
+def _scenes() -> Mapping[str, frozenset[str]]:
+    """The words that tell each scene."""
+    return {name.removeprefix(_SCENE): words for name, words in _kinds().items() if name.startswith(_SCENE)}
 
 
 def scene_of(sentence: str, attribute: str) -> str:
     """A label ``domain`` or ``domain/detail``, or empty when no word decides."""
     if attribute in _OF_ATTRIBUTE:
         return _OF_ATTRIBUTE[attribute]
-    votes = Counter(_OF_WORD[word] for word in _WORDS.findall(sentence.lower()) if word in _OF_WORD)
-    best = max(_LEXICON, key=votes.__getitem__)  # the first one of several
+    said = re.findall(r"[a-z]+", sentence.lower())
+    votes = {scene: sum(word in words for word in said) for scene, words in _scenes().items()}
+    best = max(votes, key=votes.__getitem__)  # the first one of several
     return best if votes[best] else ""
 
 
 _WORD = re.compile(r"[^\W\d_]+")
-_FOREIGN_WORDS = """
-    que el la los las y una uno por para con mi muy es en del se soy tengo vivo gusta pero je le
-    les des est une dans avec pour suis mon ma mes et du au nous vous und der das ich ist nicht
-    ein eine mit mein meine wir bin habe auf zu em não uma meu minha eu tenho il di che sono ho
-    per mia mio gli het een ik op mijn niet och jag att det som på jeg og ikke nie jest się
-"""
-_FOREIGN = frozenset(_FOREIGN_WORDS.split())
-_SHARED_WORDS = "me a no do as so in was an am on he her"
-_ENGLISH = STOP_WORDS - frozenset(_SHARED_WORDS.split())
 _SAMPLE_CHARS = 400
 _MIN_LATIN = 0.7
 
@@ -81,26 +193,19 @@ def is_english(text: str) -> bool:
     if sum(char < "\u0250" for char in letters) < _MIN_LATIN * len(letters):
         return False
     words = [word.lower() for word in _WORD.findall(sample)]
-    foreign = sum(word in _FOREIGN for word in words)
-    own = foreign < 2 or foreign <= sum(word in _ENGLISH for word in words)
+    foreign_words, shared = words_of("foreign"), words_of("of several languages")
+    foreign = sum(word in foreign_words for word in words)
+    own = foreign < 2 or foreign <= sum(word in STOP_WORDS and word not in shared for word in words)
     return own and language_of(sample) == ENGLISH
 
 
 def packed(text: str, limit: int) -> Iterator[str]:
     """Consecutive sentences joined into verbatim parts of about ``limit`` characters."""
-    start = end = -1
-    at = 0
+    start = at = 0
     for sentence in sentences(text):
-        found = text.find(sentence, at)
-        if found < 0:
-            yield sentence
-            continue
-        at = found + len(sentence)
-        if start >= 0 and at - start > limit:
-            yield text[start:end]
-            start = -1
-        if start < 0:
-            start = found
-        end = at
-    if start >= 0:
-        yield text[start:end]
+        end = text.find(sentence, at) + len(sentence)
+        if at > start and end - start > limit:
+            yield text[start:at].strip()
+            start = at
+        at = max(at, end)
+    yield text[start:].strip()

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-from memforest_core.ingest.extract.offline.subjects import NOT_NAMES
+from memforest_core.ingest.extract.offline.english_text import NOT_NAMES, alternatives, is_kind, pattern
 
 MAX_AGE = 115
 MIN_KG, MAX_KG = 25, 250
@@ -17,33 +16,16 @@ MAX_NOUNS = 5
 """Words of what somebody likes."""
 
 _WORD = re.compile(r"\s*(?P<word>[^\W_](?:[\w&’'./-]*[^\W_])?)")
-_DETERMINER = re.compile(
-    r"\s*(?P<word>an?|the|my|our|his|her|their|some|another|one|two|three|four|five|six|\d{1,2})\s+", re.I
-)
-_CALLED = re.compile(r",?\s+(?:named|called)\s+[^\W\d_][\w’'-]*|,?\s+[A-Z][\w’'-]+")
-_AGE = re.compile(
-    r"\s*(?P<value>\d{1,3}|(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[- ](?:one|two|three|four|five"
-    r"|six"
-    r"|seven|eight|nine))?)(?P<old>\s?-?(?:(?:years?|yrs?)[- ](?:old|young)|yrs?|yo|y/o|[fm])\b)?(?![\w%°.:/-]*\d"
-    r"|[%°€$£:/])",
-    re.IGNORECASE,
-)
-_MASS = re.compile(
-    r"\s*(?:(?:about|abt|around|roughly|approx|like|exactly|only|at|~)\s*)?(?P<value>(?P<number>\d{2,3}(?:[.,]\d)?)"
-    r"\s?(?P<unit>k(?:g|gs|ilos?|ilograms?)|lbs?|pounds|st(?:one)?)?)(?![\w%])",
-    re.IGNORECASE,
-)
+_DETERMINER = pattern("DETERMINER")
+_CALLED = pattern("PETCALLED")
+_AGE = pattern("AGE")
+_MASS = pattern("MASS")
 _KG = {"k": 1.0, "l": 0.4536, "p": 0.4536, "s": 6.35}
-_HEIGHT = re.compile(r"\s*(?P<value>\d[\d.'’,]*\s?(?:cm|m|feet|ft|foot)?(?:\s?\d+)?)(?=\s+tall\b)", re.IGNORECASE)
-_AMOUNT = re.compile(
-    r"\s*(?:(?:about|around|now|roughly)\s+)*(?P<value>[$€£]?\d[\d.,:/]*\d?\s?(?:kg|kilos?|lbs?|pounds|cm|meters|km|m"
-    r"|miles"
-    r"|bpm|%|k|mg|ml|euros?|dollars?)?)(?!\w)",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(r"\s*(?:[\w-]+\s+)?(?:head|chief|director|manager|lead|vp|vice president|dean|professor) of\b", re.I)
-_CODE = re.compile(r"\s*(?P<value>(?=[A-Za-z-]*\d)[A-Za-z0-9-]{3,20})(?![\w])")
-_NAME = re.compile(r"\s*(?P<value>[^\W\d_][\w’'-]*(?:\s+[A-Z][\w’'-]+){0,2})")
+_HEIGHT = pattern("HEIGHT")
+_AMOUNT = pattern("AMOUNT")
+_LEAD = pattern("LEADER")
+_CODE = pattern("CODE")
+_NAME = pattern("PERSONNAME")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +37,6 @@ class Reading:
 
 
 Reader = Callable[[str, int], "Reading | None"]
-
-
-@cache
-def _kinds() -> Mapping[str, frozenset[str]]:
-    """The words of each kind, casefolded."""
-    folder = files("memforest_core.ingest.extract.offline").joinpath("words")
-    found: dict[str, frozenset[str]] = {}
-    for line in folder.joinpath("kinds.txt").read_text(encoding="utf-8").splitlines():
-        name, colon, words = line.partition(": ")
-        if colon and not line.startswith("#"):
-            found[name] = frozenset(word.strip().casefold() for word in words.split(", "))
-    lines = folder.joinpath("places.txt").read_text(encoding="utf-8").splitlines()
-    listed = (line for line in lines if not line.startswith("#"))
-    return found | {"place": frozenset(name.strip().casefold() for line in listed for name in line.split(", "))}
-
-
-def is_kind(phrase: str, *names: str) -> bool:
-    """Whether a phrase, or what it is the plural of, is listed as one of these kinds."""
-    phrase = phrase.casefold().replace("’", "'")
-    one = phrase[:-1] if phrase.endswith("s") else phrase
-    return any(phrase in _kinds()[name] or one in _kinds()[name] for name in names)
-
-
-def alternatives(*names: str) -> str:
-    """The words of kinds as alternatives of a regular expression, the longest first."""
-    listed = {word for name in names for word in _kinds()[name]}
-    return "|".join(re.escape(word) for word in sorted(listed, key=lambda word: (-len(word), word)))
 
 
 def _words(text: str, at: int, most: int) -> list[re.Match[str]]:
@@ -220,9 +175,7 @@ def firm(text: str, at: int) -> Reading | None:
     return found if named and found is not None and not _CLUB.search(found.value) else None
 
 
-_CLUB = re.compile(
-    r"\b(?:club|gym|team|party|choir|band|league|church|society|group|orchestra|server|discord)$", re.IGNORECASE
-)
+_CLUB = pattern("CLUB")
 
 
 def workplace(text: str, at: int) -> Reading | None:

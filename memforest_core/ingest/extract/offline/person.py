@@ -6,7 +6,7 @@ import re
 
 from memforest_core.domain.cells import Window, WindowTurn
 from memforest_core.domain.turns import Role
-from memforest_core.ingest.extract.offline.kinds import is_kind
+from memforest_core.ingest.extract.offline.english_text import is_kind, pattern
 
 ADVERBS = (
     "just|really|also|still|always|usually|actually|finally|currently|recently|only|even|often"
@@ -14,22 +14,11 @@ ADVERBS = (
     "|officially|basically|truly|rarely|mainly|normally|both|all|simply|kind of|sort of|no longer"
 )
 _QUOTED = re.compile(r"""(["“„«»‹][^"“”„«»‹›]{1,400}["”“«»›]|(?<!\w)'(?=[A-Z])(?:[^'\n]|'(?=\w)){3,400}'(?!\w))""")
-_PERSON = re.compile(
-    r"\b(?P<pronoun>(?<!-)I|i(?!\.e|\.?/|-)|[Ww]e|(?<!no )(?<!que )[Mm]e(?!\s+(?:gusta|encanta|llamo|parece|duele|da"
-    r"|voy|siento|alegro|acuerdo|quedo))|[Mm]y|[Mm]ine|[Mm]yself|[Oo]urs?|[Uu]s|[Oo]urselves)(?![\w-])"
-    r"(?:(?P<short>['’](?:m|ve|ll|d|re|s))(?!\w))?"
-)
-_NEXT = re.compile(rf"(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)(?P<space>\s+)(?P<verb>[a-z]+(?:['’]t)?)(?!\w)")
-_OTHERS = re.compile(
-    r"(?:^|[,;:.!?—-]\s*|\b(?:when|that|because|since|so|if|but|while|where)\s+)"
-    r"(?:(?:my|our|the)\s+(?:\w+\s+){0,2}\w+|[A-Z]\w+|he|she|they)\s+and\s+$",
-    re.IGNORECASE,
-)
-_HAD = re.compile(rf"(?:\s+(?:{ADVERBS}))*\s+(?:been|better|had|gone|done|\w+ed|seen|met)\b")
-_VERB_OPENS_ALSO = re.compile(
-    r"(?P<and>(?:,\s*|\s+)and\s+(?:also\s+)?)"
-    r"(?P<verb>work|live|have|love|like|hate|own|teach|want|need|enjoy|prefer|am|study|speak)\b(?!\s+of\b|-)"
-)
+_PERSON = pattern("FIRSTPERSON")
+_NEXT = pattern("NEXTVERB")
+_OTHERS = pattern("ANDOTHERS")
+_HAD = pattern("HAD")
+_VERB_OPENS_ALSO = pattern("ANDVERB")
 _IRREGULAR = {
     "am": "is",
     "have": "has",
@@ -52,7 +41,7 @@ _SHORT_WORDS = """
 _SHORT_FORMS = dict(pair.split("=") for pair in " ".join(_SHORT_WORDS.split()).split(", "))
 """What chats shorten or misspell."""
 _SHORTENED = re.compile(rf"(?<![\w’'.,/@#-])(?:{'|'.join(map(re.escape, _SHORT_FORMS))})(?![\w’'/@-])", re.IGNORECASE)
-_WOULD = re.compile(r"(?<![\w’'-])id(?=\s+(?:love|like|rather|say|be|prefer|hate|go|have)\b)", re.IGNORECASE)
+_WOULD = pattern("WOULD")
 
 
 def spelled_out(sentence: str) -> str:
@@ -141,16 +130,10 @@ def to_third_person(sentence: str, name: str) -> str:
     return "".join(parts)
 
 
-_REPORTING = re.compile(
-    r"\b(?P<who>[\w’'-]+)\s+(?:(?:was|were|is|are|be)\s+(?:all\s+)?like|said|says|goes|went|asked|shouted|wrote"
-    r"|replied|texted|yelled|whispered)\b,?:?\s+(?!that\b)"
-    r"(?=.*\b(?:I|i|my|me|we|our)\b)|[\"“«‘]|(?:^|[\s(:,])'(?=\w)"
-)
+_REPORTING = pattern("REPORTING")
 
 
-_NO_CLAUSE = re.compile(
-    r"\b(?:so|neither|nor)\s+\w+\s+i\b|\b(?:me|mine)\s+too\b|^(?:me|mine)\b|^[a-z]+:\s", re.IGNORECASE
-)
+_NO_CLAUSE = pattern("NOCLAUSE")
 
 
 def is_certain(sentence: str) -> bool:
@@ -166,11 +149,7 @@ def without_quotes(sentence: str) -> str:
     return _QUOTED.sub(lambda found: "·" * len(found.group()), sentence)
 
 
-_YOU = re.compile(
-    rf"^(?:You(?P<short>['’](?:re|ve|ll|d))?|(?P<your>Your))\b(?P<adverbs>(?:\s+(?:{ADVERBS})\b)*)"
-    r"(?P<rest>\s+(?P<verb>[a-z]+(?:['’]t)?)(?!\w).*)$",
-    re.DOTALL,
-)
+_YOU = pattern("YOU")
 _SHORT = {"re": "is", "ve": "has", "ll": "will", "d": "would"}
 _VERBS = {"are": "is", "were": "was", "aren't": "isn't", "weren't": "wasn't"}
 _ADVICE_WORDS = "should could can may might must would will shall need know see guess mean think want"

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 from memforest_core.domain.cells import MAX_WINDOW_TURNS, Window, WindowTurn
 from memforest_core.domain.dates import find_date_phrases
@@ -26,7 +25,7 @@ from memforest_core.ingest.extract.extraction_prompt import (
     Item,
 )
 from memforest_core.ingest.extract.offline.clause_states import State, corrected, states_in, subject_at
-from memforest_core.ingest.extract.offline.english_text import is_english, packed, scene_of
+from memforest_core.ingest.extract.offline.english_text import is_english, names_in, packed, pattern, scene_of
 from memforest_core.ingest.extract.offline.person import (
     about_listener,
     addressed,
@@ -48,7 +47,6 @@ from memforest_core.ingest.extract.offline.stance import (
     value_denied,
     without_lead_in,
 )
-from memforest_core.ingest.extract.offline.subjects import names_in
 
 MAX_RESULTS = 4
 """Of a turn, or of a part of a long one: a log that goes on for hours is found by its text."""
@@ -69,32 +67,14 @@ LABELS = ("site", "place", "location", "room", "station", "device", "sensor", "d
 """Keys of texts that say what was measured. Not "name": that may be a person's."""
 
 _RECORD = re.compile(rf"\{{[^{{}}]{{1,{MAX_RECORD_CHARS}}}\}}")
-_WRITTEN = "|".join(sorted(map(re.escape, {*UNITS.values(), "°C", "°F", "m/s"}), key=len, reverse=True))
-_LINE = re.compile(
-    rf"(?P<key>[^\W\d_][\w ]{{0,40}}?) ?[=:] ?(?P<value>-?\d+(?:[.,]\d+)?) ?(?P<unit>{_WRITTEN})(?![\w/])"
-)
-_TIMES = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?")
 
 
-class Result(NamedTuple):
-    """A sentence about what was measured, and the piece of the turn that says it, letter by letter."""
+def results(text: str) -> Iterator[tuple[str, str]]:
+    """What the first few records of a tool's result say that was measured: a sentence and the record, letter by letter.
 
-    text: str
-    quote: str
-
-
-def results(text: str) -> list[Result]:
-    """The first few records or lines of a tool's result that have a value with a unit."""
-    found: list[Result] = []
-    for result in (*_records(text), *_lines(_RECORD.sub("\n", text))):
-        if len(found) == MAX_RESULTS:
-            break
-        found.append(result)
-    return found
-
-
-def _records(text: str) -> Iterator[Result]:
-    """Flat objects of JSON that say what was measured, also within others and in a part that was cut between them."""
+    A record is a flat object of JSON, also within others and in a part that was cut between them.
+    """
+    left = MAX_RESULTS
     for match in _RECORD.finditer(text):
         try:
             record = json.loads(match.group())
@@ -102,39 +82,20 @@ def _records(text: str) -> Iterator[Result]:
             continue
         values = list(_values(record))[:MAX_VALUES]
         label = " ".join(str(record[key]) for key in LABELS if isinstance(record.get(key), str))
-        if values and label:
-            yield Result(_sentence(label, values), match.group())
+        if values and label and left:
+            left -= 1
+            yield clean(f"{label[:120]}: {', '.join(values)}"), match.group()
 
 
 def _values(record: Mapping[str, object]) -> Iterator[str]:
     for key, value in record.items():
         name, _, last = key.replace("-", "_").rpartition("_")
+        unit = UNITS.get(last.casefold())
         # A price for each kilowatt hour is no energy.
-        if not name or name.endswith("_per"):
+        if not name or name.endswith("_per") or unit is None:
             continue
-        if last.casefold() in UNITS and isinstance(value, int | float) and not isinstance(value, bool):
-            yield f"{name.replace('_', ' ')} {value} {UNITS[last.casefold()]}"
-
-
-def _lines(text: str) -> Iterator[Result]:
-    """Lines with values such as "temperature: 31.5 C" or "temperature=31.5 C"."""
-    for line in text.splitlines():
-        matches = list(_LINE.finditer(line[:MAX_RECORD_CHARS]))[:MAX_VALUES]
-        if not matches:
-            continue
-        first = matches[0]
-        # In a log the key is the last word before its sign, in a list it is all of the line.
-        before, key = line[: first.start()], first["key"].strip()
-        if "=" in first.group() and " " in key:
-            before, key = before + key.rpartition(" ")[0], key.rpartition(" ")[2]
-        values = [f"{key} {first['value']} {first['unit']}"]
-        values += [f"{one['key'].strip()} {one['value']} {one['unit']}" for one in matches[1:]]
-        yield Result(_sentence(_TIMES.sub("", before).strip(" -*|,;:\t"), values), line.strip())
-
-
-def _sentence(label: str, values: list[str]) -> str:
-    measured = ", ".join(values)
-    return clean(f"{label[:120]}: {measured}" if label else measured)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield f"{name.replace('_', ' ')} {value} {unit}"
 
 
 MAX_TEXT = 2_000
@@ -145,12 +106,6 @@ MAX_ADVICE = 4
 """Facts from the assistant per window."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ELLIPTIC = re.compile(
-    r"^(?:(?:just|finally|recently|also|already)\s+)?(?:moved|got|adopted|bought|started|quit|finished"
-    r"|went|had|met|been|visited|signed|booked|tried|joined|passed|graduated|turned|sold|lost|won|ran"
-    r"|made|cooked|planning|thinking|working|looking forward|moving|getting|going|hoping)\b",
-    re.IGNORECASE,
-)
 
 
 def cut(text: str, limit: int) -> str:
@@ -160,12 +115,6 @@ def cut(text: str, limit: int) -> str:
     head = text[: limit + 1]
     at = max(head.rfind(" "), head.rfind("\n"))
     return (head[:at] if at > limit // 2 else text[:limit]).rstrip()
-
-
-def _quote(sentence: str) -> str:
-    """A verbatim piece of the sentence that fits; lone surrogates can't be part of it."""
-    longest = max(_SURROGATE.split(sentence), key=len).strip()
-    return cut(longest, MAX_SHORT_CHARS)
 
 
 def _dates(sentence: str) -> str:
@@ -208,7 +157,8 @@ def _draft(
     return Item(
         text=text,
         turns=[turn.number],
-        quote=_quote(quote),
+        # Lone surrogates can't be part of it.
+        quote=cut(max(_SURROGATE.split(quote), key=len).strip(), MAX_SHORT_CHARS),
         speaker=cut(clean(turn.speaker), MAX_LABEL),
         subject=cut(state.subject if state else subject, MAX_LABEL),
         attribute=state.attribute[:MAX_LABEL] if state else "",
@@ -222,11 +172,6 @@ def _draft(
         scene=scene_of(body, state.attribute if state else ""),
         origin=origin,
     )
-
-
-def _weight(item: Item) -> int:
-    """How much is lost with an item, for windows that hold more than an answer may."""
-    return 2 * (item.attribute != "") + (item.when != "") + any(char.isdigit() for char in item.text)
 
 
 def _body(sentence: str) -> str:
@@ -244,7 +189,7 @@ def _body(sentence: str) -> str:
 
 def _statement(body: str, name: str) -> tuple[str, str]:
     """The sentence in the third person, and its subject."""
-    if _ELLIPTIC.match(body) and not is_about_speaker(body.split(",")[0][:60]):
+    if pattern("ELLIPTIC").match(body) and not is_about_speaker(body.split(",")[0][:60]):
         gerund = re.match(r"(?:\w+\s+)?\w+ing\b", body) and not re.match(r"\w+\s+\w+ed\b", body)
         body = f"I {'am ' if gerund else ''}{body[0].lower()}{body[1:]}"
     if not is_certain(body):
@@ -287,7 +232,7 @@ def _from_sentence(
         earlier.append(replace(state, turn=turn.number))
     if first is not None and first.change is Change.CORRECT and first.clause:
         text = first.clause
-    if first is not None and first.attribute == "status" and text.startswith(f"{speaker(name)} said: "):
+    if first is not None and first.attribute == "status":
         text = text.removeprefix(f"{speaker(name)} said: ")
     text = text[:1].upper() + text[1:] if not text.startswith(name) else text
     for state in states:
@@ -338,21 +283,6 @@ def _from_words(
         yield from _from_sentence(turn, sentence, heard, name, known, earlier)
 
 
-def _from_result(turn: WindowTurn) -> Iterator[Item]:
-    """What a tool measured: about nobody, whatever names are near it."""
-    for result in results(turn.text):
-        when = _dates(clean(result.quote))
-        yield _draft(turn, cut(result.text, MAX_TEXT), result.quote, subject="", when=when, origin=Origin.ASSISTANT)
-
-
-def _advice(sentence: str, listener: str) -> str:
-    """What an accepted sentence of the assistant becomes, or nothing."""
-    body = clean(_body(sentence)).strip()
-    if len(body.split()) < 4:
-        return ""
-    return cut(f"{listener} accepted the assistant's suggestion: {body}", MAX_TEXT)
-
-
 def _accepted(window: Window) -> Iterator[Item]:
     """Facts from assistant turns that the user took up in the next turn."""
     turns = (*window.context, *window.turns)
@@ -364,18 +294,14 @@ def _accepted(window: Window) -> Iterator[Item]:
         source = said if said.cell else reply
         replied = next(iter(sentences(reply.text)), "")
         for sentence in sentences(said.text):
-            text = _advice(sentence, clean(reply.speaker)) if left else ""
-            if text:
-                left -= 1
-                yield _draft(
-                    source,
-                    text,
-                    sentence if said.cell else replied,
-                    subject=clean(reply.speaker),
-                    body=cut(clean(sentence), MAX_TEXT),
-                    when=_dates(cut(clean(sentence), MAX_TEXT)),
-                    origin=Origin.ASSISTANT,
-                )
+            advice, listener, body = (clean(each) for each in (_body(sentence), reply.speaker, sentence))
+            if not left or len(advice.split()) < 4:
+                continue
+            left -= 1
+            text, body = f"{listener} accepted the assistant's suggestion: {advice.strip()}", cut(body, MAX_TEXT)
+            quote = sentence if said.cell else replied
+            text, when = cut(text, MAX_TEXT), _dates(body)
+            yield _draft(source, text, quote, subject=listener, body=body, when=when, origin=Origin.ASSISTANT)
 
 
 def _drafts(window: Window) -> list[Item]:
@@ -391,12 +317,12 @@ def _drafts(window: Window) -> list[Item]:
             by_turn[turn.number].extend(found)
     for turn in window.turns:
         if turn.role is Role.TOOL:
-            by_turn[turn.number].extend(_from_result(turn))
+            # What a tool measured is about nobody, whatever names are near it.
+            for text, quote in results(turn.text):
+                when, text = _dates(clean(quote)), cut(text, MAX_TEXT)
+                by_turn[turn.number].append(_draft(turn, text, quote, subject="", when=when, origin=Origin.ASSISTANT))
     drafts = [draft for turn in window.turns for draft in by_turn[turn.number]]
-    if len(drafts) <= MAX_ITEMS:
-        return drafts
-    chosen = sorted(range(len(drafts)), key=lambda at: (-_weight(drafts[at]), at))[:MAX_ITEMS]
-    return [drafts[at] for at in sorted(chosen)]
+    return drafts[:MAX_ITEMS]
 
 
 def _summary(window: Window, cell: int, drafts: list[Item]) -> CellSummary:
