@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
@@ -26,13 +26,99 @@ from memforest_core.models.calls import CallRecord, ChatModel, Step
 
 MAX_TEXT_CHARS = 1_200
 """Of one turn, as refresh shows a leaf to a model."""
+MAX_TURNS = 2_000
+"""Of a day are read at most."""
+MAX_SPEAKERS = 30
+"""Speakers of a day's digest, those who spoke most."""
+DAY_TOKENS = 6_000
+"""Estimated tokens of the turns that one call reads."""
+DAY_CALLS = 4
+"""Calls for a day that is longer than that; older turns are left out."""
+GROUP_TOKENS = 2_000
+"""Estimated tokens of the texts of days, months or years that one call condenses."""
+MAX_INPUT_CHARS = 24_000
+"""Of all that one call reads, about 6,000 tokens: a session that was never compacted may have thousands of turns."""
+_SHORTENED_CHARS = 6_000
+"""Of these, for the oldest turns when there are too many."""
+COMPACT_TURNS = 12
+"""Turns without a summary that are compacted, but the last ones."""
+_SHORTEST = 60
+"""Characters of a text that is worth to be picked from."""
+_NAME_CHARS = 80
+
+DAY_FRAME = """\
+The user message is a JSON document about one day: "speakers" are the people to write about, each with a number, a name
+and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order. Write for each
+speaker, by number, one text of at most {budget} characters. Keep what "so_far" says. Invent nothing.
+"""
+"""What stays where an application brings instructions of its own, as for the others; that all of it is data follows."""
+DAY_SYSTEM = f"""\
+You keep the diary of a conversation. It tells what people did, said, planned, felt and were told, in the third person,
+with names, places, numbers and dates; what is newer replaces what it contradicts. Keep the language of the turns.
+
+{DAY_FRAME}"""
+
+PERIOD_FRAME = """\
+The user message is a JSON document: "when" is the time that it is about, "so_far" what the diary says of its first part
+and may be empty, "then" the texts of what came after it, in order, each with its day, month or year. Write one text of
+all, at most {budget} characters long, the most recent first. Invent nothing.
+"""
+PERIOD_SYSTEM = f"""\
+You keep the diary of a conversation. It tells who did, said, planned and decided what, with names, places, numbers and
+dates; what is newer replaces what it contradicts. Keep the language of the texts.
+
+{PERIOD_FRAME}"""
+
+WINDOW_FRAME = """\
+The user message is a JSON document: "so_far" is the summary of the first part of a conversation and may be empty,
+"then" what was said after it, in order, as turns or summaries of turns. Write one summary of both, at most {budget}
+characters long. Invent nothing. The answer is {"summary": "..."}.
+"""
+WINDOW_SYSTEM = f"""\
+You keep the summary of a conversation that is going on. It keeps names, dates, numbers, places, decisions, open
+questions and changes of state in their order; what is newer replaces what it contradicts. Keep the language of the
+texts.
+
+{WINDOW_FRAME}"""
+
 T = TypeVar("T")
 
 
 class SummaryReply(BaseModel):
-    """An answer of one text."""
+    """The JSON object that is requested for one text."""
 
-    summary: str
+    summary: str = Field(description="The one text of all.")
+
+
+class _Digest(BaseModel):
+    number: int = Field(description="The speaker's number.")
+    text: str = Field(description="What the day was for this speaker.")
+
+
+class DigestReply(BaseModel):
+    """The JSON object that is requested for a day."""
+
+    digests: list[_Digest] = Field(description="One for each speaker.")
+
+
+class Speaker(NamedTuple):
+    """A speaker of a day, with the texts of the turns."""
+
+    id: str
+    name: str
+    texts: tuple[str, ...]
+
+
+class DatedText(NamedTuple):
+    """The text of a day, a month or a year."""
+
+    when: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """Both, as one text."""
+        return f"{self.when}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +136,12 @@ class Condensed(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Condenser(Generic[T]):
-    """Condenses by a chat model, or by rules when there is none. Thread-safe."""
+class Condenser:
+    """Condenses by a chat model, or by rules when there is none. Thread-safe.
+
+    Texts that fit together are joined without a model. Calls to a model are added to ``calls``; without ``model`` there
+    are none. A model that fails is no error: rules pick from the texts, and the source and a note say so.
+    """
 
     chat: Callable[[], ChatModel] | None
     budget: int
@@ -59,16 +149,78 @@ class Condenser(Generic[T]):
     own: str | None = None
     """Instructions in place of the built-in ones."""
 
-    built_in: ClassVar[str]
-    frame: ClassVar[str]
+    def digest(
+        self,
+        days: Days,
+        zone: ZoneInfo,
+        turns: Sequence[DayTurn],
+        total: int,
+        calls: list[CallRecord],
+        *,
+        model: bool = True,
+    ) -> Condensed[tuple[SpeakerDigest, ...]]:
+        """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order."""
+        speakers = speakers_of(turns)
+        whole = {each.id: "\n".join(each.texts) for each in speakers}
+        parts = in_parts(turns, lambda turn: len(turn.text) + _NAME_CHARS, DAY_TOKENS * CHARS_PER_TOKEN)[-DAY_CALLS:]
+
+        def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
+            texts: dict[str, str] = {}
+            for part in parts:
+                texts |= self._read_part(chat, days, zone, speakers, texts, part, calls)
+            return _digests(speakers, texts)
+
+        def pick() -> tuple[SpeakerDigest, ...]:
+            return _digests(speakers, {each.id: summarize(each.texts, self.budget) for each in speakers})
+
+        fits = model and all(len(text) <= self.budget for text in whole.values())
+        joined = _digests(speakers, whole) if fits else None
+        made = self._condensed(f"The digest of {days.first}", joined, pick, write, model=model)
+        read = sum(map(len, parts)) if made.source is SummarySource.MODEL else len(turns)
+        return replace(made, left_out=total - read)
+
+    def condense(
+        self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, model: bool = True
+    ) -> Condensed[str]:
+        """One text of a time from ``texts`` of its parts, which come the newest first, as it does.
+
+        They are read in groups, the oldest first, each with the summary so far.
+        """
+        most = GROUP_TOKENS * CHARS_PER_TOKEN
+        shown = [DatedText(each.when, clipped(each.text, most)) for each in reversed(texts)]
+
+        def write(chat: ChatModel) -> str:
+            text = ""
+            for group in in_parts(shown, lambda each: len(each.line), most):
+                document = {"when": when, "so_far": text, "then": [each._asdict() for each in group]}
+                text = self._summary(chat, PERIOD_SYSTEM, PERIOD_FRAME, document, "period_summary", calls)
+            return text
+
+        whole = "\n".join(each.line for each in texts)
+        joined = whole if len(whole) <= self.budget else None
+        return self._condensed(f"The text of {when}", joined, partial(self._picked, texts), write, model=model)
+
+    def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Condensed[str]:
+        """The summary of ``before``, the summary of a session so far, and ``texts``, what came after it, in order."""
+        notes: list[str] = []
+
+        def write(chat: ChatModel) -> str:
+            shown, shortened = _bounded(texts)
+            if shortened:
+                notes.append(f"Rules shortened the oldest {shortened} texts before the model read them.")
+            document = {"so_far": before, "then": shown}
+            return self._summary(chat, WINDOW_SYSTEM, WINDOW_FRAME, document, "window_summary", calls)
+
+        whole = "\n".join(text for text in (before, *texts) if text)
+        joined = whole if len(whole) <= self.budget else None
+        pick = partial(summarize, [before, *texts], self.budget)
+        made = self._condensed("The summary of older turns", joined, pick, write)
+        return replace(made, notes=tuple(notes)) if made.source is SummarySource.MODEL else made
 
     def _condensed(
         self, what: str, joined: T | None, pick: Callable[[], T], write: Callable[[ChatModel], T], *, model: bool = True
     ) -> Condensed[T]:
-        """``joined`` if the texts fit together, else what ``write`` gets from the model, or what rules ``pick``.
-
-        A model that fails is no error: rules pick, and the source and a note about ``what`` say so.
-        """
+        """``joined`` if the texts fit together, else what ``write`` gets from the model, or what rules ``pick``."""
         chat = None if self.chat is None or not model else self.chat()
         name = OFFLINE_MODEL if chat is None else chat.model_name(Step.SUMMARIZE)
         if joined is not None:
@@ -81,100 +233,26 @@ class Condenser(Generic[T]):
             note = f"{what} was picked by rules: {in_words(error.code)}."
             return Condensed(pick(), SummarySource.DEGRADED, OFFLINE_MODEL, (note,))
 
-    @property
-    def _system(self) -> str:
-        return instructions_with(self.built_in, self.own, self.frame).replace("{budget}", str(self.budget))
+    def _system(self, built_in: str, frame: str) -> str:
+        return instructions_with(built_in, self.own, frame).replace("{budget}", str(self.budget))
 
-    def _summary(self, reply: SummaryReply) -> str:
-        """The text of an answer. Raises ContentFault with a sentence for the model."""
-        text = clean(reply.summary).strip()
-        if not text:
-            raise ContentFault('"summary" is empty')
-        return clipped(text, 2 * self.budget)
+    def _summary(
+        self,
+        chat: ChatModel,
+        built_in: str,
+        frame: str,
+        document: Mapping[str, object],
+        name: str,
+        calls: list[CallRecord],
+    ) -> str:
+        def checked(reply: SummaryReply) -> str:
+            text = clean(reply.summary).strip()
+            if not text:
+                raise ContentFault('"summary" is empty')
+            return clipped(text, 2 * self.budget)
 
-
-MAX_TURNS = 2_000
-"""Of a day are read at most."""
-MAX_SPEAKERS = 30
-"""Speakers of a day's digest, those who spoke most."""
-DAY_TOKENS = 6_000
-"""Estimated tokens of the turns that one call reads."""
-DAY_CALLS = 4
-"""Calls for a day that is longer than that; older turns are left out."""
-_NAME_CHARS = 80
-
-DAY_FRAME = """\
-The user message is a JSON document about one day: "speakers" are the people to write about, each with a number, a name
-and, in "so_far", what the diary says of them already; "turns" is what was said after that, in order. Write for each
-speaker, by number, one text of at most {budget} characters. Keep what "so_far" says. Invent nothing.
-"""
-"""What stays where an application brings instructions of its own; that all of it is data follows it."""
-
-DAY_SYSTEM = f"""\
-You keep the diary of a conversation. It tells what people did, said, planned, felt and were told, in the third person,
-with names, places, numbers and dates; what is newer replaces what it contradicts. Keep the language of the turns.
-
-{DAY_FRAME}"""
-
-
-class _Digest(BaseModel):
-    number: int = Field(description="The speaker's number.")
-    text: str = Field(description="What the day was for this speaker.")
-
-
-class DigestReply(BaseModel):
-    """The JSON object that is requested."""
-
-    digests: list[_Digest] = Field(description="One for each speaker.")
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """A speaker of a day, with the texts of the turns."""
-
-    id: str
-    name: str
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Digester(Condenser[tuple[SpeakerDigest, ...]]):
-    """Writes digests of days. Thread-safe."""
-
-    built_in = DAY_SYSTEM
-    frame = DAY_FRAME
-
-    def digest(
-        self, days: Days, zone: ZoneInfo, turns: Sequence[DayTurn], total: int, calls: list[CallRecord]
-    ) -> Condensed[tuple[SpeakerDigest, ...]]:
-        """A text of each speaker of a day from its ``turns``, the newest of ``total``, in order.
-
-        What every speaker said fits without a model where it is short. Calls to a model are added to ``calls``. A
-        model that fails is no error: rules pick from what was said, and the source says so.
-        """
-        speakers = speakers_of(turns)
-        whole = {each.id: "\n".join(each.texts) for each in speakers}
-        fits = all(len(text) <= self.budget for text in whole.values())
-        parts, unread = parts_of(turns, DAY_TOKENS * CHARS_PER_TOKEN, DAY_CALLS)
-
-        def write(chat: ChatModel) -> tuple[SpeakerDigest, ...]:
-            texts: dict[str, str] = {}
-            for part in parts:
-                texts |= self._read_part(chat, days, zone, speakers, texts, part, calls)
-            return _digests(speakers, texts)
-
-        joined, pick = _digests(speakers, whole) if fits else None, partial(self._picked, speakers)
-        made = self._condensed(f"The digest of {days.first}", joined, pick, write)
-        unread = unread if made.source is SummarySource.MODEL else 0
-        return replace(made, left_out=total - len(turns) + unread)
-
-    def by_rules(self, turns: Sequence[DayTurn], total: int) -> Condensed[tuple[SpeakerDigest, ...]]:
-        """The same without a model."""
-        picked = self._picked(speakers_of(turns))
-        return Condensed(picked, SummarySource.EXTRACTIVE, OFFLINE_MODEL, left_out=total - len(turns))
-
-    def _picked(self, speakers: Sequence[Speaker]) -> tuple[SpeakerDigest, ...]:
-        return _digests(speakers, {each.id: summarize(each.texts, self.budget) for each in speakers})
+        system = self._system(built_in, frame)
+        return checked_call(chat, Step.SUMMARIZE, system, document, SummaryReply, checked, name, calls)
 
     def _read_part(
         self,
@@ -213,7 +291,18 @@ class Digester(Condenser[tuple[SpeakerDigest, ...]]):
             new = {each.id: said[numbers[each.id]] or before.get(each.id, "") for each in speakers}
             return {id_: clipped(text, 2 * self.budget) for id_, text in new.items()}
 
-        return checked_call(chat, Step.SUMMARIZE, self._system, document, DigestReply, checked, "day_digests", calls)
+        system = self._system(DAY_SYSTEM, DAY_FRAME)
+        return checked_call(chat, Step.SUMMARIZE, system, document, DigestReply, checked, "day_digests", calls)
+
+    def _picked(self, texts: Sequence[DatedText]) -> str:
+        """Some of every text as long as there is room, so that no day crowds out the others."""
+        shown = texts[: max(1, self.budget // _SHORTEST)]
+        share = self.budget // len(shown) - 1
+        lines = [
+            DatedText(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line
+            for each in shown
+        ]
+        return clipped("\n".join(lines), self.budget)
 
 
 def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
@@ -231,21 +320,17 @@ def speakers_of(turns: Sequence[DayTurn]) -> list[Speaker]:
     ]
 
 
-def parts_of(turns: Sequence[DayTurn], most_chars: int, most: int) -> tuple[list[list[DayTurn]], int]:
-    """Turns in parts that one call each can read, in order, and how many of the oldest are in none of them."""
-    parts: list[list[DayTurn]] = [[]]
-    left, read = most_chars, 0
-    for turn in reversed(turns):
-        cost = len(turn.text) + _NAME_CHARS
-        if cost > left and parts[0]:
-            if len(parts) == most:
-                break
+def in_parts(items: Sequence[T], chars: Callable[[T], int], most_chars: int) -> list[list[T]]:
+    """Items in parts that one call each can read, in order: the last part is filled first."""
+    parts: list[list[T]] = []
+    left = 0
+    for item in reversed(items):
+        if not parts or chars(item) > left:
             parts.insert(0, [])
             left = most_chars
-        parts[0].insert(0, turn)
-        left -= cost
-        read += 1
-    return parts, len(turns) - read
+        parts[0].insert(0, item)
+        left -= chars(item)
+    return parts
 
 
 def _digests(speakers: Sequence[Speaker], texts: Mapping[str, str]) -> tuple[SpeakerDigest, ...]:
@@ -254,170 +339,11 @@ def _digests(speakers: Sequence[Speaker], texts: Mapping[str, str]) -> tuple[Spe
     )
 
 
-GROUP_TEXTS = 60
-"""Texts of days, months or years that one call condenses."""
-GROUP_TOKENS = 2_000
-"""Estimated tokens of these texts."""
-
-PERIOD_FRAME = """\
-The user message is a JSON document: "when" is the time that it is about, "so_far" what the diary says of its first part
-and may be empty, "then" the texts of what came after it, in order, each with its day, month or year. Write one text of
-all, at most {budget} characters long, the most recent first. Invent nothing.
-"""
-"""What stays where an application brings instructions of its own; that all of it is data follows it."""
-
-PERIOD_SYSTEM = f"""\
-You keep the diary of a conversation. It tells who did, said, planned and decided what, with names, places, numbers and
-dates; what is newer replaces what it contradicts. Keep the language of the texts.
-
-{PERIOD_FRAME}"""
-
-
-class PeriodReply(SummaryReply):
-    """The JSON object that is requested."""
-
-    summary: str = Field(description="The text of the whole time, the most recent first.")
-
-
-class DatedText(NamedTuple):
-    """The text of a day, a month or a year."""
-
-    when: str
-    text: str
-
-    @property
-    def line(self) -> str:
-        """Both, as one text."""
-        return f"{self.when}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodCondenser(Condenser[str]):
-    """Makes one text of a time from the texts of its parts. Thread-safe."""
-
-    built_in = PERIOD_SYSTEM
-    frame = PERIOD_FRAME
-
-    def condense(
-        self, when: str, texts: Sequence[DatedText], calls: list[CallRecord], *, model: bool = True
-    ) -> Condensed[str]:
-        """One text of ``texts``, which come the newest first, as it does.
-
-        Texts that fit together are joined. Others are read in groups, the oldest first, each with the summary so far.
-        Calls to a model are added to ``calls``; without ``model`` there are none. A model that fails is no error:
-        rules pick from the texts, and the source says so.
-        """
-        whole = "\n".join(each.line for each in texts)
-
-        def write(chat: ChatModel) -> str:
-            text = ""
-            for group in groups_of(texts, GROUP_TEXTS, GROUP_TOKENS * CHARS_PER_TOKEN):
-                then = [each._asdict() for each in group]
-                document = {"when": when, "so_far": text, "then": then}
-                text = checked_call(
-                    chat, Step.SUMMARIZE, self._system, document, PeriodReply, self._summary, "period_summary", calls
-                )
-            return text
-
-        joined = whole if len(whole) <= self.budget else None
-        return self._condensed(f"The text of {when}", joined, partial(self._picked, texts), write, model=model)
-
-    def _picked(self, texts: Sequence[DatedText]) -> str:
-        """Some of every text as long as there is room, so that no day crowds out the others."""
-        shown = texts[: max(1, self.budget // _SHORTEST)]
-        share = self.budget // len(shown) - 1
-        lines = [
-            DatedText(each.when, one_line(summarize([each.text], max(1, share - len(each.when) - 2)))).line
-            for each in shown
-        ]
-        return clipped("\n".join(lines), self.budget)
-
-
-_SHORTEST = 60
-"""Characters of a text that is worth to be picked from."""
-
-
-def groups_of(texts: Sequence[DatedText], most: int, most_chars: int) -> list[list[DatedText]]:
-    """Texts, which come the newest first, in groups that one call each can read, the oldest first."""
-    groups: list[list[DatedText]] = [[]]
-    left = most_chars
-    for each in reversed(texts):
-        shown = DatedText(each.when, clipped(each.text, most_chars))
-        if groups[-1] and (len(groups[-1]) == most or len(shown.line) > left):
-            groups.append([])
-            left = most_chars
-        groups[-1].append(shown)
-        left -= len(shown.line)
-    return groups
-
-
-MAX_INPUT_CHARS = 24_000
-"""Of all that one call reads, about 6,000 tokens: a session that was never compacted may have thousands of turns."""
-_SHORTENED_CHARS = 6_000
-"""Of these, for the oldest turns when there are too many."""
-
-COMPACT_TURNS = 12
-"""Turns without a summary that are compacted, but the last ones."""
-
-WINDOW_FRAME = """\
-The user message is a JSON document: "so_far" is the summary of the first part of a conversation and may be empty,
-"then" what was said after it, in order, as turns or summaries of turns. Write one summary of both, at most {budget}
-characters long. Invent nothing. The answer is {"summary": "..."}.
-"""
-"""What stays where an application brings instructions of its own; that all of it is data follows it."""
-
-WINDOW_SYSTEM = f"""\
-You keep the summary of a conversation that is going on. It keeps names, dates, numbers, places, decisions, open
-questions and changes of state in their order; what is newer replaces what it contradicts. Keep the language of the
-texts.
-
-{WINDOW_FRAME}"""
-
-
-class WindowReply(SummaryReply):
-    """The JSON object that is requested."""
-
-    summary: str = Field(description="The summary of the conversation so far.")
-
-
-@dataclass(frozen=True, slots=True)
-class Compactor(Condenser[str]):
-    """Writes the summary of a session's first turns. Thread-safe."""
-
-    built_in = WINDOW_SYSTEM
-    frame = WINDOW_FRAME
-
-    def compact(self, before: str, texts: Sequence[str], calls: list[CallRecord]) -> Condensed[str]:
-        """The summary of ``before``, the summary so far, and ``texts``, what came after it, in order.
-
-        Texts that fit together are joined without a model. Calls to a model are added to ``calls``. A model that
-        fails is no error: rules pick from the texts, and the source says so.
-        """
-        whole = "\n".join(text for text in (before, *texts) if text)
-        notes: list[str] = []
-
-        def write(chat: ChatModel) -> str:
-            shown, shortened = _bounded(texts)
-            if shortened:
-                notes.append(f"Rules shortened the oldest {shortened} texts before the model read them.")
-            document = {"so_far": before, "then": shown}
-            return checked_call(
-                chat, Step.SUMMARIZE, self._system, document, WindowReply, self._summary, "window_summary", calls
-            )
-
-        joined = whole if len(whole) <= self.budget else None
-        pick = partial(summarize, [before, *texts], self.budget)
-        made = self._condensed("The summary of older turns", joined, pick, write)
-        return replace(made, notes=tuple(notes)) if made.source is SummarySource.MODEL else made
-
-
 def _bounded(texts: Sequence[str]) -> tuple[list[str], int]:
     """What one call can read, and how many of the oldest texts were shortened to one for that."""
     cut = [clipped(text, MAX_TEXT_CHARS) for text in texts]
     if sum(map(len, cut)) <= MAX_INPUT_CHARS:
         return cut, 0
-    left, first = MAX_INPUT_CHARS - _SHORTENED_CHARS, len(cut)
-    while first and len(cut[first - 1]) <= left:
-        first -= 1
-        left -= len(cut[first])
-    return [summarize(cut[:first], _SHORTENED_CHARS), *cut[first:]], first
+    last = in_parts(cut, len, MAX_INPUT_CHARS - _SHORTENED_CHARS)[-1]
+    first = len(cut) - len(last)
+    return [summarize(cut[:first], _SHORTENED_CHARS), *last], first

@@ -9,11 +9,7 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from memforest_core import __version__
-from memforest_core.assistant.calendar import cli as calendar
-from memforest_core.assistant.context import cli as context
-from memforest_core.assistant.conversation_window import cli as window
-from memforest_core.assistant.profile import cli as profile
-from memforest_core.assistant.topics import cli as topics
+from memforest_core.assistant import cli as assistant
 from memforest_core.cli.commands import Commands
 from memforest_core.cli.config import config
 from memforest_core.cli.demo import demo
@@ -59,7 +55,7 @@ for command in (
 ):
     app.command()(command)
 for module in (
-    *(ingest, reading, window, calendar, topics, profile, context, work),
+    *(ingest, reading, assistant, work),
     *(http, mcp, keys, webhooks, verify, backup, tenants, index),
     *(import_module(f"memforest_core.lifecycle.{folder}.cli") for folder in dict.fromkeys(FOLDERS.values())),
 ):

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.eval.answers import NOT_SAID, AnswerTask, answer_and_judge
 from benchmarks.eval.judging import JUDGE
 from benchmarks.eval.tables import read
-from memforest_core.errors import ContextTooLong, ModelRateLimited
+from memforest_core.errors import ContextTooLong, ModelAuthFailed, ModelRateLimited
 from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
 
 
@@ -103,24 +103,6 @@ def test_a_call_that_fails_is_failed_and_not_wrong(tmp_path: Path, capsys: pytes
     assert "context_too_long 1" in described and "model_rate_limited 1" in described
 
 
-def test_what_failed_is_taken_again_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "answers.csv"
-    answer_and_judge(
-        [task("a"), task("b")],
-        Reader(
-            lambda step, document: ModelRateLimited("no") if step is JUDGE and "b?" in document["question"] else None
-        ),
-        1,
-        1,
-        path,
-    )
-    repeated = Reader()
-    answer_and_judge([task("a"), task("b")], repeated, 1, 1, path)
-    assert verdicts(path) == {"a": ["correct"], "b": ["correct"]}
-    # The answer was there already: only its judge was missing.
-    assert repeated.calls == {JUDGE: 1}
-
-
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     path, tasks = tmp_path / "answers.csv", [task(f"q{n}") for n in range(6)]
     answer_and_judge(tasks, Reader(), 2, 1, path)
@@ -133,3 +115,10 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
         answer_and_judge(tasks, chat, 2, 1, path)
         assert verdicts(path) == whole
         assert chat.calls[Step.ANSWER] == 2 * (6 - left)
+
+
+def test_a_refused_key_ends_the_run(tmp_path: Path) -> None:
+    refused = Reader(lambda step, document: ModelAuthFailed("no") if "b?" in document["question"] else None)
+    with pytest.raises(ModelAuthFailed):
+        answer_and_judge([task(name) for name in "abcdefgh"], refused, 1, 1, tmp_path / "answers.csv")
+    assert verdicts(tmp_path / "answers.csv") == {"a": ["correct"]}

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.eval.__main__ import options as command_line
 from benchmarks.eval.__main__ import run
 from benchmarks.eval.answers import ANSWERS
-from benchmarks.eval.records import RECORDS, RESULT, WrongRun, read_records
+from benchmarks.eval.records import RECORDS, RESULT, read_records
 from benchmarks.eval.tables import Verdict, read
 from memforest_core.settings import load_settings
 from tests.harness.model_server import ModelServer
@@ -33,7 +33,6 @@ METHODS = [
     "memforest:flat",
     "memforest:no-dense",
 ]
-FOREIGN = ("bm25_turns", "bm25_chunks_neighbours", "hybrid_turns", "sum_cells", "convex_turns", "zsum_turns")
 QUESTIONS = 6
 
 
@@ -91,22 +90,6 @@ def test_each_method_has_a_row_with_real_figures(first: dict[str, Any]) -> None:
         assert sum(one["n"] for one in row["by_category"].values()) == QUESTIONS
 
 
-def test_the_run_says_what_it_measured_and_where_evidence_was_lost(first: dict[str, Any]) -> None:
-    measured = first["measured"]
-    assert (measured["dataset"], measured["questions"], measured["ingest_kept"]) == ("own", QUESTIONS, False)
-    assert measured["comparison"]["best_500"] in FOREIGN
-    assert measured["comparison_recall"]["best_2000"] in FOREIGN
-    assert measured["comparison"]["by_category_2000"]["all"]["n"] == QUESTIONS
-    assert set(measured["by_type"]) == {*FOREIGN, "flat_facts"}
-    assert set(measured["adds"]) == {"memforest:flat", "memforest:no-dense"}
-    assert measured["adds"]["memforest:no-dense"]["500"]["n"] == QUESTIONS
-    losses = measured["losses"]
-    assert losses["gold_turns"] >= QUESTIONS
-    assert losses["not_stored"] == 0.0
-    missing = sum(losses[name] for name in ("not_stored", "not_recalled", "below_200", "cut_2000"))
-    assert losses["found_2000"] + missing == pytest.approx(100, abs=0.3)
-
-
 def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], first: dict[str, Any]) -> None:
     """Given records whose last line is torn, when the run resumes, then only missing ones are made, on the same memory."""
     path = place / "out" / RECORDS
@@ -122,28 +105,6 @@ def test_a_killed_run_goes_on_where_it_was(place: Path, options: list[str], firs
         (row["method"], row["n"], row["recall_2000"]) for row in first["rows"]
     ]
     assert json.loads((place / "out" / RESULT).read_text())["rows"] == repeated["rows"]
-
-
-def test_processes_find_what_one_finds(place: Path, options: list[str], first: dict[str, Any]) -> None:
-    """Given the same memory, when two processes ask, then all rows are there, in their order, with the same evidence, and
-    no times, as they wait for each other."""
-    rows = ["bm25_turns", "flat_facts", "convex_turns", "memforest", "memforest:no-dense"]
-    wanted = ["--methods", ",".join(rows), *options[2:6], "--out", str(place / "two")]
-    several = answer(evaluated(*wanted, "--jobs", "2"))
-    assert several["measured"]["ingest_kept"] is True
-    alone = {row["method"]: row for row in first["rows"]}
-    assert [row["method"] for row in several["rows"]] == rows
-    for row in several["rows"]:
-        for name in ("n", "share_500", "share_2000", "recall_at_10", "ndcg_10"):
-            assert row[name] == alone[row["method"]][name]
-        assert (row["query_ms_p50"], row["query_k_ms_p50"], row["stages_ms_p50"]) == (None, None, {})
-
-
-def test_another_runs_records_are_refused_and_stay(place: Path, options: list[str], first: dict[str, Any]) -> None:
-    requested = command_line().parse_args(["--conversations", "1", *options, "--resume", "--transform"])
-    with pytest.raises(WrongRun, match="leave out --resume"):
-        run(requested, load_settings())
-    assert len(read_records(place / "out")) == len(METHODS) * QUESTIONS
 
 
 def test_a_model_answers_from_what_was_delivered_on_the_same_memory(

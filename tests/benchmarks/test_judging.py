@@ -48,21 +48,13 @@ def test_one_object_in_the_right_shape_is_a_verdict(text: str, verdict: Verdict)
     [
         "",
         "correct",
-        '"correct"',
-        "[]",
-        "null",
         '{"verdict": "correct"}',
         '{"reason": "r", "verdict": "Correct!"}',
         '{"reason": "r", "verdict": true}',
-        '{"reason": 1, "verdict": "correct"}',
-        '{"reason": "r", "verdict": "failed"}',
         '{"reason": "r", "verdict": "correct", "score": 1}',
         '{"reason": "r", "verdict": "corr',
         f"{GOOD} {GOOD}",
-        f'{GOOD}\n{{"reason": "no", "verdict": "wrong"}}',
         f"The answer is right: {GOOD}",
-        "```",
-        "```\n```",
         "[" * 100_000,
     ],
 )
@@ -80,10 +72,3 @@ def test_a_judge_without_a_clear_verdict_gets_one_more_request_that_shows_why() 
     assert [message.role for message in second.messages] == ["system", "user", "assistant", "user"]
     assert second.messages[2].content == "I think so"
     assert "not one JSON object" in second.messages[3].content
-
-
-def test_a_judge_that_goes_on_mumbling_gives_no_verdict() -> None:
-    chat = Scripted("hm", "well")
-    with pytest.raises(ContentFault):
-        judge(chat, "When?", "May", "in May")
-    assert len(chat.requests) == 2

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from datetime import UTC, datetime
+from pathlib import Path
 
-from benchmarks.eval import lives
+from benchmarks.eval import lives, locomo, longmemeval
+from benchmarks.eval.__main__ import OWN
 from benchmarks.eval.dataset import Conversation, Dataset, Question
 
 OPEN = lives.load()
 LOCKED = lives.load(locked=lives.LOCKED)
-PER_HALF = {
-    "one fact": 4,
-    "several sessions": 4,
-    "when": 3,
-    "change": 4,
-    "how long, how often, how many": 2,
-    "category words": 2,
-    lives.NEVER_SAID: 1,
-}
-"""Questions of each type in each half of each life."""
 
 
 def questions(data: Dataset) -> list[tuple[Conversation, Question]]:
     return [(one, question) for one in data for question in one.questions]
-
-
-def test_both_halves_are_about_the_same_lives() -> None:
-    assert [one.sessions for one in OPEN] == [one.sessions for one in LOCKED]
-
-
-def test_types_are_balanced_over_the_halves() -> None:
-    assert tuple(PER_HALF) == lives.TYPES
-    for one in (*OPEN, *LOCKED):
-        assert Counter(question.category for question in one.questions) == PER_HALF
 
 
 def test_the_evidence_of_every_question_exists_and_is_in_order() -> None:
@@ -54,3 +37,34 @@ def test_the_locked_file_shows_no_word_of_its_questions() -> None:
     for _, question in questions(LOCKED):
         assert question.text not in whole
         assert question.text not in opened
+
+
+def test_the_evidence_of_the_own_conversations_exists() -> None:
+    """The loader drops what it does not find: it drops nothing."""
+    for raw, one in zip(json.loads(OWN.read_text(encoding="utf-8")), locomo.load(OWN), strict=True):
+        assert [list(question.gold) for question in one.questions] == [list(each["evidence"]) for each in raw["qa"]]
+        assert {question.category for question in one.questions} == set(locomo.CATEGORIES.values())
+
+
+def test_a_question_in_longmemevals_format_is_a_conversation_in_the_order_of_time(tmp_path: Path) -> None:
+    document = {
+        "question_id": "q1",
+        "question_type": "single-session-user",
+        "question": "Where do I keep the spare key?",
+        "answer": "in the blue jug",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": ["s2", "s1"],
+        "haystack_dates": ["2023/05/21 (Sun) 10:00", "2023/05/20 (Sat) 02:21"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "Plan my week."}],
+            [{"role": "user", "content": "The spare key is in the blue jug.", "has_answer": True}],
+        ],
+        "answer_session_ids": ["s1"],
+    }
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps([document, document | {"question_id": "q2_abs"}]))
+    one, other = longmemeval.load(path)
+    assert (one.id, [session.id for session in one.sessions]) == ("q1", ["s1", "s2"])
+    assert one.sessions[0].started_at == datetime(2023, 5, 20, 2, 21, tzinfo=UTC)
+    assert (one.questions[0].gold, one.questions[0].measures_recall) == (("s1:1",), True)
+    assert not other.questions[0].measures_recall

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.eval.dataset import WrongFile
 from benchmarks.eval.locomo import evidence_ids, load
 
 
@@ -35,16 +33,6 @@ def written(directory: Path, document: object) -> Path:
     path = directory / "data.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
-
-
-def test_sessions_come_in_the_order_of_time_and_those_without_turns_are_left_out(tmp_path: Path) -> None:
-    (one,) = load(written(tmp_path, [sample()]))
-    assert one.id == "c1"
-    assert [session.id for session in one.sessions] == ["session_1", "session_2"]
-    assert one.sessions[0].started_at == datetime(2023, 5, 8, 13, 56, tzinfo=UTC)
-    assert [(turn.id, turn.speaker, turn.text) for turn in one.sessions[1].turns] == [
-        ("D2:1", "Bram", "The loom is sold.")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +62,3 @@ def test_evidence_that_names_no_turn_is_dropped_and_a_question_without_gold_meas
     assert one.measures_recall
     assert (none.category, none.gold, none.measures_recall) == ("temporal", (), False)
     assert (never.category, never.measures_recall) == ("adversarial", False)
-
-
-@pytest.mark.parametrize("document", [{"a": 1}, [], [1], "text", [{"qa": []}]])
-def test_another_file_is_refused_in_one_sentence(tmp_path: Path, document: object) -> None:
-    with pytest.raises(WrongFile, match=r"data\.json .*\.$"):
-        load(written(tmp_path, document))

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
-from benchmarks.eval.dataset import Conversation
 from benchmarks.eval.ingesting import payload
 from benchmarks.eval.languages import LANGUAGES, conversations
-from benchmarks.eval.measuring import count_tokens, delivered, found, mean, percent
-from benchmarks.eval.running import Run
-from benchmarks.eval.variants import MEMFOREST, Recalling
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
 
 FIRST = 5
-BUDGET = 500
-BM25 = "bm25_turns"
 OTHERS = ("de", "es", "zh")
 GIVEN = {language: one for language, one in zip(LANGUAGES, conversations(), strict=True) if language in OTHERS}
 
@@ -47,33 +40,3 @@ def test_an_earlier_state_is_among_the_first_items(memory: Stack, language: str)
 
     assert set(question.gold) <= {turn for piece in found for turn in piece.turn_ids}
     assert any(piece.signals.get("order", 0.0) > 0.0 for piece in found)
-
-
-def fractions(memory: Stack, described: Conversation) -> list[float]:
-    """Percent of the gold turns within 500 tokens, by recall and by BM25 over turns."""
-    methods = {method.name: method for method in Run.of(memory.services, (described,), [MEMFOREST, BM25]).methods}
-    recall = methods[MEMFOREST]
-    assert isinstance(recall, Recalling)
-    both = (replace(recall, timed=False), methods[BM25])
-    texts = {turn.id: turn.text for _, turn in described.turns()}
-    return [
-        percent(
-            [
-                mean(
-                    found(
-                        [texts[turn] for turn in question.gold],
-                        delivered(method.ask(described, question).items, BUDGET, count_tokens),
-                    )
-                )
-                for question in described.questions
-            ]
-        )
-        for method in both
-    ]
-
-
-@pytest.mark.parametrize("language", OTHERS)
-def test_no_less_is_found_than_by_words_alone(memory: Stack, language: str) -> None:
-    """Given the same memory, when recall and BM25 over its turns get all 30 questions, then recall finds no less."""
-    recall, bm25 = fractions(memory, GIVEN[language])
-    assert 0.0 < bm25 <= recall

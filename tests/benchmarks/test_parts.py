@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from benchmarks.eval.variants import GROUPS, MEMFOREST, SETTINGS, variants
+from benchmarks.eval.variants import MEMFOREST, SETTINGS, variants
 from memforest_core.settings import LlmSettings, RecallSettings
 
 
@@ -18,9 +16,3 @@ def test_each_part_is_a_row_and_every_setting_is_the_products() -> None:
         assert all(usual.weights[name] > 0 for name in weights)
         assert all(getattr(usual, name) > 0 for name in changed.keys() - {"weights"})
     assert [one.timed for one in rows] == [True] + [False] * (len(rows) - 1)
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_no_group_has_a_row_twice(group: str) -> None:
-    names = [one.name for one in variants(group, LlmSettings())]
-    assert len(set(names)) == len(names)

@@ -1,10 +1,9 @@
-"""A recall finds the same on every index, and the same as one that looks every score up each time."""
+"""A recall finds the same as one that looks every score up each time."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,12 @@ from benchmarks.recall_latency.filling import fill
 from benchmarks.recall_latency.world import DIMENSION, TENANT, Requested, StoredVectors, World
 from memforest_core.domain.evidence import Evidence
 from memforest_core.index.qdrant.edge_index import EdgeIndex
-from memforest_core.index.qdrant.server_index import QdrantServerIndex
 from memforest_core.index.vector_index import VectorIndex
 from memforest_core.recall.index_search import IndexSearch, Points
 from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.service import RecallService
 from memforest_core.settings import RecallSettings
 from memforest_core.store.engine import open_engine
-from tests.harness.qdrant_http import QdrantHttp
 from tests.harness.servers import SessionServers
 from tests.harness.stack import database
 
@@ -40,30 +37,11 @@ def rebuilt(score: Callable[[IndexSearch, Points], None]) -> Callable[[IndexSear
     return forgetful
 
 
-@contextmanager
-def served(path: Path) -> Iterator[QdrantServerIndex]:
-    server = QdrantHttp(path)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        with closing(QdrantServerIndex.at(server.url, None, StoredVectors.model, DIMENSION, timeout_s=30)) as index:
-            index.prepare()
-            yield index
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@pytest.fixture(params=["edge", "server over http"])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorIndex]:
-    if request.param == "edge":
-        with closing(EdgeIndex(tmp_path, StoredVectors.model, DIMENSION)) as edge:
-            edge.prepare()
-            yield edge
-    else:
-        with served(tmp_path) as server:
-            yield server
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[VectorIndex]:
+    with closing(EdgeIndex(tmp_path, StoredVectors.model, DIMENSION)) as edge:
+        edge.prepare()
+        yield edge
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.eval.records import RECORDS, Record, RecordFile, WrongRun, by_method, read_records, read_run
+from benchmarks.eval.records import RECORDS, Record, RecordFile, WrongRun, read_records
 
 MEASURED = {"dataset": "own", "limit": None}
 
@@ -37,20 +37,6 @@ def record(question: str = "q1", method: str = "memforest") -> Record:
         losses={"gold": 2},
         degraded=("Something is away.",),
     )
-
-
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    with RecordFile(tmp_path, MEASURED, resume=False) as records:
-        records.add(record("q1"))
-        records.add(record("q2", "bm25_turns"))
-        assert records.has("memforest", "q1")
-        assert not records.has("memforest", "q2")
-    assert read_records(tmp_path) == [record("q1"), record("q2", "bm25_turns")]
-    assert read_run(tmp_path) == MEASURED
-    assert {name: len(found) for name, found in by_method(read_records(tmp_path)).items()} == {
-        "memforest": 1,
-        "bm25_turns": 1,
-    }
 
 
 def test_records_of_locked_questions_name_no_gold_turns(tmp_path: Path) -> None:

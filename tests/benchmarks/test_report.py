@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.eval.answers import ANSWERS
-from benchmarks.eval.records import RECORDS, RESULT, Record, RecordFile
+from benchmarks.eval.records import RESULT, Record, RecordFile
 from benchmarks.eval.report import main, markdown, measured
 from benchmarks.eval.tables import Judged, Sample, Verdict
 from benchmarks.eval.tables import write as write_table
@@ -78,23 +78,6 @@ def test_every_method_has_a_row_with_its_figures(tmp_path: Path) -> None:
     assert cells(headline, "memforest")[-5] == "1,200"
     # Variants have a table of their own.
     assert "no-dense" not in headline
-
-
-def test_the_best_baseline_is_named_and_compared(tmp_path: Path) -> None:
-    against = section(markdown(measured(run_in(tmp_path, RECORDS_OF_ALL))), "Against the best foreign baseline")
-    assert "Within 500 tokens dense_turns is the best foreign baseline; memforest has 1.5 times its share." in against
-    assert "memforest misses 100.0% less" in against
-    assert cells(against, "all")[:3] == ["all", "4", "+25.0"]
-    assert cells(against, "temporal")[2] == "+0.0"
-
-
-def test_a_killed_run_is_reported_as_far_as_it_came(tmp_path: Path) -> None:
-    run_in(tmp_path, RECORDS_OF_ALL[:-2])
-    path = tmp_path / RECORDS
-    path.write_bytes(path.read_bytes() + b'{"method": "memf')
-    text = markdown(measured(tmp_path))
-    assert "**not finished**, with the questions that were asked: memforest:no-dense (2)" in text
-    assert not (tmp_path / RESULT).exists()
 
 
 def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

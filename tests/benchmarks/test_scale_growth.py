@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.scale.__main__ import speed
 from benchmarks.scale.measuring import Cost, rows
 
 
@@ -18,8 +17,3 @@ def test_only_what_grows_with_the_size_is_within(seconds: float, growth: float, 
     assert row["growth"] == {"seconds": growth, "resident_mb": 0.1}
     assert row["within"] is within
     assert row["facts"] == 9_000
-
-
-def test_the_speed_of_the_single_writer_is_in_turns_and_facts_a_second() -> None:
-    (row,) = rows("s", 1_000, {"o": cost(0.25, 75)}, {"o": cost(2.5, 750)}, slack=1.25)
-    assert speed(row) == {"turns_a_second": 400.0, "facts_a_second": 300.0}

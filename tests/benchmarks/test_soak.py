@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import threading
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.soak.acting import Chooser, Correct, Export, Forget, ForgetOwner, Import, Merge, Recall, Say
+from benchmarks.soak.acting import Chooser, Export, Forget, Import, Merge, Recall, Say
 from benchmarks.soak.driving import Driver, Seen
 from benchmarks.soak.known import Fate, Known, Session
 
@@ -49,38 +48,12 @@ def test_what_was_said_must_be_known_once_the_call_returned(known: Known) -> Non
     assert saying.session.settled
 
 
-def test_what_was_refused_must_be_nowhere(known: Known) -> None:
-    saying = begun(known, ANNA)
-    assert saying.refused("invalid_input") == ["refused: invalid_input"]
-    assert known.allowed() == set()
-
-
 def test_forgotten_turns_must_be_gone_and_no_others(known: Known) -> None:
     session = said(known, ANNA)
     forgetting = Forget(known, session, "forget-turns", {"session": session.id}, session.said[:1])
     assert forgetting.done(CLEAN) == []
     assert fates(session) == [Fate.GONE, Fate.KNOWN, Fate.KNOWN]
     assert session.said[0].word in known.planted() - known.allowed()
-
-
-def test_a_receipt_that_is_not_clean_is_a_finding(known: Known) -> None:
-    session = said(known, ANNA)
-    forgetting = Forget(known, session, "forget-session", {"session": session.id}, session.said)
-    assert forgetting.done({"clean": False, "left": {"vectors": 1}}) != []
-
-
-@pytest.mark.parametrize("first", ["said", "forgotten"])
-def test_what_is_said_while_its_owner_is_deleted_may_be_either(known: Known, first: str) -> None:
-    before = said(known, ANNA)
-    saying = begun(known, ANNA) if first == "said" else None
-    forgetting = ForgetOwner(known, ANNA)
-    saying = saying or begun(known, ANNA)
-    saying.done({})
-    forgetting.done(CLEAN)
-    forgetting.end()
-    assert fates(before) == [Fate.GONE] * 3
-    assert fates(saying.session) == [Fate.EITHER] * 3
-    assert fates(said(known, ANNA)) == [Fate.KNOWN] * 3
 
 
 def test_a_merge_moves_what_was_there_and_what_comes_meanwhile_is_in_one_of_the_two(known: Known) -> None:
@@ -112,43 +85,10 @@ def test_an_import_has_what_the_export_saw(known: Known, tmp_path: Path) -> None
     assert fates(copies[late.id]) == [Fate.EITHER] * 3
 
 
-def test_what_may_be_in_another_memory_may_be_missing_from_a_file(known: Known, tmp_path: Path) -> None:
-    moved = said(known, ANNA)
-    merge = Merge(known, ANNA, BERT)
-    merge.refused("not_found")  # a try that was killed may have merged
-    merge.end()
-    export = Export(known, BERT, tmp_path / "file")
-    export.done({})
-    Import(known, str(tmp_path / "file"), CARL).done({})
-    copy = next(each for each in known.sessions if each.said[0].owners == {CARL})
-    assert copy.id == moved.id
-    assert fates(copy) == [Fate.EITHER] * 3
-
-
-def test_a_word_is_allowed_as_long_as_one_copy_lives(known: Known, tmp_path: Path) -> None:
-    session = said(known, ANNA)
-    export = Export(known, ANNA, tmp_path / "file")
-    export.done({})
-    Import(known, str(tmp_path / "file"), CARL).done({})
-    Forget(known, session, "forget-session", {}, session.said).done(CLEAN)
-    assert session.said[0].word in known.allowed()
-    assert Recall(known, CARL, session.said[0]).done({"words": [session.said[0].word]}) == []
-
-
 def test_recall_of_forgotten_words_is_a_finding(known: Known) -> None:
     session, other = said(known, ANNA), said(known, ANNA)
     Forget(known, session, "forget-session", {}, session.said).done(CLEAN)
     assert Recall(known, ANNA, other.said[0]).done({"words": [session.said[0].word]}) != []
-
-
-def test_a_correction_belongs_to_its_turn(known: Known) -> None:
-    session = said(known, ANNA)
-    correcting = Correct(known, session, session.said[0])
-    word = session.said[0].corrections[0]
-    correcting.end()
-    assert word in known.allowed()
-    Forget(known, session, "forget-session", {}, session.said).done(CLEAN)
-    assert word in known.planted() - known.allowed()
 
 
 class KilledOnce:
@@ -170,11 +110,3 @@ def test_a_killed_callers_action_is_done_again_as_it_was(known: Known, tmp_path:
     assert seen.outcomes == {"ingest: killed": 1, "ingest: ok": 1}
     assert fates(known.sessions[0]) == [Fate.KNOWN] * 3
     assert log.getvalue().index('"with"') < log.getvalue().index('"came_to"')
-
-
-def test_nothing_is_driven_after_the_stop(known: Known, tmp_path: Path) -> None:
-    stop = threading.Event()
-    stop.set()
-    caller = KilledOnce()
-    Driver(known, Chooser(known, tmp_path), Seen(), StringIO(), 1.0).drive(caller, random.Random(7), stop)  # type: ignore[arg-type]
-    assert caller.calls == []

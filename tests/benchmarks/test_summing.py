@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from benchmarks.eval.dataset import Conversation, Question, Session, Turn, fingerprint, limited
 from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
 from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import Record
-from benchmarks.eval.summing import adds, comparison, interval, row
-from benchmarks.eval.variants import MEMFOREST, variants
+from benchmarks.eval.summing import comparison, interval, row
 from memforest_core.domain.times import UNKNOWN_TIME
-from memforest_core.settings import WEIGHTS, LlmSettings
 
 
 def record(
@@ -84,35 +79,6 @@ def test_the_best_baseline_of_each_budget_is_compared_with() -> None:
     }
 
 
-def test_what_is_ours_is_never_the_best_foreign_baseline() -> None:
-    """Given our own facts ahead of a foreign baseline, then the foreign one is compared with, and the row says whose."""
-    ours = [record(1, 1.0, 1.0)]
-    others = {"flat_facts": [record(1, 0.9, 0.9)], "bm25_turns": [record(1, 0.5, 0.5)]}
-    assert comparison(ours, others, 7)["best_500"] == "bm25_turns"
-    assert comparison(ours, {"flat_facts": others["flat_facts"]}, 7) == {}
-    whose = {name: row(name, ours, 0.0)["ours"] for name in ("bm25_turns", "flat_facts", "memforest", "memforest:flat")}
-    assert whose == {"bm25_turns": False, "flat_facts": True, "memforest": True, "memforest:flat": True}
-
-
-def test_a_part_adds_what_is_lost_without_it() -> None:
-    """Given a variant that loses one of the four questions of both rows, then both intervals say how sure that is."""
-    ours = [record(n, 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(5)]
-    without = [record(n, 0.0 if n == 3 else 1.0, 1.0, conversation="c1" if n < 2 else "c2") for n in range(4)]
-    got = adds(ours, {"memforest:no-dense": without, "memforest:late": []}, 7)
-    assert got["memforest:no-dense"]["500"] == {
-        "n": 4,
-        "difference": 25.0,
-        "low": 0.0,
-        "high": 50.0,
-        "question_low": 0.0,
-        "question_high": 75.0,
-        "changed": 1,
-    }
-    far = got["memforest:no-dense"]["2000"]
-    assert (far["difference"], far["question_low"], far["question_high"], far["changed"]) == (0.0, 0.0, 0.0, 0)
-    assert got["memforest:late"] == {}
-
-
 def test_the_interval_draws_conversations_and_repeats_with_the_seed() -> None:
     """Given a thousand questions of one conversation, then they say no more than the conversation does."""
     one = [("c1", 0.1)] * 1000
@@ -147,22 +113,3 @@ def test_each_gold_turn_is_lost_at_the_first_stage_that_loses_it() -> None:
     }
     table = loss_table([record(1, 0.0, 0.0, losses=got), record(2, 1.0, 1.0, losses={"gold": 3})])
     assert (table["gold_turns"], table["found_500"], table["found_2000"]) == (10, 40.0, 50.0)
-
-
-def test_every_weight_of_recall_has_a_row_without_it() -> None:
-    names = {one.name: one for one in variants("signals", LlmSettings())}
-    assert len(names) == len(WEIGHTS) + 1
-    assert names["memforest:no-dense"].recall == {"weights": {"dense": 0.0}}
-    assert names[MEMFOREST].recall is None
-
-
-def test_a_limit_takes_questions_evenly_and_repeats_with_the_seed() -> None:
-    turn = Turn("t1", "Ada", "Hm.")
-    requested = tuple(Question(f"q{n}", "?", "any", ("t1",) if n % 2 else (), "") for n in range(20))
-    one = Conversation("c", (Session("s", datetime(2024, 1, 1, tzinfo=UTC), (turn,)),), requested)
-    got = limited((one,), None, 5, 7)[0].questions
-    assert len(got) == 5
-    assert all(question.measures_recall for question in got)
-    assert limited((one,), None, 5, 7)[0].questions == got
-    assert limited((one,), None, None, 7) == (one,)
-    assert fingerprint((one,)) != fingerprint(limited((one,), None, 5, 7))

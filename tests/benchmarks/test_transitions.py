@@ -103,11 +103,3 @@ def test_changes_of_anything_are_found_by_their_order_in_time(requested: dict[st
     assert len(requested[CHANGES]) == 65
     assert sum(one.found for one in requested[CHANGES]) >= 54
     assert sum(one.first for one in requested[CHANGES]) >= 34
-
-
-def test_what_is_driven_now_is_the_last_car(requested: dict[str, list[Requested]]) -> None:
-    assert next(one.ranks for one in requested[CHANGES] if one.question == "What does Yusuf drive now?") == (1,)
-
-
-def test_where_somebody_is_back_is_among_the_first(requested: dict[str, list[Requested]]) -> None:
-    assert next(one for one in requested[CHANGES] if one.question == "Where does he live now?").within(3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +13,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
-from typer.testing import CliRunner
 
-from memforest_core import AsyncMemForest, DayDigest, InvalidInput, NotFound, StoreUnavailable
+from memforest_core import DayDigest, InvalidInput, NotFound, StoreUnavailable
 from memforest_core.assistant import condensing
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.assistant.calendar.service import CalendarService
-from memforest_core.assistant.condensing import Digester, PeriodCondenser
-from memforest_core.cli.program import app
+from memforest_core.assistant.condensing import Condenser
 from memforest_core.ingest.accept.records import SessionProgress
 from memforest_core.models.calls import Embedder
 from memforest_core.settings import CalendarSettings
@@ -82,7 +79,7 @@ def calendar(running: Stack, clock: Clock | None = None, *, offline: bool = Fals
     """The calendar of a stack, at noon, or as the clock has it."""
     own = CalendarSettings(**settings)
     chat = None if offline else lambda: running.services.chat
-    digester, condenser = Digester(chat, own.day_chars), PeriodCondenser(chat, own.week_chars)
+    digester, condenser = Condenser(chat, own.day_chars), Condenser(chat, own.week_chars)
     return CalendarService(running.services.engine, own, digester, condenser, clock or Clock())
 
 
@@ -344,15 +341,6 @@ def test_the_week_is_one_text_of_the_six_days_before_today(seeded: Stack, model:
     assert [first for span, first, _ in stored(seeded) if span == "week"] == ["2026-11-17"]
 
 
-def test_days_that_fit_together_need_no_call(seeded: Stack, model: Diary) -> None:
-    for back in (1, 2):
-        moment = NOON - timedelta(days=back)
-        seeded.memory.append("bob", "x", {"role": "user", "content": f"Kite {back}.", "timestamp": moment.isoformat()})
-    week = calendar(seeded).week(seeded.tenant, "bob")
-    assert week.text == "2026-11-21 (Saturday): bob: Kite 1.\n2026-11-20 (Friday): bob: Kite 2."
-    assert (week.source, week.calls, model.calls) == ("joined", 0, 0)
-
-
 def test_months_years_and_the_life_are_made_of_their_parts(seeded: Stack, model: Diary) -> None:
     """Given three months of two years, then the life has a text of its years; parts are stored, and reused."""
     for day in (date(2025, 12, 31), date(2026, 1, 1), date(2026, 11, 3), date(2026, 11, 21)):
@@ -612,25 +600,6 @@ ORPHANS = """SELECT 1 FROM memforest.calendar_digest g WHERE NOT EXISTS (
                     SELECT 1 FROM memforest.forest f WHERE f.forest_id = g.forest_id AND f.state = 'live')"""
 
 
-def test_a_rebuild_leaves_digests_behind_and_they_are_made_again(pipeline: Stack) -> None:
-    tell(pipeline, NOON.date(), range(3))
-    days = calendar(pipeline, offline=True)
-    before = days.today(pipeline.tenant, "bob")
-    pipeline.memory.session_close("bob", "trip")
-    pipeline.drive()
-    operation = pipeline.memory.lifecycle.rematerialize("bob", actor="test")
-    for _ in range(20):
-        pipeline.hurry()
-        pipeline.drive(100)
-        if operation.state().finished:
-            break
-    assert operation.state().finished
-    assert stored(pipeline) == []
-    second = days.today(pipeline.tenant, "bob")
-    assert (second.speakers, second.turns) == (before.speakers, 3)
-    assert pipeline.rows(ORPHANS) == []
-
-
 def test_after_a_merge_a_day_covers_both(pipeline: Stack) -> None:
     tell(pipeline, NOON.date(), range(3))
     turn = {"id": "a1", "role": "user", "name": "Ann", "content": line(1, "pier"), "timestamp": NOON.isoformat()}
@@ -654,65 +623,3 @@ def test_a_forest_that_is_being_merged_is_read_and_not_changed(seeded: Stack, mo
     assert today.made
     assert today.degraded == ("The memory is being merged into another: rules picked, and nothing is stored.",)
     assert (stored(seeded), model.calls) == ([], 0)
-
-
-MANY = """INSERT INTO memforest.cell SELECT (jsonb_populate_record(c, jsonb_build_object(
-        'cell_id', gen_random_uuid(), 'ordinal', 100 + n, 'window_ordinal', 100 + n,
-        'time_start', c.time_start - n * interval '1 hour', 'time_end', c.time_end - n * interval '1 hour'))).*
-    FROM memforest.cell c CROSS JOIN generate_series(1, 5000) n"""
-
-
-def test_a_day_of_a_large_memory_is_found_by_an_index(pipeline: Stack) -> None:
-    tell(pipeline, NOON.date(), range(2))
-    pipeline.execute(MANY)
-    pipeline.execute("ANALYZE memforest.cell")
-    plan = pipeline.rows(
-        """EXPLAIN SELECT 1 FROM memforest.cell c WHERE tenant_id = 'default'
-            AND forest_id = (SELECT forest_id FROM memforest.forest)
-            AND time_end >= timestamptz '2026-11-22' AND time_start < timestamptz '2026-11-23'"""
-    )
-    assert "ix_cell_time" in "\n".join(row[0] for row in plan)
-
-
-def test_the_async_face_and_the_commands_show_the_same(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    tell(pipeline, NOON.date(), range(3))
-    day = pipeline.memory.day("bob", "2026-11-22")
-
-    async def use() -> tuple[DayDigest, int, str]:
-        memory = AsyncMemForest(pipeline.memory)
-        found = await memory.day("bob", "2026-11-22")
-        listed = await memory.days("bob")
-        month = await memory.period("bob", "2026-11")
-        assert (await memory.today("bob")).owner_known
-        assert (await memory.week("bob")).owner_known
-        assert isinstance(await memory.summarize("bob", session="trip"), SessionProgress)
-        return found, len(listed.items), month.text
-
-    found, listed, text = asyncio.run(use())
-    assert (found, listed) == (day, 1)
-    assert "2026-11-22" in text
-
-    from memforest_core.assistant.calendar import cli
-
-    @contextmanager
-    def opened(_data: Path | None) -> Iterator[object]:
-        yield pipeline.memory
-
-    monkeypatch.setattr(cli, "opened_memory", opened)
-
-    def printed(*words: str) -> str:
-        ran = CliRunner().invoke(app, [*words, "--owner", "bob"])
-        assert ran.exit_code == 0, ran.output
-        return ran.stdout
-
-    assert json.loads(printed("day", "2026-11-22", "--json")) == day.to_dict()
-    assert json.loads(printed("days", "--json"))["items"] == [day.to_dict()]
-    assert json.loads(printed("period", "2026-11", "--json"))["turns"] == 3
-    assert json.loads(printed("week", "--json"))["period"] == "week"
-    assert json.loads(printed("today", "--json"))["owner_known"]
-    assert json.loads(printed("summarize", "--day", "2026-11-22", "--json"))["source"] == "extractive"
-    assert json.loads(printed("summarize", "--session", "trip", "--json"))["turns"] == 3
-    assert "Bob:" in printed("day", "2026-11-22")
-    assert "extractive" in printed("days")
-    assert "2026-11-22" in printed("period", "life")
-    assert "Nothing was said." in printed("period", "1999")

@@ -12,7 +12,6 @@ import pytest
 from memforest_core import Context, InvalidInput
 from memforest_core.models.calls import Embedder
 from tests.harness.model_answers import messages_of
-from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, cloned
@@ -99,29 +98,6 @@ def test_it_is_written_again_after_its_time(
         assert all(line.startswith("Known: ") for line in lines) and any("Miami" in line for line in lines)
         profile(alice)
         assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (Fault.RATE_LIMIT, "rate limit"),
-        (Fault.DISCONNECT, "unavailable"),
-        (Fault.MALFORMED, "of no use"),
-        (Fault.CONTENT_FILTER, "refused the content"),
-    ],
-)
-def test_a_model_that_fails_leaves_a_list_and_is_called_once_more(
-    alice: Stack, server: ModelServer, fault: Fault, words: str
-) -> None:
-    server.script(fault, fault)
-
-    lines, context = profile(alice)
-
-    assert all(line.startswith("- ") for line in lines) and len(lines) == 3
-    assert len(context.degraded) == 1 and words in context.degraded[0]
-    assert alice.rows("SELECT count(*) FROM memforest.summary_cache WHERE tree_id = forest_id")[0][0] == 0
-    second, context = profile(alice)
-    assert second[0].startswith("Known: ") or context.degraded
 
 
 def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(alice: Stack, server: ModelServer) -> None:

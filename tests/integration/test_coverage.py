@@ -68,14 +68,6 @@ def test_every_cell_counts_once_by_how_it_ended(pipeline: Stack) -> None:
     assert not progress(pipeline).ready
 
 
-def test_a_cell_that_runs_or_is_open_waits_whatever_happened_before(pipeline: Stack) -> None:
-    pipeline.memory.client.enqueue("bob", "s1", said("One.", "Two."))
-    set_cells(pipeline, 0, state="running", error_code="model_unavailable")
-    pipeline.memory.client.append("bob", "s1", said("Three.")[0])
-    assert counted(pipeline) == {"waiting": 2}
-    assert progress(pipeline).coverage == 0.0
-
-
 def test_a_cell_opened_again_retains_its_outcome_until_it_has_another(pipeline: Stack) -> None:
     pipeline.memory.client.enqueue("bob", "s1", said("One.", "Two."))
     pipeline.drive()
@@ -104,11 +96,3 @@ def test_a_dead_cell_in_the_trees_does_not_stand_in_for_a_live_one_that_is_not(p
     set_cells(pipeline, 0, state="dead", outcome="dead")
     set_cells(pipeline, 1, placed=False)
     assert progress(pipeline).stage is Stage.RAW
-
-
-def test_a_session_whose_cells_are_all_dead_is_ready_and_covers_nothing(pipeline: Stack) -> None:
-    pipeline.memory.client.enqueue("bob", "s1", said("One.", "Two."))
-    bury_next_window(pipeline)
-    pipeline.drive()
-    found = progress(pipeline)
-    assert (found.ready, found.coverage, found.facts) == (True, 0.0, 0)

@@ -81,16 +81,6 @@ def test_the_name_travels_in_a_merge(pipeline: Stack, own: str | None, found: st
     assert pipeline.rows(NAMES) == [("target", found)]
 
 
-def test_a_merge_into_a_new_owner_takes_the_name_along(pipeline: Stack) -> None:
-    pipeline.memory.ingest(OWNER, "s1", [WIFE, HOME], display_name="Eva")
-    pipeline.drive()
-
-    pipeline.memory.lifecycle.merge([OWNER], "fresh", actor="tests")
-    pipeline.drive()
-
-    assert pipeline.rows(NAMES) == [("fresh", "Eva")]
-
-
 def test_the_display_name_survives_a_rebuild(pipeline: Stack) -> None:
     pipeline.memory.ingest(OWNER, "s1", [WIFE, HOME], display_name="Eva")
     pipeline.drive()

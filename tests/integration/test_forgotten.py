@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from memforest_core.assistant.condensing import Compactor
+from memforest_core.assistant.condensing import Condenser
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.records import Made
 from memforest_core.models.calls import Embedder
@@ -116,7 +116,7 @@ def test_after_deleting_an_owner_nothing_of_it_is_left(
             assert memory.window(OWNER, "s-long").parts
             assert memory.context(OWNER, "s-long", f"Where is {PETS[0].capitalize()}?", "bob").section("profile")
             services = pipeline.services
-            by_rules = WindowService(services.engine, services.settings.window, Compactor(None, 800))
+            by_rules = WindowService(services.engine, services.settings.window, Condenser(None, 800))
             assert by_rules.window(pipeline.tenant, OWNER, "s-long").compacted == 8
             assert memory.today(OWNER).made
             assert memory.days(OWNER).items[-1].source == "degraded"

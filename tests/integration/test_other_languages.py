@@ -11,7 +11,6 @@ import typer
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
-from memforest_core.client.services.checkup import State, checkup
 from memforest_core.ingest.accept import cli as ingest_command
 from memforest_core.observe.cli.status import status as status_command
 from memforest_core.service.http.serving import HttpServer, listen
@@ -59,13 +58,6 @@ def test_an_owners_own_sessions_are_counted(grown_once: Stack) -> None:
     inspection = grown_once.services.inspection
     assert "1 of the latest 1 sessions" in inspection.forest(grown_once.tenant, "lena").warnings[0]
     assert inspection.forest(grown_once.tenant, "kim").warnings == ()
-
-
-def test_doctor_warns(rested: Stack) -> None:
-    rested.services.index.close()
-    same = {name: getattr(rested.settings, name) for name in ("database", "broker", "index")}
-    found = {check.name: check for check in checkup(load_settings(**same))}["languages"]
-    assert found.state is State.WARN and SETTINGS[1] in found.says
 
 
 def test_models_that_know_the_languages_are_no_warning(rested: Stack) -> None:

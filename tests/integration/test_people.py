@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from memforest_core.lifecycle.verify.service import open_verification
 from memforest_core.models.calls import Embedder
@@ -133,35 +132,6 @@ def test_recall_browses_the_tree_of_whom_a_question_means(grown_once: Stack, que
     assert any("Annecy" in piece.text for piece in found)
 
 
-def test_names_are_read_by_one_statement_a_batch(pipeline: Stack) -> None:
-    """Given a forest of one speaker or of hundreds, a batch reads the names by one statement."""
-
-    def statements() -> tuple[int, int]:
-        requested: list[str] = []
-
-        def heard(connection: object, cursor: object, statement: str, *_: object) -> None:
-            requested.append(statement)
-
-        sa.event.listen(pipeline.services.engine, "before_cursor_execute", heard)
-        try:
-            assert pipeline.runtime.extract() + pipeline.runtime.reduce()
-            while pipeline.runtime.extract() + pipeline.runtime.reduce():
-                pass
-        finally:
-            sa.event.remove(pipeline.services.engine, "before_cursor_execute", heard)
-        reading = [each for each in requested if "FROM memforest.forest LEFT OUTER JOIN memforest.speaker" in each]
-        return len(reading), len(requested)
-
-    pipeline.memory.enqueue(CLUB, "s0", [turn(0, "111", "gruz", "I live in Lyon.")])
-    few = statements()
-    crowd = [turn(1, f"9{number}", f"member{number}", "Hello!") for number in range(400)]
-    pipeline.memory.enqueue(CLUB, "crowd", crowd)
-    statements()
-    pipeline.memory.enqueue(CLUB, "s1", [turn(2, "111", "gruz", "I like jazz.")])
-
-    assert statements()[0] == few[0] == 2, "one of extraction, one of reduction"
-
-
 def test_a_tree_from_before_the_id_was_known_goes_on(pipeline: Stack) -> None:
     """Given a speaker without an id, and with a tree of that name, when the id comes, then the tree goes on."""
     first = {"role": "user", "name": "gruz", "content": "I live in Lyon.", "timestamp": START}
@@ -215,16 +185,6 @@ def test_the_owner_has_one_tree_of_all_that_is_about_the_owner(pipeline: Stack) 
     assert [key for key in trees(pipeline, "u-17") if key in {"alice", "ali"}] == []
 
 
-def test_the_quick_start_gives_its_user_a_tree(pipeline: Stack) -> None:
-    """Given an owner who only talks about somebody else, then the owner has a tree of what they said."""
-    moves = ["Bob moved from Boston to Davis in May 2023.", "Bob moved from Davis to Miami in July 2024."]
-    turns = [{"role": "user", "content": text, "timestamp": START + n} for n, text in enumerate(moves)]
-    pipeline.memory.enqueue("alice", "sess_001", turns)
-    pipeline.drive()
-
-    assert trees(pipeline, "alice") == {"alice": ("alice", set(moves))}
-
-
 def test_two_memories_of_a_speaker_under_different_names_become_one(pipeline: Stack) -> None:
     memory = pipeline.memory
     memory.enqueue("club-a", "a0", [turn(0, "111", "gruz", "I live in Lyon."), turn(1, "111", "gruz", "I like jazz.")])
@@ -247,22 +207,6 @@ def test_two_memories_of_a_speaker_under_different_names_become_one(pipeline: St
     memory.enqueue("club-a", "a2", [turn(9, "333", "Mira", "I have a cat named Tom.")])
     pipeline.drive()
     assert len(trees(pipeline, "club-a")["mira"][1]) == 3
-
-
-def test_a_bundle_takes_the_names_along(pipeline: Stack, tmp_path: Path) -> None:
-    tell(pipeline)
-    pipeline.drive()
-    bundles, path = pipeline.services.lifecycle.bundles, tmp_path / "club.memforest"
-
-    bundles.export(pipeline.tenant, CLUB, path, actor="tests")
-    bundles.import_(pipeline.tenant, path, owner="copy", actor="tests")
-    pipeline.memory.enqueue("copy", "new", [turn(20, "111", "gruzilkin", "I like jazz.")])
-    pipeline.drive()
-
-    old, new = trees(pipeline), trees(pipeline, "copy")
-    assert {key: label for key, (label, _) in new.items()} == {key: label for key, (label, _) in old.items()}
-    assert new["111"][1] == old["111"][1] | {"gruzilkin likes jazz."}
-    assert broken(pipeline) == {}
 
 
 def test_nothing_is_left_of_a_forgotten_speakers_names(pipeline: Stack) -> None:
@@ -291,17 +235,6 @@ def test_nothing_is_left_of_a_forgotten_speakers_names(pipeline: Stack) -> None:
     assert in_points(pipeline, ["quibnezovix", "barlurovix"]) == []
     assert set(trees(pipeline)) == {"222"}
     assert broken(pipeline) == {}
-
-
-def test_nothing_is_left_of_a_forgotten_memory(pipeline: Stack) -> None:
-    tell(pipeline)
-    pipeline.drive()
-
-    pipeline.memory.lifecycle.forget(CLUB, everything=True, actor="tests")
-    pipeline.drive()
-
-    assert in_tables(pipeline, ["gruzilkin", "florent"]) == {}
-    assert in_points(pipeline, ["gruzilkin", "florent"]) == []
 
 
 def shown_by(body: Mapping[str, Any]) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memforest_core import AsyncMemForest, InvalidInput
+from memforest_core import InvalidInput
 from memforest_core.assistant.profile import describing
-from memforest_core.assistant.profile.records import Forgetting, IntentKind, Made
+from memforest_core.assistant.profile.records import Forgetting, Made
 from memforest_core.ingest.reduce.rows import ReduceRows
 from memforest_core.models.calls import Embedder
 from tests.harness.searching import in_tables
@@ -111,14 +111,6 @@ def test_a_note_is_pinned_though_the_reducer_ends_before_it_commits(
     assert fact.pinned
 
 
-def test_what_was_only_said_is_not_pinned_until_a_note_says_it(rested: Stack) -> None:
-    assert pinned(rested) == set()
-
-    remembered(rested, "alice", "I live in Oslo.")
-
-    assert pinned(rested) == {"Alice lives in Oslo."}
-
-
 @pytest.mark.parametrize("about", ["u7", "Bob", "bob"])
 def test_a_note_about_somebody_who_speaks_is_theirs(rested: Stack, about: str) -> None:
     remembered(rested, "alice", "I moved to Madrid.", about=about)
@@ -130,26 +122,10 @@ def test_a_note_about_somebody_who_speaks_is_theirs(rested: Stack, about: str) -
     assert "Madrid" not in rested.memory.profile("alice").text
 
 
-def test_a_note_about_somebody_unknown_is_under_their_name(rested: Stack) -> None:
-    remembered(rested, "alice", "I live in Lima.", about="Zoe")
-
-    assert [state.value for state in rested.memory.profile("alice", "Zoe").states] == ["Lima"]
-
-
 def test_a_pinned_fact_that_is_no_state_is_in_the_profile(rested: Stack) -> None:
     remembered(rested, "alice", "I planted a lemon tree in the yard.")
 
     assert "lemon tree" in rested.memory.profile("alice").text
-
-
-def test_a_profile_names_the_states_that_hold(grown_once: Stack) -> None:
-    known = grown_once.memory.profile("alice")
-
-    values = {(state.attribute, state.value) for state in known.states}
-    assert {("residence", "Oslo"), ("job", "Initech")} <= values
-    assert not any("Globex" in state.text for state in known.states)
-    assert grown_once.memory.profile("nobody").owner_known is False
-    assert grown_once.memory.profile("alice", "Zoe").text == ""
 
 
 def test_a_profile_is_bounded(
@@ -234,15 +210,6 @@ def test_a_turn_that_says_more_is_retained_and_named_unless_all_are_to_go(rested
     assert in_tables(rested, ["Globex", "Fido"]) == {}
 
 
-def test_turns_are_retained_when_only_facts_are_to_go(rested: Stack) -> None:
-    forgotten = rested.memory.forget("alice", "where I live", turns="none")
-    rested.drive()
-
-    assert [place.session_id for place in forgotten.left] == ["s0"]
-    assert not any("Oslo" in fact.text for fact in rested.memory.facts("alice").items)
-    assert rested.memory.turns("alice", "s0").items[0].content == "I live in Oslo."
-
-
 def test_forgetting_a_state_forgets_what_held_before_it(rested: Stack) -> None:
     """Else an address of years ago would be current."""
     remembered(rested, "alice", "I moved to Miami.")
@@ -292,12 +259,6 @@ def test_requests_that_make_no_sense_are_refused(grown_once: Stack, call: dict[s
     with pytest.raises(InvalidInput) as refused:
         grown_once.memory.forget("alice", **call)  # type: ignore[arg-type]
     assert refused.value.code == code
-
-
-def test_an_unknown_owner_has_nothing_to_forget(grown_once: Stack) -> None:
-    found = grown_once.memory.forget("nobody", "my dog")
-
-    assert (found.found, found.owner_known, found.operations) == (False, False, ())
 
 
 def test_a_note_concurrent_with_the_deletion_of_its_owner_is_in_the_old_or_the_new_memory(rested: Stack) -> None:
@@ -353,20 +314,3 @@ def test_notes_stay_notes_in_bundles_merges_and_rebuilds(rested: Stack, tmp_path
         " WHERE s.note AND f.state = 'live' GROUP BY 1 ORDER BY 1"
     )
     assert [tuple(row) for row in notes] == [("alice", 2), ("joined", 3)]
-
-
-async def _async_results(memory: AsyncMemForest) -> tuple[str, bool, IntentKind]:
-    await memory.remember("zed", "I live in Oslo.")
-    return (
-        (await memory.profile("alice")).about,
-        (await memory.forget("alice", "where I work", dry_run=True)).found,
-        (await memory.intent("Forget where I work.")).kind,
-    )
-
-
-def test_async_programs_have_the_same_methods(rested: Stack) -> None:
-    import asyncio
-
-    found = asyncio.run(_async_results(AsyncMemForest(rested.memory)))
-
-    assert found == ("Alice", True, IntentKind.FORGET)

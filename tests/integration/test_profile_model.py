@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.assistant.profile.records import IntentKind, Made
-from memforest_core.assistant.profile.rows import ProfileRows
+from memforest_core.assistant.profile.records import Made
+from memforest_core.assistant.rows import MadeTextRows
 from memforest_core.models.calls import Embedder
 from tests.harness.model_answers import messages_of
 from tests.harness.model_faults import Fault
@@ -115,23 +115,6 @@ def test_without_writing_a_text_is_a_list_until_it_is_stored(alice: Stack, serve
     assert len(server.requests) == 1
 
 
-def test_a_new_fact_makes_another_text(alice: Stack, server: ModelServer) -> None:
-    alice.memory.profile("alice")
-    alice.memory.remember("alice", "I moved to Miami.")
-    alice.drive()
-
-    known = alice.memory.profile("alice")
-
-    assert "Miami" in known.text and "Oslo" not in known.text
-    assert not known.cached and len(server.requests) == 2
-
-
-def test_nothing_known_is_no_call(alice: Stack, server: ModelServer) -> None:
-    assert alice.memory.profile("alice", "Zoe").text == ""
-    assert alice.memory.profile("nobody").owner_known is False
-    assert server.requests == []
-
-
 def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: ModelServer) -> None:
     """Given a stored profile, when one of its facts is forgotten, then no table has its words, nor does the next."""
     memory = alice.memory
@@ -185,7 +168,7 @@ def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(alice
 
 def test_nothing_is_stored_while_a_deletion_locks_a_fact_of_it(alice: Stack) -> None:
     engine, tenant = alice.services.engine, alice.tenant
-    with ProfileRows.opened(engine, tenant) as rows:
+    with MadeTextRows.opened(engine, tenant) as rows:
         forest = rows.find_forest("alice")
         assert forest is not None
     fact = next(each for each in alice.memory.facts("alice").items if "Quibovix" in each.text)
@@ -194,12 +177,12 @@ def test_nothing_is_stored_while_a_deletion_locks_a_fact_of_it(alice: Stack) -> 
     owner = alice.owner_engine()
     with owner.connect() as deleting:
         deleting.exec_driver_sql(f"SELECT 1 FROM memforest.fact WHERE fact_id = '{UUID(str(fact.id))}' FOR UPDATE")
-        with ProfileRows.opened(engine, tenant) as rows:
-            assert not rows.store_text(forest.id, b"k", "Quibovix", hashes, 5)
+        with MadeTextRows.opened(engine, tenant) as rows:
+            assert not rows.store_text(forest.id, b"k", "Quibovix", hashes)
     owner.dispose()
-    with ProfileRows.opened(engine, tenant) as rows:
-        assert not rows.store_text(forest.id, b"k", "Quibovix", {fact.id: b"other"}, 5)
-        assert rows.store_text(forest.id, b"k", "Quibovix", hashes, 5)
+    with MadeTextRows.opened(engine, tenant) as rows:
+        assert not rows.store_text(forest.id, b"k", "Quibovix", {fact.id: b"other"})
+        assert rows.store_text(forest.id, b"k", "Quibovix", hashes)
 
 
 def test_so_many_texts_are_stored_and_the_oldest_go(
@@ -207,10 +190,10 @@ def test_so_many_texts_are_stored_and_the_oldest_go(
 ) -> None:
     llm = {"profile": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}}
     with cloned(servers, grown, tmp_path, embedder, llm=llm, profile={"cached": 1}) as alice:
-        alice.memory.profile("alice")
-        alice.memory.remember("alice", "I moved to Miami.")
+        alice.memory.remember("alice", "I moved to Miami.", "Zoe")
         alice.drive()
-        alice.memory.profile("alice")
+        for about in (None, "Zoe"):
+            alice.memory.profile("alice", about)
 
         stored = alice.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
 
@@ -262,21 +245,6 @@ def test_a_model_that_fails_forgets_nothing(
     assert len(calls(alice)) == requests
 
 
-def test_a_model_that_is_down_is_unavailable(
-    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
-) -> None:
-    llm = {"profile": {"model": "openai/test-model", "api_base": "http://127.0.0.1:9/v1", "api_key": "key-1"}}
-    with cloned(servers, grown, tmp_path, embedder, llm=llm) as alice:
-        known = alice.memory.profile("alice")
-        read = alice.memory.intent("Remember that I am vegan.")
-        found = alice.memory.forget("alice", "where I work")
-
-    assert known.text.startswith("- ") and "unavailable" in known.degraded[0]
-    assert (read.kind, read.object, read.made) == (IntentKind.REMEMBER, "I am vegan", Made.RULES)
-    assert "unavailable" in read.degraded[0]
-    assert not found.found and "unavailable" in found.degraded[0]
-
-
 @pytest.mark.parametrize("facts", [[99], [0], [1, 99], [-1]])
 def test_a_choice_of_what_was_not_shown_forgets_nothing(alice: Stack, server: ModelServer, facts: list[int]) -> None:
     answering(server, lambda _: {"facts": facts})
@@ -299,14 +267,6 @@ def test_a_choice_that_is_repaired_counts(alice: Stack, server: ModelServer) -> 
 
     assert [fact.text for fact in found.facts] == ["Alice works at Initech."]
     assert found.degraded == () and calls(alice) == [("ok", True), ("ok", True)]
-
-
-def test_a_model_may_choose_nothing(alice: Stack, server: ModelServer) -> None:
-    answering(server, lambda _: {"facts": []})
-
-    found = alice.memory.forget("alice", "where I work")
-
-    assert (found.found, found.degraded, found.operations) == (False, (), ())
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 from memforest_core import InvalidInput, NotFound
-from memforest_core.assistant.conversation_window import cli
-from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Stack, stack
@@ -50,12 +44,6 @@ def test_turns_without_a_session_go_to_the_one_that_runs_until_a_gap(pipeline: S
     assert (current.session_id, current.turns) == (second.session_id, 1)
     assert [session.turns for session in memory.sessions("bob").items] == [1, 3]
     assert memory.append("ann", None, turn("Hello.")).session_id not in (first.session_id, second.session_id)
-
-
-def test_the_gap_is_a_setting(servers: SessionServers, tmp_path: Path, embedder: Embedder) -> None:
-    with stack(servers, tmp_path, embedder=embedder, accept={"session_gap_h": 0.5}) as running:
-        first = running.memory.append("bob", None, turn("One."))
-        assert running.memory.append("bob", None, turn("Two.", START + HOUR)).session_id != first.session_id
 
 
 def test_many_first_turns_at_once_make_one_session(pipeline: Stack) -> None:
@@ -135,23 +123,3 @@ def test_a_caller_s_transaction_carries_the_session_that_it_begins(pipeline: Sta
     current = pipeline.memory.session_current("bob")
     assert current is not None
     assert current.session_id == named
-
-
-def test_the_commands_tell_which_session_runs(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def opened(_data: Path | None, *, create: bool = False) -> Iterator[object]:
-        yield SimpleNamespace(client=pipeline.memory)
-
-    monkeypatch.setattr(cli, "opened_store", opened)
-
-    def run(*arguments: str) -> object:
-        ended = CliRunner().invoke(app, ["session", *arguments, "--owner", "bob", "--json"])
-        assert ended.exit_code == 0, ended.output
-        return json.loads(ended.stdout)
-
-    assert run("start", "one") == {"owner": "bob", "session_id": "one", "turns": 0, "last_at": None}
-    pipeline.memory.append("bob", None, turn("Hello."))
-    assert run("start", "two") == {"owner": "bob", "session_id": "two", "turns": 0, "last_at": None}
-    assert run("switch", "one") == run("current")
-    assert run("close")["turns"] == 1  # type: ignore[index]
-    assert run("current") is None

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from memforest_core.ingest.refresh.records import Title, TitleSource
 from memforest_core.ingest.refresh.rows import RefreshRows
@@ -220,14 +219,3 @@ class _Root:
 
     def __init__(self, node: object, tree: object, version: int) -> None:
         self.id, self.tree_id, self.version = node, tree, version
-
-
-def test_the_terms_of_other_scenes_are_read_by_an_index(grown_once: Stack) -> None:
-    with grown_once.owner_engine().connect() as connection:
-        plan = connection.execute(
-            sa.text(
-                "EXPLAIN SELECT root_id FROM memforest.tree WHERE tenant_id = 'a' AND forest_id = '00000000-0000-0000-0000-000000000001'"
-                " AND kind = 'scene' AND root_id IS NOT NULL ORDER BY scope_key LIMIT 40"
-            )
-        ).scalars()
-        assert "Sort" not in "\n".join(plan)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner
 
 from memforest_core import (
-    AsyncMemForest,
     ForestFrozen,
     IndexUnavailable,
     InvalidInput,
@@ -25,8 +19,6 @@ from memforest_core import (
     Temperature,
     Topic,
 )
-from memforest_core.assistant.topics import cli
-from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -275,44 +267,3 @@ def test_an_unavailable_part_is_named_and_the_turn_is_stored(matching: Stack, mo
     assert "embedding model is unavailable" in handle.degraded
     assert handle.topic is None
     assert len(matching.memory.turns("bob", "now").items) == 2
-
-
-def test_asyncio_programs_have_the_same(rested: Stack) -> None:
-    async def read() -> None:
-        memory = AsyncMemForest(rested.memory)
-        [first, *_] = (await memory.topics("bob")).items
-        assert (await memory.topic_context("bob", first.id)).messages
-        assert (await memory.topic_history("bob", first.id)).items
-        assert (await memory.topic_stats("bob", first.id)).sessions == 1
-        assert (await memory.topic_tag("bob", first.id, ["x"])).tags == ("x",)
-
-    asyncio.run(read())
-
-
-@pytest.fixture
-def program(rested: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    @contextmanager
-    def store(_data: Path | None) -> Iterator[SimpleNamespace]:
-        yield SimpleNamespace(client=rested.memory, engine=rested.services.engine, tenant=rested.tenant)
-
-    monkeypatch.setattr(cli, "opened_store", store)
-    return rested
-
-
-def run(*arguments: str) -> str:
-    done = CliRunner().invoke(app, ["topics", *arguments, "--owner", "bob"])
-    assert done.exit_code == 0, (done.stdout, done.stderr, done.exception)
-    return done.stdout
-
-
-def test_the_commands_print_tables_and_json(program: Stack) -> None:
-    listed = json.loads(run("list", "--json"))["items"]
-    assert [each["facts"] for each in listed] == [4, 8, 8, 8]
-    pets, shop = listed[0]["id"], listed[3]["id"]
-    assert json.loads(run("context", pets, "--json"))["messages"][1]["content"] == PETS[0]
-    assert len(json.loads(run("history", pets, "--limit", "2", "--json"))["items"]) == 2
-    assert json.loads(run("stats", pets, "--json"))["topic"]["turns"] == 4
-    assert json.loads(run("tag", pets, "home", "animals", "--json"))["tags"] == ["home", "animals"]
-    for command in (["list"], ["context", pets], ["history", pets], ["stats", pets], ["tag", pets]):
-        assert run(*command).strip()
-    assert json.loads(run("merge", pets, shop, "--json"))["facts"] == 12

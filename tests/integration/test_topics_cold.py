@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from memforest_core.domain.ids import ForestId
 from memforest_core.models.calls import Embedder
 from memforest_core.store.engine import tenant_transaction
 from memforest_core.store.owners import lock_forest
-from memforest_workers import runtime
 from tests.harness.changing_index import ChangingIndex
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -320,22 +318,6 @@ def test_switched_off_all_topics_become_warm(
         assert cold(running) == []
         assert len(running.versions(facts_of(running, garden))) == 8
         assert_verified(running)
-
-
-def test_workers_cool_topics_by_themselves(
-    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runtime, "COOL_EVERY_S", 1.0)
-    with cloned(servers, grown, tmp_path, embedder, topics={"max_topics": 2}) as running:
-        age(running)
-        running.runtime.start()
-        try:
-            deadline = time.monotonic() + 30
-            while not cold(running) and time.monotonic() < deadline:
-                time.sleep(0.2)
-        finally:
-            running.runtime.stop()
-        assert len(cold(running)) == 2
 
 
 def test_a_round_that_takes_long_goes_on_where_it_stopped(aged: Stack) -> None:

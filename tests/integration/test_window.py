@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -15,18 +14,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner
 
-from memforest_core import AsyncMemForest, ForestFrozen, InvalidInput, NotFound
-from memforest_core.assistant.condensing import Compactor
+from memforest_core import ForestFrozen, InvalidInput, NotFound
+from memforest_core.assistant.condensing import Condenser
 from memforest_core.assistant.conversation_window.records import SessionWindow
 from memforest_core.assistant.conversation_window.rows import WindowRows
 from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.cli.program import app
 from memforest_core.models.calls import Embedder
-from memforest_core.models.model_opening import open_chat
 from memforest_core.settings import WindowSettings
-from memforest_core.store.engine import open_engine
 from tests.harness.model_answers import last_user_text, messages_of
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
@@ -181,7 +176,7 @@ def test_what_does_not_fit_is_compacted_once_and_left_out_by_name(seeded: Stack,
     seeded.drive()
     whole = seeded.memory.window("bob", "trip").tokens
     settings = WindowSettings(summary_chars=100)
-    short = WindowService(seeded.services.engine, settings, Compactor(lambda: seeded.services.chat, 100))
+    short = WindowService(seeded.services.engine, settings, Condenser(lambda: seeded.services.chat, 100))
     window = short.window(seeded.tenant, "bob", "trip", max_tokens=whole - 1)
     assert window.calls == 1
     assert shown(window) == [("summary", 0, 35), *(("turn", at, at) for at in range(36, 40))]
@@ -384,7 +379,7 @@ from memforest_core.models.model_opening import open_chat
 from memforest_core.settings import WindowSettings
 from memforest_core.store.engine import open_engine
 from memforest_core.assistant import checked_calls
-from memforest_core.assistant.condensing import Compactor
+from memforest_core.assistant.condensing import Condenser
 from memforest_core.assistant.conversation_window.rows import WindowRows
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.domain.ids import TenantId
@@ -400,7 +395,7 @@ def dying(rows, *arguments, **named):
 setattr(place, where, dying)
 service = WindowService(
     open_engine(settings.database), settings.window,
-    Compactor(lambda: open_chat(settings.llm), settings.window.summary_chars),
+    Condenser(lambda: open_chat(settings.llm), settings.window.summary_chars),
 )
 service.window(TenantId(settings.tenant), "bob", "trip")
 """
@@ -443,25 +438,9 @@ def test_a_store_that_fails_before_the_save_loses_no_answer(seeded: Stack, monke
     assert stored(seeded) == []
 
 
-def test_a_restart_restores_everything(seeded: Stack) -> None:
-    """Given a window with a summary and items, when another process opens it by its id or as LATEST, then it is the
-    same."""
-    tell(seeded, 0, 12)
-    seeded.memory.window_put("bob", "trip", [("trip", "t1"), ("trip", "t0")])
-    before = seeded.memory.window("bob", "trip")
-    engine = open_engine(seeded.settings.database)
-    chat = open_chat(seeded.settings.llm)
-    second = WindowService(engine, seeded.settings.window, Compactor(lambda: chat, 800))
-    for name in ("trip", "LATEST"):
-        window = second.window(seeded.tenant, "bob", name)
-        assert (window.parts, window.calls) == (before.parts, 0)
-    assert [part.turn_ids for part in before.parts if part.kind == "item"] == [("t1",), ("t0",)]
-    engine.dispose()
-
-
 def test_what_rules_picked_is_made_again_once_there_is_a_model(seeded: Stack, model: Summaries) -> None:
     tell(seeded, 0, 12)
-    offline = WindowService(seeded.services.engine, seeded.settings.window, Compactor(None, 800))
+    offline = WindowService(seeded.services.engine, seeded.settings.window, Condenser(None, 800))
     assert offline.window(seeded.tenant, "bob", "trip").parts[0].source == "extractive"
     tell(seeded, 12, 20)
     window = seeded.memory.window("bob", "trip")
@@ -554,24 +533,6 @@ def test_items_fall_out_by_the_setting(
 # Copies, and the faces
 
 
-def test_a_rebuild_leaves_the_running_session_and_makes_the_window_again(pipeline: Stack) -> None:
-    tell(pipeline, 0, 12)
-    pipeline.memory.session_switch("bob", "trip")
-    pipeline.drive()
-    pipeline.memory.window("bob", "trip")
-    pipeline.memory.lifecycle.rematerialize("bob", actor="test")
-    for _ in range(5):
-        pipeline.drive(100)
-    current = pipeline.memory.session_current("bob")
-    assert current is not None
-    assert (current.session_id, current.turns) == ("trip", 12)
-    assert pipeline.memory.window("bob").turns == 12
-    orphans = """SELECT 1 FROM memforest.{0} w WHERE NOT EXISTS (
-                        SELECT 1 FROM memforest.forest f WHERE f.forest_id = w.forest_id)"""
-    for table in ("session_window", "window_item", "running_session"):
-        assert pipeline.rows(orphans.format(table)) == []
-
-
 def test_a_merge_retains_the_target_s_windows_and_drops_the_source_s(pipeline: Stack) -> None:
     tell(pipeline, 0, 12)
     for number in range(12):
@@ -589,33 +550,3 @@ def test_a_merge_retains_the_target_s_windows_and_drops_the_source_s(pipeline: S
     assert [part for part in moved.parts if part.kind == "item"] == []
     assert len(pipeline.rows("SELECT 1 FROM memforest.window_item")) == 1
     assert pipeline.rows("SELECT 1 FROM memforest.running_session") == []
-
-
-def test_the_async_face_and_the_command_show_the_same(pipeline: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    tell(pipeline, 0, 12)
-    window = pipeline.memory.window("bob", "trip")
-
-    async def use() -> SessionWindow:
-        memory = AsyncMemForest(pipeline.memory)
-        assert (await memory.window_put("bob", "trip", [("trip", "t0")])).held == 1
-        return await memory.window("bob", "trip")
-
-    found = asyncio.run(use())
-    assert found.parts[1:] == window.parts
-
-    from contextlib import contextmanager
-
-    from memforest_core.assistant.conversation_window import cli
-
-    @contextmanager
-    def opened(_data: Path | None) -> Iterator[object]:
-        yield pipeline.memory
-
-    monkeypatch.setattr(cli, "opened_memory", opened)
-    printed = CliRunner().invoke(app, ["window", "trip", "--owner", "bob", "--json"])
-    assert printed.exit_code == 0, printed.output
-    assert json.loads(printed.stdout) == found.to_dict()
-    people = CliRunner().invoke(app, ["window", "trip", "--owner", "bob"])
-    assert "summary (extractive)" in people.stdout
-    put = CliRunner().invoke(app, ["window-put", "trip", "--owner", "bob", "--turn", "trip t2", "--json"])
-    assert json.loads(put.stdout)["held"] == 2

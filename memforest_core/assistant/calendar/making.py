@@ -30,14 +30,7 @@ from memforest_core.assistant.calendar.records import (
 )
 from memforest_core.assistant.calendar.rows import CalendarRows
 from memforest_core.assistant.checked_calls import record_costs
-from memforest_core.assistant.condensing import (
-    MAX_TEXT_CHARS,
-    MAX_TURNS,
-    Condensed,
-    DatedText,
-    Digester,
-    PeriodCondenser,
-)
+from memforest_core.assistant.condensing import MAX_TEXT_CHARS, MAX_TURNS, Condensed, Condenser, DatedText
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.errors import StoreUnavailable
 from memforest_core.ingest.refresh.records import SummarySource
@@ -97,8 +90,10 @@ class Means:
 
     engine: Engine
     settings: CalendarSettings
-    digester: Digester
-    condenser: PeriodCondenser
+    digester: Condenser
+    """Of days."""
+    condenser: Condenser
+    """Of longer times."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     telemetry: Telemetry = SILENT
 
@@ -196,11 +191,10 @@ class Diary:
             return now, words, sources, rows.turns(self._forest.id, now.start, now.end, MAX_TURNS, MAX_TEXT_CHARS)
 
     def _digested(self, held: HeldDay, turns: Sequence[DayTurn], work: _Work) -> Condensed[tuple[SpeakerDigest, ...]]:
-        if self._forest.frozen:
+        frozen, calls = self._forest.frozen, list[CallRecord]()
+        if frozen:
             work.notes.append("The memory is being merged into another: rules picked, and nothing is stored.")
-            return self._means.digester.by_rules(turns, held.turns)
-        calls: list[CallRecord] = []
-        made = self._means.digester.digest(held.days, self._zone, turns, held.turns, calls)
+        made = self._means.digester.digest(held.days, self._zone, turns, held.turns, calls, model=not frozen)
         self._record_costs(calls, made.notes, work)
         return made
 

@@ -12,7 +12,6 @@ from memforest_core.assistant.context.records import (
     ContextPart,
     ContextRequest,
     Omission,
-    PartKind,
     Section,
     Why,
     cut_to,
@@ -20,18 +19,24 @@ from memforest_core.assistant.context.records import (
     header_tokens,
     line_tokens,
 )
-from memforest_core.assistant.context.rows import AtHand, SessionAtHand
-from memforest_core.assistant.conversation_window.records import LeftOut, SessionWindow, WindowPart
+from memforest_core.assistant.conversation_window.records import (
+    LeftOut,
+    PartKind,
+    SessionWindow,
+    WindowHead,
+    WindowPart,
+)
 from memforest_core.domain.evidence import Evidence, EvidenceKind, RecallResult
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.people import KnownPerson
-from memforest_core.domain.rendering import speaker, turn_line
+from memforest_core.domain.rendering import speaker
 from memforest_core.domain.scoring import SAME_WORDS
 from memforest_core.domain.text import terms
 from memforest_core.domain.times import LATEST, UNKNOWN_TIME
 from memforest_core.errors import StoreUnavailable
 from memforest_core.models.answers import in_words
 from memforest_core.settings import ContextSettings
+from memforest_core.store.owners import ForestRef
 
 ORDER = (Section.WINDOW, Section.EVIDENCE, Section.PROFILE, Section.TODAY, Section.WEEK)
 """Who may take what others leave, first to last."""
@@ -40,18 +45,9 @@ ORDER = (Section.WINDOW, Section.EVIDENCE, Section.PROFILE, Section.TODAY, Secti
 def section_tokens(settings: ContextSettings, max_tokens: int) -> dict[Section, int]:
     """The tokens of each section. Shares count relative to their sum, so that a section that is switched off (0) leaves
     its part to the others."""
-    weights = {section: _share(settings, section) for section in Section}
+    weights = {section: settings.fractions[section.value] for section in Section}
     whole = sum(weights.values())
     return {section: int(max_tokens * weight / whole) for section, weight in weights.items()}
-
-
-def is_on(settings: ContextSettings, section: Section) -> bool:
-    """Whether a section has a share."""
-    return _share(settings, section) > 0
-
-
-def _share(settings: ContextSettings, section: Section) -> float:
-    return settings.fractions[section.value]
 
 
 @dataclass(slots=True)
@@ -91,19 +87,29 @@ class Draft:
 
     tenant: TenantId
     request: ContextRequest
-    found: AtHand
+    forest: ForestRef
     person: KnownPerson
     """Whom the profile is about."""
+    head: WindowHead | None
+    """The session that a window is shown of."""
+    question: str
     budget: Budget
-    session: str
-    question: str = ""
     parts: dict[Section, list[ContextPart]] = field(default_factory=dict)
     left_out: list[Omission] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
 
+    @property
+    def session(self) -> str:
+        """The caller's id of the session; empty without one."""
+        return "" if self.head is None else self.head.external_id
+
     def room(self, section: Section) -> int:
         """Tokens for a section's lines, without its tags."""
         return self.budget.free(section) - self.frame(section)
+
+    def needs(self, section: Section, tokens: int) -> None:
+        """A section needs at most so many tokens for its lines."""
+        self.budget.needs(section, tokens + self.frame(section))
 
     def frame(self, section: Section) -> int:
         """Tokens of its tags."""
@@ -142,25 +148,17 @@ class Draft:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What the other sections tell."""
-
-    turns: Collection[tuple[str, str]] = ()
-    """Turns that the window shows word for word, as the caller's ids of session and turn."""
-    items: Collection[FactId] = ()
-    """Facts that the window has."""
-    lines: Sequence[Line] = ()
-    """Of the profile."""
-
-
-def chosen(items: Sequence[Evidence], shown: Shown, max_tokens: int) -> tuple[list[ContextPart], list[Omission]]:
-    """The best items that fit and say something new, as parts, the best session first; and what is left out.
+def chosen(
+    items: Sequence[Evidence], window: Sequence[ContextPart], lines: Sequence[Line], max_tokens: int
+) -> tuple[list[ContextPart], list[Omission]]:
+    """The best items that fit and that neither the ``window`` nor ``lines`` of the profile tell, as parts, the best
+    session first; and what is left out.
 
     ``max_tokens`` are for their lines and those of their days.
     """
+    turns, facts = shown_turns(window), {fact for each in window for fact in each.fact_ids}
     mentioned: dict[FactId, frozenset[str]] = {}
-    for line in shown.lines:
+    for line in lines:
         words = frozenset(term for text in (line.text, *line.sentences) for term in terms(text))
         mentioned |= {fact: mentioned.get(fact, frozenset()) | words for fact in line.facts}
     taken: list[Evidence] = []
@@ -168,7 +166,13 @@ def chosen(items: Sequence[Evidence], shown: Shown, max_tokens: int) -> tuple[li
     groups: set[tuple[str, str]] = set()
     left = max_tokens
     for item in items:
-        why = Why.IN_WINDOW if _in_window(item, shown) else Why.IN_PROFILE if _is_mentioned(item, mentioned) else None
+        why = (
+            Why.IN_WINDOW
+            if _in_window(item, turns, facts)
+            else Why.IN_PROFILE
+            if _is_mentioned(item, mentioned)
+            else None
+        )
         group = (item.session_id, item.time_label)
         cost = line_tokens(item.text) + (0 if group in groups else header_tokens(item.time_label))
         if why is None and cost > left:
@@ -178,13 +182,12 @@ def chosen(items: Sequence[Evidence], shown: Shown, max_tokens: int) -> tuple[li
             groups.add(group)
             taken.append(item)
         else:
-            turns = item.turn_ids
-            out.append(Omission(Section.EVIDENCE, why, line_tokens(item.text), item.fact_ids, item.session_id, turns))
+            out.append(_left(part(item), why))
     return [part(item) for item in in_order(taken)], out
 
 
 def part(item: Evidence) -> ContextPart:
-    """A item of evidence as a part."""
+    """An item of evidence as a part."""
     return ContextPart(
         section=Section.EVIDENCE,
         kind=PartKind.EVIDENCE,
@@ -213,10 +216,10 @@ def in_order(items: Sequence[Evidence]) -> list[Evidence]:
     return sorted(items, key=lambda one: (sessions[one.session_id], days[one.session_id, one.time_label], one.ordinal))
 
 
-def _in_window(item: Evidence, shown: Shown) -> bool:
-    if item.turn_ids and all((item.session_id, turn) in shown.turns for turn in item.turn_ids):
+def _in_window(item: Evidence, turns: Collection[tuple[str, str]], facts: Collection[FactId]) -> bool:
+    if item.turn_ids and all((item.session_id, turn) in turns for turn in item.turn_ids):
         return True
-    return item.kind is EvidenceKind.FACT and bool(item.fact_ids) and set(item.fact_ids) <= set(shown.items)
+    return item.kind is EvidenceKind.FACT and bool(item.fact_ids) and set(item.fact_ids) <= set(facts)
 
 
 def _is_mentioned(item: Evidence, mentioned: dict[FactId, frozenset[str]]) -> bool:
@@ -268,27 +271,6 @@ def _item(part: ContextPart, ordinal: int) -> Evidence:
 _REASONS = {"budget": Why.BUDGET, "repeated": Why.IN_WINDOW, "superseded": Why.SUPERSEDED}
 
 
-def short_parts(session: SessionAtHand, most: int, max_tokens: int) -> list[ContextPart] | None:
-    """All turns of a session word for word, if it has fewer than ``most``, nothing is stored for its window and they
-    fit; else None: then the window has to be read."""
-    if session.turns >= most or not session.bare:
-        return None
-    parts = [
-        ContextPart(
-            section=Section.WINDOW,
-            kind=PartKind.TURN,
-            text=(text := turn_line(turn.name, turn.content)),
-            tokens=line_tokens(text),
-            session_id=session.external_id,
-            turn_ids=(turn.id,),
-            role=turn.role,
-            speaker=turn.name,
-        )
-        for turn in session.last
-    ]
-    return parts if sum(part.tokens for part in parts) <= max_tokens else None
-
-
 def window_parts(
     window: SessionWindow, max_tokens: int, mentioned: Collection[FactId]
 ) -> tuple[list[ContextPart], list[Omission]]:
@@ -322,7 +304,7 @@ def shown_turns(parts: Sequence[ContextPart]) -> set[tuple[str, str]]:
 def _part(each: WindowPart) -> ContextPart:
     return ContextPart(
         section=Section.WINDOW,
-        kind=PartKind(each.kind.value),
+        kind=each.kind,
         text=each.item,
         tokens=line_tokens(each.item),
         fact_ids=() if each.fact_id is None else (each.fact_id,),

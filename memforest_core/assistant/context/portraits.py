@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel
 
+from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
 from memforest_core.assistant.checked_calls import CheckedCalls, check_length, numbered
-from memforest_core.assistant.context.records import (
-    ContextPart,
-    ContextRequest,
-    DayText,
-    Omission,
-    PartKind,
-    Section,
-    Why,
-    line_tokens,
-)
-from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence
-from memforest_core.assistant.profile.describing import VERSION as PROFILE_VERSION
+from memforest_core.assistant.context.records import ContextPart, Omission, Section, Why, line_tokens
+from memforest_core.assistant.conversation_window.records import PartKind
 from memforest_core.assistant.profile.describing import Describer
-from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
+from memforest_core.assistant.profile.records import ProfileSentence, ProfileState
+from memforest_core.assistant.rows import Fence, MadeTextRows, hash_of, read_stored
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.text import clean, clipped
@@ -33,14 +23,10 @@ from memforest_core.errors import ContentFault, StoreUnavailable
 from memforest_core.store.engine import Engine
 from memforest_core.store.repeating import repeated
 
-VERSION = 1
-"""Of what is stored: another one is stored elsewhere."""
 
-
-class Line(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Line:
     """One line of a portrait."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     text: str
     facts: tuple[FactId, ...]
@@ -49,26 +35,6 @@ class Line(BaseModel):
     """Their sentences."""
     digest: str = ""
     """The digest of days that it rests on too, where a model merged them."""
-
-
-class StoredPortrait(BaseModel):
-    """A portrait as it is stored."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    keys: tuple[str, ...]
-    """Names of whom it is about, normalized: by these the next read finds their facts."""
-    stamp: str
-    """Of the facts and settings that the lines were made from, hexadecimal."""
-    lines: tuple[Line, ...]
-    written: tuple[Line, ...]
-    """The sentences that a model wrote last."""
-    unmentioned: tuple[FactId, ...]
-    """Facts that it was shown then and left out: they are not new."""
-    written_at: AwareDatetime | None
-    """When; None without a model."""
-    whole: bool
-    """The lines are what the model wrote last: nothing has come or gone since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,100 +48,13 @@ class Portrait:
     degraded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Portraits:
-    """Portraits of people. Thread-safe."""
-
-    engine: Engine
-    describer: Describer
-    every: timedelta
-    """A model writes a portrait at most once in this time."""
-
-    @property
-    def _limits(self) -> Mapping[str, int]:
-        return {"facts": self.describer.settings.max_facts, "pinned": MAX_STATES + 1}
-
-    def at_hand(self, rows: ContextRows, request: ContextRequest, turns: int) -> AtHand | None:
-        """What is read at once, within an open transaction; None without a memory."""
-        return rows.at_hand(request, turns, VERSION, self._limits)
-
-    def of_person(self, rows: ContextRows, found: AtHand, person: KnownPerson) -> AtHand:
-        """The same with what is known of a person: by no statement of its own where their profile is stored."""
-        if found.stored is not None and found.keys == person.keys:
-            return found
-        return replace(found, keys=person.keys, stamp=rows.stamp(found.forest.id, person.keys, self._limits))
-
-    def portrait(self, tenant: TenantId, found: AtHand, person: KnownPerson) -> Portrait:
-        """The lines: those that are stored when nothing has changed, else made. Raises StoreUnavailable."""
-        if not found.stamp.facts:
-            return Portrait()
-        stamp, stored, now = self._stamp(found, person), _stored_portrait(found.stored), datetime.now(UTC)
-        due = self._due(stored, now)
-        if stored is not None and stored.stamp == stamp and (stored.whole or not due):
-            return Portrait(stored.lines, len(stored.written))
-        profile = self.describer.profile(tenant, found.forest.owner, None if person.owner else person.id, write=due)
-        made, notes = _made(profile, stored, now), list(profile.degraded)
-        if not notes:
-            try:
-                self._store(tenant, found, made.model_copy(update={"stamp": stamp, "keys": tuple(sorted(person.keys))}))
-            except StoreUnavailable:
-                notes.append("The profile could not be stored: Postgres was busy or unavailable.")
-        return Portrait(made.lines, len(made.written), tuple(notes))
-
-    def _due(self, stored: StoredPortrait | None, now: datetime) -> bool:
-        """Whether a model may write."""
-        if not self.describer.calls.possible:
-            return False
-        return stored is None or stored.written_at is None or now - stored.written_at >= self.every
-
-    def _stamp(self, found: AtHand, person: KnownPerson) -> str:
-        """Of all that a portrait is made from."""
-        calls, settings = self.describer.calls, self.describer.settings
-        made_of = [
-            *(VERSION, PROFILE_VERSION, calls.model, self.describer.system, settings.model_dump(mode="json")),
-            *(found.forest.time_zone, found.forest.display_name, sorted(found.names)),
-            # Plans come true by the day.
-            *(person.name, found.stamp.digest.hex(), datetime.now(UTC).date().isoformat()),
-        ]
-        return hashlib.sha256(json.dumps(made_of, default=list).encode()).hexdigest()
-
-    @repeated
-    def _store(self, tenant: TenantId, found: AtHand, made: StoredPortrait) -> None:
-        mentioned = {fact for line in (*made.lines, *made.written) for fact in line.facts}
-        with ContextRows.opened(self.engine, tenant) as rows:
-            rows.store(found, made.model_dump_json(), mentioned, self._limits)
-
-
-def _stored_portrait(text: str | None) -> StoredPortrait | None:
-    """What is stored, if this program wrote it."""
-    if text is None:
-        return None
-    try:
-        return StoredPortrait.model_validate_json(text)
-    except ValidationError:
-        return None
-
-
-def _made(profile: Profile, stored: StoredPortrait | None, now: datetime) -> StoredPortrait:
-    """The portrait for a profile: a model's sentences, or those of before that still hold and a list of the rest."""
-    current = {fact for state in profile.states for fact in state.fact_ids}
-    if profile.made is Made.MODEL:
-        lines = tuple(_line(sentence, profile.states) for sentence in profile.sentences)
-        left = current - {fact for line in lines for fact in line.facts}
-        # A text that was stored already was no call: the next one may come as soon as it could before.
-        at = stored.written_at if profile.cached and stored is not None else now
-        return StoredPortrait(
-            keys=(), stamp="", lines=lines, written=lines, unmentioned=tuple(sorted(left)), written_at=at, whole=True
-        )
-    before, unmentioned, at = (
-        ((), (), None) if stored is None else (stored.written, stored.unmentioned, stored.written_at)
-    )
-    valid = tuple(line for line in before if current.issuperset(line.facts))
-    known = {*unmentioned, *(fact for line in valid for fact in line.facts)}
-    new = tuple(_line(each, profile.states) for each in profile.sentences if known.isdisjoint(each.fact_ids))
-    return StoredPortrait(
-        keys=(), stamp="", lines=(*valid, *new), written=valid, unmentioned=unmentioned, written_at=at, whole=at is None
-    )
+def portrait(describer: Describer, tenant: TenantId, owner: str, person: KnownPerson, every: timedelta) -> Portrait:
+    """What is known of a person; a model writes it at most once in a time. Raises StoreUnavailable."""
+    known = describer.known(tenant, owner, None if person.owner else person.id)
+    if known is None:
+        return Portrait()
+    profile, written = describer.described(tenant, known, every=every)
+    return Portrait(tuple(_line(each, known.states) for each in profile.sentences), written, profile.degraded)
 
 
 def _line(sentence: ProfileSentence, states: Sequence[ProfileState]) -> Line:
@@ -281,7 +160,7 @@ class Merger:
         the memory is being written. ``person`` is as the caller names them. Raises StoreUnavailable."""
         if not (self.enabled and self.calls.possible):
             return None
-        with ContextRows.opened(self.engine, tenant) as rows:
+        with MadeTextRows.opened(self.engine, tenant) as rows:
             return rows.fence(owner, person, MERGED_VERSION)
 
     def merged(
@@ -290,7 +169,7 @@ class Merger:
         fence: Fence | None,
         about: str,
         portrait: Portrait,
-        days: Mapping[Section, DayText],
+        days: Mapping[Section, DayDigest | PeriodDigest],
         max_chars: int,
     ) -> tuple[Portrait | None, list[str]]:
         """A portrait whose sentences tell the days too, and sentences about what was unavailable.
@@ -311,14 +190,16 @@ class Merger:
         sources = portrait.lines[: portrait.written] or portrait.lines
         below = portrait.lines[len(sources) :]
         document = _document(about, sources, days, max_chars)
-        key = _key(self.calls.model, document, sources)
+        facts = [[str(fact) for fact in line.facts] for line in sources]
+        key = hash_of(MERGED_VERSION, _SYSTEM, self.calls.model, document, facts).hex()
 
         def check(answer: MergedAnswer) -> tuple[MergedAnswer, tuple[Line, ...]]:
             return answer, _checked(answer, sources, days, max_chars)
 
-        stored = _parsed(fence.text) if fence.hash == key else None
+        stored = read_stored(MergedAnswer, fence.text) if fence.hash == key else None
         if stored is not None:
-            return _portrait(check(stored)[1], below), []
+            lines = check(stored)[1]
+            return Portrait((*lines, *below), len(lines)), []
         answered, why = self.calls.answer(tenant, fence.forest, _SYSTEM, document, MergedAnswer, check, "merged")
         if answered is None:
             return None, [_instead(present, why)]
@@ -328,11 +209,11 @@ class Merger:
             self._store(tenant, fence, key, answer.model_dump_json())
         except StoreUnavailable:
             notes.append("The merged text could not be stored: Postgres was busy or unavailable.")
-        return _portrait(lines, below), notes
+        return Portrait((*lines, *below), len(lines)), notes
 
     @repeated
     def _store(self, tenant: TenantId, fence: Fence, key: str, text: str) -> None:
-        with ContextRows.opened(self.engine, tenant) as rows:
+        with MadeTextRows.opened(self.engine, tenant) as rows:
             rows.store_merged(fence, key, text)
 
 
@@ -343,7 +224,7 @@ def _instead(present: Sequence[Section], why: str) -> str:
 
 
 def _document(
-    about: str, sources: Sequence[Line], days: Mapping[Section, DayText], max_chars: int
+    about: str, sources: Sequence[Line], days: Mapping[Section, DayDigest | PeriodDigest], max_chars: int
 ) -> dict[str, object]:
     return {
         "about": about,
@@ -356,24 +237,8 @@ def _document(
     }
 
 
-def _key(model: str, document: Mapping[str, object], sources: Sequence[Line]) -> str:
-    """The hash of all that the text is made of, hexadecimal."""
-    facts = [[str(fact) for fact in line.facts] for line in sources]
-    return hashlib.sha256(
-        json.dumps([MERGED_VERSION, _SYSTEM, model, document, facts], sort_keys=True).encode()
-    ).hexdigest()
-
-
-def _parsed(text: str) -> MergedAnswer | None:
-    """A text that was stored, if this program wrote it."""
-    try:
-        return MergedAnswer.model_validate_json(text)
-    except ValidationError:
-        return None
-
-
 def _checked(
-    answer: MergedAnswer, sources: Sequence[Line], days: Mapping[Section, DayText], max_chars: int
+    answer: MergedAnswer, sources: Sequence[Line], days: Mapping[Section, DayDigest | PeriodDigest], max_chars: int
 ) -> tuple[Line, ...]:
     """The sentences as lines. Raises ContentFault with a sentence for the model."""
     lines = []
@@ -391,7 +256,3 @@ def _checked(
         lines.append(Line(text=text, facts=tuple(facts), sentences=tuple(sentences), digest=digest))
     check_length([line.text for line in lines], max_chars, "something is known")
     return tuple(lines)
-
-
-def _portrait(lines: tuple[Line, ...], below: tuple[Line, ...]) -> Portrait:
-    return Portrait((*lines, *below), len(lines))

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Protocol
 
+from memforest_core.assistant.conversation_window.records import PartKind
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
-from memforest_core.domain.ids import FactId, NodeId, TenantId
+from memforest_core.domain.ids import FactId, NodeId
 from memforest_core.domain.pages import Document
 from memforest_core.domain.rendering import block, one_line, speaker
 from memforest_core.domain.text import clipped
-from memforest_core.store.owners import ForestRef
 
 
 class Section(StrEnum):
@@ -29,22 +28,6 @@ class Section(StrEnum):
     """What a recall of the question found."""
     WINDOW = "window"
     """The running session."""
-
-
-class PartKind(StrEnum):
-    """What a part is."""
-
-    SENTENCE = "sentence"
-    """Of a profile."""
-    DAYS = "days"
-    """A digest of a day, or of several."""
-    EVIDENCE = "evidence"
-    ITEM = "item"
-    """What recall found and was put into the window."""
-    SUMMARY = "summary"
-    """Of older turns of the session."""
-    TURN = "turn"
-    """Of the session, word for word."""
 
 
 class Why(StrEnum):
@@ -123,34 +106,6 @@ class Omission:
     fact_ids: tuple[FactId, ...] = ()
     session_id: str = ""
     turn_ids: tuple[str, ...] = ()
-
-
-class DayText(Protocol):
-    """A digest of a day, or of several."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def text(self) -> str:
-        """Empty when nothing was said, or nothing of it is made yet."""
-        ...
-
-    @property
-    def degraded(self) -> Sequence[str]:
-        """One sentence for each unavailable part."""
-        ...
-
-
-class Days(Protocol):
-    """Where digests of days come from. A model that is unavailable is no error. Both raise StoreUnavailable."""
-
-    def today_of(self, tenant: TenantId, forest: ForestRef) -> DayText:
-        """Today's digest, by one statement when it is up to date."""
-        ...
-
-    def week_of(self, tenant: TenantId, forest: ForestRef) -> DayText:
-        """That of the days before today, recent first, by one statement when it is up to date."""
-        ...
 
 
 PREAMBLE = """\

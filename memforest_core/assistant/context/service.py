@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Unpack
 
+from memforest_core.assistant.calendar.records import DayDigest, PeriodDigest
+from memforest_core.assistant.calendar.service import CalendarService
 from memforest_core.assistant.condensing import COMPACT_TURNS
 from memforest_core.assistant.context.draft import (
     Budget,
     Draft,
-    Shown,
     chosen,
-    is_on,
     most_tokens,
     section_tokens,
-    short_parts,
-    shown_turns,
     window_parts,
     with_context,
 )
-from memforest_core.assistant.context.portraits import Line, Merger, Portrait, Portraits, profile_parts
+from memforest_core.assistant.context.portraits import Line, Merger, Portrait, portrait, profile_parts
 from memforest_core.assistant.context.records import (
     Context,
     ContextPart,
     ContextRequest,
-    Days,
-    DayText,
     Omission,
-    PartKind,
     Section,
     Why,
     body_tokens,
     cut_to,
     line_tokens,
 )
-from memforest_core.assistant.context.rows import AtHand, ContextRows, Fence
-from memforest_core.assistant.conversation_window.records import SessionWindow
+from memforest_core.assistant.conversation_window.records import PartKind, SessionWindow
+from memforest_core.assistant.conversation_window.rows import WindowRows
 from memforest_core.assistant.conversation_window.service import WindowService
+from memforest_core.assistant.profile.describing import Describer
 from memforest_core.assistant.profile.persons import person_named
+from memforest_core.assistant.rows import Fence
 from memforest_core.domain.delivery import CHARS_PER_TOKEN
 from memforest_core.domain.evidence import Evidence, RecallResult
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.pages import checked_limit
-from memforest_core.domain.people import KnownPerson
 from memforest_core.domain.text import clipped
-from memforest_core.domain.turns import LATEST_SESSION, Role, checked_name
+from memforest_core.domain.turns import LATEST_SESSION, checked_name
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.recall.answer import MAX_TOKENS, Answer, AnswerService
 from memforest_core.recall.question import MAX_QUESTION_CHARS, parse_question
@@ -62,7 +59,6 @@ MIN_MERGED_CHARS = 200
 LEAST_RECALLED, LEAST_PIECE = 500, 12
 """Tokens that a recall may bring, however small the budget is: what was found and does not fit is named; and those of a
 piece with its share of its day's header: more items than fit at this size are not looked for."""
-_DAYS = {Section.TODAY: "today", Section.WEEK: "the week"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +68,10 @@ class ContextService:
     engine: Engine
     settings: ContextSettings
     windows: WindowSettings
-    portraits: Portraits
+    describer: Describer
     window: WindowService
     recall: RecallService
-    days: Days | None = None
+    days: CalendarService | None = None
     """Digests of days; None when there is no calendar."""
     merger: Merger | None = None
 
@@ -126,32 +122,32 @@ class ContextService:
         about = request.speaker or request.owner
         # Before anything is read that a merged text is made from.
         fence = None if self.merger is None else self.merger.fence(tenant, request.owner, about)
-        loaded = self._load(tenant, request)
-        if loaded is None:
+        draft = self._load(tenant, request)
+        if draft is None:
             missing = tuple(Omission(section, Why.NOTHING) for section in Section)
             return Context(request.owner, about, "", "", (), request.max_tokens, missing, owner_known=False)
-        found, person = loaded
-        session_id = "" if found.session is None else found.session.external_id
-        budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
-        draft = Draft(tenant, request, found, person, budget, session_id)
-        portrait = self._portrait(draft)
-        portrait, days = self._merged(draft, fence, portrait, self._days(draft))
+        about_person, days = self._merged(draft, fence, self._portrait(draft), self._days(draft))
         items = self._recalled(draft, recalled)
         # What more of the profile will fit is known only at the end.
         room = draft.budget.sure(Section.PROFILE) - draft.frame(Section.PROFILE)
-        sure = {part.fact_ids for part in profile_parts(portrait, room)[0]}
-        lines = [line for line in portrait.lines if line.facts in sure]
+        sure = {part.fact_ids for part in profile_parts(about_person, room)[0]}
+        lines = [line for line in about_person.lines if line.facts in sure]
         self._put_window(draft, lines)
-        self._put_evidence(draft, items, lines)
-        self._put_profile(draft, portrait)
-        self._fit_days(draft, days)
+        if items:
+            window = draft.parts.get(Section.WINDOW, [])
+            evidence, out = chosen(items, window, lines, draft.room(Section.EVIDENCE))
+            draft.put(Section.EVIDENCE, evidence, body_tokens(evidence), out)
+        if about_person.lines:
+            parts, out, tokens = profile_parts(about_person, draft.room(Section.PROFILE))
+            draft.put(Section.PROFILE, parts, tokens, out)
+        for section, found in days.items():
+            self._put_days(draft, section, found)
         return draft.done()
 
     def _checked(self, given: ContextRequest) -> ContextRequest:
         """A request whose values are accepted. Raises InvalidInput."""
         if given.question is not None:
             parse_question(given.question)
-        most = checked_limit(given.max_tokens, MAX_BUDGET, "max_tokens")
         session = None if given.session is None else checked_name(given.session, "session")
         return ContextRequest(
             owner=checked_name(given.owner, "owner"),
@@ -159,94 +155,92 @@ class ContextService:
             question=given.question,
             speaker=None if given.speaker is None else checked_name(given.speaker, "speaker"),
             channel=None if given.channel is None else checked_name(given.channel, "channel"),
-            max_tokens=most,
+            max_tokens=checked_limit(given.max_tokens, MAX_BUDGET, "max_tokens"),
         )
 
     @repeated
-    def _load(self, tenant: TenantId, request: ContextRequest) -> tuple[AtHand, KnownPerson] | None:
-        """What is at hand, and whom the profile is about; None without a memory."""
-        with ContextRows.opened(self.engine, tenant) as rows:
-            found = self.portraits.at_hand(rows, request, COMPACT_TURNS)
-            if found is None:
+    def _load(self, tenant: TenantId, request: ContextRequest) -> Draft | None:
+        """Whose memory it is, whom the profile is about, the session and the question; None without a memory."""
+        with WindowRows.opened(self.engine, tenant) as rows:
+            forest = rows.find_forest(request.owner)
+            if forest is None:
                 return None
-            person = person_named(request.owner, found.forest, found.names, request.speaker)
-            if is_on(self.settings, Section.PROFILE):
-                found = self.portraits.of_person(rows, found, person)
-            return found, person
+            person = person_named(request.owner, forest, rows.speakers(forest.id), request.speaker)
+            name = request.session or rows.latest(forest.id, request.channel)
+            head = None if name is None else rows.head(forest.id, name)
+            if head is not None and not head.turns:
+                head = None
+            question = request.question or ""
+            if not question and head is not None and request.channel in (None, head.channel):
+                question = clipped(rows.last_said(head.id), MAX_QUESTION_CHARS)
+        budget = Budget(request.max_tokens, section_tokens(self.settings, request.max_tokens))
+        return Draft(tenant, request, forest, person, head, question, budget)
+
+    def _is_on(self, section: Section) -> bool:
+        return self.settings.fractions[section.value] > 0
 
     def _portrait(self, draft: Draft) -> Portrait:
-        if not is_on(self.settings, Section.PROFILE):
+        if not self._is_on(Section.PROFILE):
             draft.without(Section.PROFILE, Why.OFF)
             return Portrait()
-        read = partial(self.portraits.portrait, draft.tenant, draft.found, draft.person)
+        every = timedelta(seconds=self.settings.profile_every_s)
+        read = partial(portrait, self.describer, draft.tenant, draft.forest.owner, draft.person, every)
         made = draft.tried(Section.PROFILE, "The profile is", read)
         if made is None:
             return Portrait()
         draft.degraded += made.degraded
         if made.lines:
-            needed = sum(line_tokens(line.text) for line in made.lines)
-            draft.budget.needs(Section.PROFILE, needed + draft.frame(Section.PROFILE))
+            draft.needs(Section.PROFILE, sum(line_tokens(line.text) for line in made.lines))
         else:
             draft.without(Section.PROFILE, Why.NOTHING)
         return made
 
-    def _days(self, draft: Draft) -> dict[Section, DayText]:
+    def _days(self, draft: Draft) -> dict[Section, DayDigest | PeriodDigest]:
         """The digests of days that are there."""
-        texts: dict[Section, DayText] = {}
-        for section in (Section.TODAY, Section.WEEK):
-            if not self._wants_days(draft, section) or self.days is None:
+        texts: dict[Section, DayDigest | PeriodDigest] = {}
+        for section, name in ((Section.TODAY, "today"), (Section.WEEK, "the week")):
+            why = Why.CHANNEL if draft.request.channel is not None else None
+            why = Why.UNAVAILABLE if self.days is None else why
+            why = why if self._is_on(section) else Why.OFF
+            if why is not None or self.days is None:
+                draft.without(section, why or Why.UNAVAILABLE)
                 continue
-            read = self.days.today_of if section is Section.TODAY else self.days.week_of
-            days = draft.tried(
-                section, f"The digest of {_DAYS[section]} is", partial(read, draft.tenant, draft.found.forest)
-            )
+            read = partial(_digest, self.days, draft, section)
+            days = draft.tried(section, f"The digest of {name} is", read)
             if days is None:
                 continue
             draft.degraded += days.degraded
             if days.text:
                 texts[section] = days
-                draft.budget.needs(section, line_tokens(days.text) + draft.frame(section))
+                draft.needs(section, line_tokens(days.text))
             else:
                 draft.without(section, Why.NOTHING)
         return texts
 
     def _merged(
-        self, draft: Draft, fence: Fence | None, portrait: Portrait, days: dict[Section, DayText]
-    ) -> tuple[Portrait, dict[Section, DayText]]:
+        self, draft: Draft, fence: Fence | None, about_person: Portrait, days: dict[Section, DayDigest | PeriodDigest]
+    ) -> tuple[Portrait, dict[Section, DayDigest | PeriodDigest]]:
         """Profile and days, or the one text that a model made of them, which is the profile then."""
         if self.merger is None:
-            return portrait, days
+            return about_person, days
         tokens = sum(draft.budget.section_tokens[section] for section in (Section.PROFILE, Section.TODAY, Section.WEEK))
         most = max(MIN_MERGED_CHARS, tokens * CHARS_PER_TOKEN)
-        merged, notes = self.merger.merged(draft.tenant, fence, draft.person.name, portrait, days, most)
+        merged, notes = self.merger.merged(draft.tenant, fence, draft.person.name, about_person, days, most)
         draft.degraded += notes
         if merged is None:
-            return portrait, days
+            return about_person, days
         for section in days:
             draft.without(section, Why.IN_PROFILE)
-        needed = sum(line_tokens(line.text) for line in merged.lines)
-        draft.budget.needs(Section.PROFILE, needed + draft.frame(Section.PROFILE))
+        draft.needs(Section.PROFILE, sum(line_tokens(line.text) for line in merged.lines))
         draft.left_out = [out for out in draft.left_out if out.section is not Section.PROFILE]
         return merged, {}
 
-    def _wants_days(self, draft: Draft, section: Section) -> bool:
-        """Whether a section of days can be there; if not it is left out."""
-        if not is_on(self.settings, section):
-            draft.without(section, Why.OFF)
-        elif self.days is None:
-            draft.without(section, Why.UNAVAILABLE)
-        elif draft.request.channel is not None:
-            draft.without(section, Why.CHANNEL)
-        else:
-            return True
-        return False
-
     def _recalled(self, draft: Draft, recalled: RecallResult | None) -> tuple[Evidence, ...]:
         """What a recall of the question finds."""
-        if not is_on(self.settings, Section.EVIDENCE):
+        if not self._is_on(Section.EVIDENCE):
+            draft.question = ""
             draft.without(Section.EVIDENCE, Why.OFF)
             return ()
-        draft.question = draft.request.question or _last_said(draft.found, draft.request.channel)
         if not draft.question:
             draft.without(Section.EVIDENCE, Why.NOTHING)
             return ()
@@ -257,7 +251,7 @@ class ContextService:
             return ()
         draft.degraded += result.degraded
         if result.evidence:
-            draft.budget.needs(Section.EVIDENCE, most_tokens(result.evidence) + draft.frame(Section.EVIDENCE))
+            draft.needs(Section.EVIDENCE, most_tokens(result.evidence))
         else:
             draft.without(Section.EVIDENCE, Why.NOTHING)
         return result.evidence
@@ -276,71 +270,52 @@ class ContextService:
 
     def _put_window(self, draft: Draft, lines: Sequence[Line]) -> None:
         why = self._no_window(draft)
-        if draft.found.session is None or why is not None:
-            draft.session = ""
-            draft.without(Section.WINDOW, why or Why.NOTHING)
+        if why is not None:
+            draft.head = None
+            draft.without(Section.WINDOW, why)
             return
-        out: list[Omission] = []
         room = draft.room(Section.WINDOW)
-        parts = short_parts(draft.found.session, COMPACT_TURNS, room)
-        if parts is None:
-            window = draft.tried(Section.WINDOW, "The window is", partial(self._window, draft, room))
-            if window is None:
-                return
-            draft.degraded += window.degraded
-            mentioned = {fact for line in lines for fact in line.facts}
-            parts, out = window_parts(window, room, mentioned)
+        window = draft.tried(Section.WINDOW, "The window is", partial(self._window, draft, room))
+        if window is None:
+            return
+        draft.degraded += window.degraded
+        parts, out = window_parts(window, room, {fact for line in lines for fact in line.facts})
         if not parts and not out:
             out = [Omission(Section.WINDOW, Why.NOTHING)]
         draft.put(Section.WINDOW, parts, sum(part.tokens for part in parts), out)
 
     def _no_window(self, draft: Draft) -> Why | None:
         """Why there can be no window; None when there can."""
-        session = draft.found.session
-        if not (self.windows.enabled and is_on(self.settings, Section.WINDOW)):
+        if not (self.windows.enabled and self._is_on(Section.WINDOW)):
             return Why.OFF
-        if session is None:
+        if draft.head is None:
             return Why.NOTHING
-        if draft.request.channel is not None and session.channel != draft.request.channel:
+        if draft.request.channel not in (None, draft.head.channel):
             return Why.CHANNEL
         return Why.BUDGET if draft.room(Section.WINDOW) < 1 else None
 
     def _window(self, draft: Draft, room: int) -> SessionWindow:
+        # A short session is shown word for word.
+        last = COMPACT_TURNS if draft.head is not None and draft.head.turns < COMPACT_TURNS else None
         try:
-            return self.window.window(draft.tenant, draft.request.owner, draft.session, max_tokens=room)
+            return self.window.window(
+                draft.tenant, draft.request.owner, draft.session, max_tokens=room, last_turns=last
+            )
         except NotFound:
             # It was deleted after it was read.
             return SessionWindow(draft.session, (), room)
 
-    def _put_evidence(self, draft: Draft, items: Sequence[Evidence], lines: Sequence[Line]) -> None:
-        if not items:
-            return
-        window = draft.parts.get(Section.WINDOW, [])
-        shown = Shown(shown_turns(window), {fact for part in window for fact in part.fact_ids}, lines)
-        parts, out = chosen(items, shown, draft.room(Section.EVIDENCE))
-        draft.put(Section.EVIDENCE, parts, body_tokens(parts), out)
-
-    def _put_profile(self, draft: Draft, portrait: Portrait) -> None:
-        if portrait.lines:
-            parts, out, tokens = profile_parts(portrait, draft.room(Section.PROFILE))
-            draft.put(Section.PROFILE, parts, tokens, out)
-
-    def _fit_days(self, draft: Draft, texts: Mapping[Section, DayText]) -> None:
-        for section, days in texts.items():
-            shown = cut_to(days.text, max(0, draft.room(section)))
-            tokens, cut = line_tokens(shown), len(shown) < len(days.text)
-            part = ContextPart(section, PartKind.DAYS, shown, tokens, digest_id=days.id, cut=cut)
-            out = [Omission(section, Why.BUDGET, line_tokens(days.text) - tokens)] if cut else []
-            draft.put(section, [part] if shown else [], tokens, out)
+    def _put_days(self, draft: Draft, section: Section, days: DayDigest | PeriodDigest) -> None:
+        shown = cut_to(days.text, max(0, draft.room(section)))
+        tokens, cut = line_tokens(shown), len(shown) < len(days.text)
+        part = ContextPart(section, PartKind.DAYS, shown, tokens, digest_id=days.id, cut=cut)
+        out = [Omission(section, Why.BUDGET, line_tokens(days.text) - tokens)] if cut else []
+        draft.put(section, [part] if shown else [], tokens, out)
 
 
-def _last_said(found: AtHand, channel: str | None) -> str:
-    """The last turn of a user in the session, as a question; empty without one."""
-    session = found.session
-    if session is None or (channel is not None and session.channel != channel):
-        return ""
-    said = [turn.content for turn in session.last if turn.role == Role.USER and turn.content.strip()]
-    return clipped(said[-1], MAX_QUESTION_CHARS) if said else ""
+def _digest(calendar: CalendarService, draft: Draft, section: Section) -> DayDigest | PeriodDigest:
+    today = section is Section.TODAY
+    return calendar.today_of(draft.tenant, draft.forest) if today else calendar.week_of(draft.tenant, draft.forest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,19 @@ def _named(item: object) -> list[UUID | tuple[str, str]]:
 
 
 class PartKind(StrEnum):
-    """What a part of a window is."""
+    """What a part of a window or of a context is."""
 
+    SENTENCE = "sentence"
+    """Of a profile."""
+    DAYS = "days"
+    """A digest of a day, or of several."""
+    EVIDENCE = "evidence"
     ITEM = "item"
     """What recall found and was put into the window."""
     SUMMARY = "summary"
+    """Of older turns of the session."""
     TURN = "turn"
+    """Of the session, word for word."""
 
 
 class Reason(StrEnum):
@@ -224,6 +231,7 @@ class WindowHead:
     id: SessionId
     external_id: str
     turns: int
+    channel: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ from memforest_core.assistant.conversation_window.records import (
     WindowHead,
     WindowPart,
 )
+from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.ids import FactId, ForestId, NodeId, SessionId, TreeId, session_id
 from memforest_core.domain.rendering import turn_line
-from memforest_core.domain.turns import Turn
+from memforest_core.domain.turns import Role, Turn
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRows
 from memforest_core.store.rows import among
 from memforest_core.store.turn_rows import turn_of
 
@@ -95,10 +95,12 @@ _SPANS = f"""
 _SPAN = sa.text(f"{_SPANS} AND n.node_id = :node")
 _SPANS_BELOW = sa.text(f"{_SPANS} AND n.parent_id = ANY(CAST(:ids AS uuid[])) ORDER BY {_ORDER.format('n', 'ASC')}")
 
+# Notes are no conversation.
 _LATEST = sa.text("""
     SELECT s.external_id FROM memforest.session s
      WHERE s.tenant_id = :t AND s.forest_id = :f AND s.turn_count > 0 AND NOT s.note
-     ORDER BY s.updated_at DESC, s.session_id LIMIT 1
+       AND (CAST(:channel AS text) IS NULL OR s.channel = :channel)
+     ORDER BY s.external_id = :running DESC, s.updated_at DESC, s.session_id LIMIT 1
     """)
 
 # Of a fact the first place where it was said.
@@ -130,24 +132,39 @@ _DROP_OLDEST = sa.text("""
     """)
 
 
-class WindowRows(ForestRows):
+class WindowRows(PeopleRows):
     """Rows of one transaction of a tenant."""
 
     def head(self, forest: ForestId, name: str) -> WindowHead | None:
         """A session by the caller's id."""
         s = m.Session
-        own = sa.select(s.session_id, s.turn_count).where(
+        own = sa.select(s.session_id, s.turn_count, s.channel).where(
             s.tenant_id == self._tenant, s.session_id == session_id(forest, name)
         )
         row = self._db.execute(own).first()
-        return None if row is None else WindowHead(SessionId(row.session_id), name, row.turn_count)
+        return None if row is None else WindowHead(SessionId(row.session_id), name, row.turn_count, row.channel)
 
-    def latest(self, forest: ForestId) -> str | None:
-        """The id of the session that runs; without one, of the session that got a turn last."""
+    def latest(self, forest: ForestId, channel: str | None = None) -> str | None:
+        """The id of the session that runs; without one in this ``channel``, of the session that got a turn last."""
         r = m.RunningSession
         own = sa.select(r.external_id).where(r.tenant_id == self._tenant, r.forest_id == forest)
-        found: str | None = self._db.scalar(own) or self._run(_LATEST, f=forest).scalar()
+        running: str | None = self._db.scalar(own)
+        if running is not None and channel is None:
+            return running
+        found: str | None = self._run(_LATEST, f=forest, channel=channel, running=running or "").scalar()
         return found
+
+    def last_said(self, session: SessionId) -> str:
+        """The words of the last turn of a user; empty when there is none."""
+        t = m.TurnRow
+        own = sa.select(t.content).where(
+            t.tenant_id == self._tenant,
+            t.session_id == session,
+            ~t.erased,
+            t.role == Role.USER,
+            t.content.regexp_match(r"\S"),
+        )
+        return self._db.scalar(own.order_by(t.ordinal.desc()).limit(1)) or ""
 
     def stored(self, session: SessionId) -> StoredSummary | None:
         """The summary that is stored of a session's first turns."""

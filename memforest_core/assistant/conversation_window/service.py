@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
 from memforest_core.assistant.checked_calls import record_costs
-from memforest_core.assistant.condensing import COMPACT_TURNS, Compactor, Condensed
+from memforest_core.assistant.condensing import COMPACT_TURNS, Condensed, Condenser
 from memforest_core.assistant.conversation_window.arranging import (
     Cover,
     chosen,
@@ -158,7 +158,7 @@ class WindowService:
 
     engine: Engine
     settings: WindowSettings
-    compactor: Compactor
+    compactor: Condenser
     telemetry: Telemetry = SILENT
 
     def window(

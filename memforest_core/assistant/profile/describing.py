@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from memforest_core.assistant.checked_calls import CheckedCalls, check_length, numbered
 from memforest_core.assistant.profile.persons import person_named
 from memforest_core.assistant.profile.records import MAX_STATES, Made, Profile, ProfileSentence, ProfileState
 from memforest_core.assistant.profile.rows import ProfileRows
+from memforest_core.assistant.rows import MadeTextRows, hash_of, read_stored
 from memforest_core.domain.chain import ChainState
 from memforest_core.domain.evidence import day_label
 from memforest_core.domain.facts import Statement
@@ -23,8 +23,8 @@ from memforest_core.domain.rendering import PLANNED, block, by_rules, one_line
 from memforest_core.domain.state_names import canonical
 from memforest_core.domain.text import clean, clipped
 from memforest_core.domain.turns import checked_name
-from memforest_core.errors import ContentFault
-from memforest_core.models.answers import instructions_with, parsed
+from memforest_core.errors import ContentFault, StoreUnavailable
+from memforest_core.models.answers import instructions_with
 from memforest_core.recall.timeline import Speakers, chains_of
 from memforest_core.settings import ProfileSettings
 from memforest_core.store.engine import Engine
@@ -32,8 +32,8 @@ from memforest_core.store.owners import ForestRef
 from memforest_core.store.repeating import repeated
 from memforest_core.store.vectors import text_hash
 
-VERSION = 3
-"""Of the prompt: another one makes other hashes, so that a text of the old one is never returned."""
+VERSION = 4
+"""Of what is stored: another one is stored elsewhere."""
 SHOWN_CHARS = 500
 """Of the sentence of a state are shown to the model."""
 
@@ -63,13 +63,26 @@ class SentenceAnswer(BaseModel):
 
 
 class ProfileAnswer(BaseModel):
-    """The shape of an answer, before it is checked; also that of a text that is stored."""
+    """The shape of an answer, before it is checked."""
 
     sentences: list[SentenceAnswer]
 
 
+class StoredProfile(BaseModel):
+    """What a model wrote last about somebody, as it is stored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    made_of: str
+    """The hash of all that it was made of, hexadecimal: while it is the same, nothing has come or gone."""
+    sentences: tuple[ProfileSentence, ...]
+    unmentioned: tuple[FactId, ...]
+    """Facts that the model was shown and left out: they are not new."""
+    written_at: AwareDatetime
+
+
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """What is known of a person, in the order of time."""
 
     forest: ForestRef
@@ -106,15 +119,60 @@ class Describer:
         Raises InvalidInput, StoreUnavailable.
         """
         owner = checked_name(owner, "owner")
-        known = self._known(tenant, owner, about)
+        known = self.known(tenant, owner, about)
         if known is None:
             return Profile(about or owner, "", Made.RULES, (), (), owner_known=False)
+        return self.described(tenant, known, write=write)[0]
+
+    def described(
+        self, tenant: TenantId, known: Known, *, write: bool = True, every: timedelta | None = None
+    ) -> tuple[Profile, int]:
+        """The profile of what is known, and how many of its sentences, the first ones, a model wrote.
+
+        With ``every`` a model writes at most once in this time. Meanwhile sentences are those that it wrote last, as
+        far as they hold, then a list of what is new.
+        """
+        plain = self._listed(known)
+        if not known.states or not self.calls.possible:
+            return plain, 0
+        place = hash_of("profile", VERSION, str(known.forest.id), known.person.id)
+        made_of, now = self._hash(known), datetime.now(UTC)
+        stored = None
+        if self.settings.cached or every:
+            with MadeTextRows.opened(self.engine, tenant) as rows:
+                stored = read_stored(StoredProfile, rows.made_text(place))
+        if stored is not None and stored.made_of == made_of:
+            return _described(plain, stored.sentences, cached=True), len(stored.sentences)
+        listed = (plain, 0) if stored is None or every is None else _as_far_as_valid(plain, stored)
+        if not write or (every is not None and stored is not None and now - stored.written_at < every):
+            return listed
+
+        def check(answer: ProfileAnswer) -> tuple[ProfileSentence, ...]:
+            return _checked(answer, known.states, self.settings.max_chars)
+
+        document = self._document(known)
+        sentences, why = self.calls.answer(
+            tenant, known.forest.id, self.system, document, ProfileAnswer, check, "profile"
+        )
+        if sentences is None:
+            return replace(listed[0], degraded=(f"The profile is a list, not a text: {why}.",)), listed[1]
+        left = set(plain.fact_ids) - {fact for sentence in sentences for fact in sentence.fact_ids}
+        new = StoredProfile(made_of=made_of, sentences=sentences, unmentioned=tuple(sorted(left)), written_at=now)
+        made = _described(plain, sentences)
+        try:
+            if self.settings.cached or every:
+                self._store(tenant, known, place, new.model_dump_json())
+        except StoreUnavailable:
+            made = replace(made, degraded=("The profile could not be stored: Postgres was busy or unavailable.",))
+        return made, len(sentences)
+
+    def _listed(self, known: Known) -> Profile:
         listed = tuple(
             ProfileSentence(block(f"- {state.text}{PLANNED * state.planned}"), state.fact_ids) for state in known.states
         )
         if not self.calls.possible and (note := by_rules(state.source for state in known.states)):
             listed = (*listed, ProfileSentence(f"({note})", ()))
-        plain = Profile(
+        return Profile(
             about=known.person.name,
             text="\n".join(line.text for line in listed),
             made=Made.RULES,
@@ -122,39 +180,36 @@ class Describer:
             states=known.states,
             truncated=known.truncated,
         )
-        if not known.states or not self.calls.possible:
-            return plain
-        document = _document(known, self.settings.max_chars)
-        key = _key(self.calls.model, self.system, known, document)
-        with ProfileRows.opened(self.engine, tenant) as rows:
-            stored = rows.made_text(key)
-        if stored is not None:
-            return _described(
-                plain, _checked(parsed(stored, ProfileAnswer), known.states, self.settings.max_chars), cached=True
-            )
 
-        if not write:
-            return plain
+    def _hash(self, known: Known) -> str:
+        """Of all that a text is made of: the facts (their ids are one memory's alone), model and prompt."""
+        facts = [[str(fact) for fact in state.fact_ids] for state in known.states]
+        hashes = sorted((str(fact), value.hex()) for fact, value in known.hashes.items())
+        return hash_of(self.system, self.calls.model, self._document(known), facts, hashes).hex()
 
-        def check(answer: ProfileAnswer) -> tuple[ProfileAnswer, tuple[ProfileSentence, ...]]:
-            return answer, _checked(answer, known.states, self.settings.max_chars)
-
-        answered, why = self.calls.answer(
-            tenant, known.forest.id, self.system, document, ProfileAnswer, check, "profile"
-        )
-        if answered is None:
-            return replace(plain, degraded=(f"The profile is a list, not a text: {why}.",))
-        answer, sentences = answered
-        if self.settings.cached:
-            self._store(tenant, known, key, answer.model_dump_json())
-        return _described(plain, sentences)
+    def _document(self, known: Known) -> dict[str, object]:
+        return {
+            "about": known.person.name,
+            "max_chars": self.settings.max_chars,
+            "states": [
+                {
+                    "number": number,
+                    "of": state.attribute,
+                    "value": state.shown if state.value else "",
+                    "text": clipped(state.text, SHOWN_CHARS),
+                    "since": state.since,
+                }
+                for number, state in enumerate(known.states, 1)
+            ],
+        }
 
     @repeated
-    def _store(self, tenant: TenantId, known: _Known, key: bytes, text: str) -> None:
-        with ProfileRows.opened(self.engine, tenant) as rows:
-            rows.store_text(known.forest.id, key, text, known.hashes, self.settings.cached)
+    def _store(self, tenant: TenantId, known: Known, place: bytes, text: str) -> None:
+        with MadeTextRows.opened(self.engine, tenant) as rows:
+            if rows.store_text(known.forest.id, place, text, known.hashes) and self.settings.cached:
+                rows.drop_old_texts(known.forest.id, self.settings.cached)
 
-    def _known(self, tenant: TenantId, owner: str, about: str | None) -> _Known | None:
+    def known(self, tenant: TenantId, owner: str, about: str | None) -> Known | None:
         """The states that hold now; None without a memory."""
         with ProfileRows.opened(self.engine, tenant) as rows:
             forest = rows.find_forest(owner)
@@ -176,7 +231,7 @@ class Describer:
         shown = tuple(found[-MAX_STATES:])
         ids = {fact for state in shown for fact in state.fact_ids}
         hashes = {fact: text_hash(text) for fact, text in texts.items() if fact in ids}
-        return _Known(forest, person, shown, hashes, len(found) > len(shown) or len(facts) == self.settings.max_facts)
+        return Known(forest, person, shown, hashes, len(found) > len(shown) or len(facts) == self.settings.max_facts)
 
 
 def _state(state: ChainState, zone: ZoneInfo) -> ProfileState:
@@ -198,31 +253,6 @@ def _pinned(fact: FactId, statement: Statement, zone: ZoneInfo) -> ProfileState:
     return ProfileState("", "", statement.text, day_label(statement.time, zone), (fact,))
 
 
-def _document(known: _Known, max_chars: int) -> dict[str, object]:
-    return {
-        "about": known.person.name,
-        "max_chars": max_chars,
-        "states": [
-            {
-                "number": number,
-                "of": state.attribute,
-                "value": state.shown if state.value else "",
-                "text": clipped(state.text, SHOWN_CHARS),
-                "since": state.since,
-            }
-            for number, state in enumerate(known.states, 1)
-        ],
-    }
-
-
-def _key(model: str, system: str, known: _Known, document: Mapping[str, object]) -> bytes:
-    """The hash of all that the text is made of: the facts (their ids are one memory's alone), model and prompt."""
-    facts = [[str(fact) for fact in state.fact_ids] for state in known.states]
-    hashes = sorted((str(fact), value.hex()) for fact, value in known.hashes.items())
-    made_of = ["profile", VERSION, system, model, str(known.forest.id), document, facts, hashes]
-    return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).digest()
-
-
 def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: int) -> tuple[ProfileSentence, ...]:
     """The sentences with the facts that they rest on. Raises ContentFault with a sentence for the model."""
     sentences = []
@@ -240,3 +270,12 @@ def _checked(answer: ProfileAnswer, states: Sequence[ProfileState], max_chars: i
 def _described(plain: Profile, sentences: tuple[ProfileSentence, ...], *, cached: bool = False) -> Profile:
     text = " ".join(one_line(sentence.text) for sentence in sentences)
     return replace(plain, text=text, made=Made.MODEL, sentences=sentences, cached=cached)
+
+
+def _as_far_as_valid(plain: Profile, stored: StoredProfile) -> tuple[Profile, int]:
+    """The sentences that a model wrote and whose facts all hold, then what is new as a list; how many it wrote."""
+    current = set(plain.fact_ids)
+    written = [each for each in stored.sentences if current.issuperset(each.fact_ids)]
+    old = {fact for each in written for fact in each.fact_ids}.union(stored.unmentioned)
+    new = [each for each in plain.sentences if old.isdisjoint(each.fact_ids)]
+    return replace(plain, sentences=(*written, *new)), len(written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import uuid4
 
-from memforest_core.assistant.profile.rows import PeopleRows
+from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.people import KnownPerson, People

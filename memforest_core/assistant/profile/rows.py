@@ -1,22 +1,20 @@
-"""Statements of the room: facts that words may mean, turns that say them, and texts of profiles that are stored."""
+"""Statements of the room: facts that words may mean, and turns that say them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from memforest_core.assistant.made_text_rows import MadeTextRows
+from memforest_core.assistant.rows import PeopleRows
 from memforest_core.domain.facts import Statement
 from memforest_core.domain.ids import FactId, ForestId, SessionId, TenantId
 from memforest_core.models.calls import Vectors
 from memforest_core.recall.rows.chains import TimelineRows
 from memforest_core.store import tables as m
-from memforest_core.store.owners import ForestRows
 from memforest_core.store.rows import among
-from memforest_core.store.speakers import speakers_of
 from memforest_core.store.statements import from_document
 from memforest_core.store.vectors import VectorRows
 
@@ -46,13 +44,6 @@ _CORRECTED_TO = sa.text("""
      WHERE fact_id <> ALL(CAST(:facts AS uuid[])) ORDER BY fact_id, newer
     """)
 
-# The oldest texts of a memory beyond those that are stored.
-_DROP_OLD = sa.text("""
-    DELETE FROM memforest.summary_cache WHERE tenant_id = :t AND tree_id = :f AND input_hash IN (
-        SELECT input_hash FROM memforest.summary_cache WHERE tenant_id = :t AND tree_id = :f
-         ORDER BY created_at DESC, input_hash OFFSET :stored FOR UPDATE SKIP LOCKED)
-    """)
-
 
 @dataclass(frozen=True, slots=True)
 class NearFact:
@@ -77,15 +68,7 @@ class Saying:
     mixed: bool
 
 
-class PeopleRows(ForestRows):
-    """Who speaks in a memory."""
-
-    def speakers(self, forest: ForestId) -> Sequence[tuple[str, str]]:
-        """The id and each name of the human speakers, the newest names first."""
-        return speakers_of(self._db, self._tenant, forest)
-
-
-class ProfileRows(PeopleRows, MadeTextRows):
+class ProfileRows(PeopleRows):
     """Rows of one transaction of this room."""
 
     def __init__(self, connection: sa.Connection, tenant: TenantId) -> None:
@@ -134,14 +117,3 @@ class ProfileRows(PeopleRows, MadeTextRows):
     def saying(self, facts: Collection[FactId]) -> list[Saying]:
         """The turns with words that say these facts, in order."""
         return [Saying(**row._mapping) for row in self._run(_SAYING, facts=list(facts))]
-
-    def store_text(self, forest: ForestId, key: bytes, text: str, facts: Mapping[FactId, bytes], most: int) -> bool:
-        """Keep a text, and of the forest's texts at most so many; False when one of its facts has gone since.
-
-        ``facts`` are those that it was made from, with the hashes of their texts.
-        """
-        if self.locked_facts(forest, facts) != facts:
-            return False
-        self.put_text(forest, key, text, replace=False)
-        self._run(_DROP_OLD, f=forest, stored=most)
-        return True

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from memforest_core.assistant.calendar.http import ROUTES as CALENDAR
-from memforest_core.assistant.context.http import ROUTES as CONTEXT
-from memforest_core.assistant.conversation_window.http import ROUTES as WINDOW
-from memforest_core.assistant.profile.http import ROUTES as PROFILE
-from memforest_core.assistant.topics.http import ROUTES as TOPICS
+from memforest_core.assistant.http import CALENDAR, CONTEXT, PROFILE, TOPICS, WINDOW
 from memforest_core.domain.routes import Route
 from memforest_core.ingest.accept.http import ROUTES as ACCEPT
 from memforest_core.lifecycle.correct.http import ROUTES as CORRECT

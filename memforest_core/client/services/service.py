@@ -6,14 +6,13 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property, partial
 from typing import TypeVar
 
 from memforest_core.assistant.calendar.service import CalendarService, Summarizing
 from memforest_core.assistant.checked_calls import CheckedCalls
-from memforest_core.assistant.condensing import Compactor, Digester, PeriodCondenser
-from memforest_core.assistant.context.portraits import Merger, Portraits
+from memforest_core.assistant.condensing import Condenser
+from memforest_core.assistant.context.portraits import Merger
 from memforest_core.assistant.context.service import ContextService, ContextualAnswers
 from memforest_core.assistant.conversation_window.service import WindowService
 from memforest_core.assistant.profile.describing import Describer
@@ -340,14 +339,14 @@ class Services:
     @cached_property
     def window(self) -> WindowService:
         chat = self._chat_for(Step.SUMMARIZE)
-        compactor = Compactor(chat, self.settings.window.summary_chars, self.prompts.window)
+        compactor = Condenser(chat, self.settings.window.summary_chars, self.prompts.window)
         return WindowService(self.engine, self.settings.window, compactor, self.telemetry)
 
     @cached_property
     def calendar(self) -> CalendarService:
         chat = self._chat_for(Step.SUMMARIZE)
         settings, own = self.settings.calendar, self.prompts.calendar
-        digester, condenser = Digester(chat, settings.day_chars, own), PeriodCondenser(chat, settings.week_chars, own)
+        digester, condenser = Condenser(chat, settings.day_chars, own), Condenser(chat, settings.week_chars, own)
         return CalendarService(self.engine, settings, digester, condenser, telemetry=self.telemetry)
 
     topics = _part(lambda own: TopicService(own.engine, own.settings))
@@ -368,11 +367,10 @@ class Services:
     @cached_property
     def context(self) -> ContextService:
         settings = self.settings.context
-        portraits = Portraits(self.engine, self.describer, timedelta(seconds=settings.profile_every_s))
         merger = Merger(self.engine, self._profile_chat, settings.merge)
         window = self.settings.window
         return ContextService(
-            self.engine, settings, window, portraits, self.window, self.recall, days=self.calendar, merger=merger
+            self.engine, settings, window, self.describer, self.window, self.recall, days=self.calendar, merger=merger
         )
 
     contextual_answers = _part(lambda own: ContextualAnswers(own.recall, own.context, lambda: own.answering))

@@ -22,7 +22,3 @@ def test_models_and_servers_are_named_without_secrets() -> None:
         "broker": "redis.example:6379",
     }
     assert "pa55" not in str(used)
-
-
-def test_without_a_model_it_is_the_offline_provider() -> None:
-    assert in_use(load_settings())["chat"] == "offline"

@@ -20,7 +20,7 @@ from memforest_core.assistant.calendar.records import (
     week_before,
     year_of,
 )
-from memforest_core.assistant.condensing import DatedText, Digester, PeriodCondenser, groups_of, parts_of, speakers_of
+from memforest_core.assistant.condensing import Condenser, DatedText, in_parts, speakers_of
 from memforest_core.domain.turns import Role
 from memforest_core.errors import InvalidInput
 
@@ -86,27 +86,13 @@ def test_people_have_digests_and_others_where_no_human_spoke() -> None:
     assert [each.id for each in speakers_of(turns[1:2])] == ["guide"]
 
 
-def test_a_long_day_is_read_in_parts_and_its_oldest_turns_are_left_out() -> None:
-    turns = [turn(at, f"{at:02} " + "x" * 317) for at in range(10)]  # 400 with a name
-    parts, unread = parts_of(turns, 1_200, 2)
-    assert [[each.text[:2] for each in part] for part in parts] == [["04", "05", "06"], ["07", "08", "09"]]
-    assert unread == 4
-    assert parts_of(turns[:1], 10, 2) == ([turns[:1]], 0)
-
-
-def test_texts_are_grouped_by_number_and_length_the_oldest_first() -> None:
-    texts = [DatedText(f"{at}", "x" * 96) for at in range(9, -1, -1)]  # lines of 99 characters
-    assert [[each.when for each in group] for group in groups_of(texts, 4, 10_000)] == [
-        ["0", "1", "2", "3"],
-        ["4", "5", "6", "7"],
-        ["8", "9"],
-    ]
-    assert [len(group) for group in groups_of(texts, 60, 300)] == [3, 3, 3, 1]
-    assert [len(group) for group in groups_of([DatedText("0", "x" * 999)], 60, 300)] == [1]
+def test_parts_are_filled_from_the_last_one_on() -> None:
+    assert in_parts(["aaa", "bb", "c", "dddd", "e"], len, 5) == [["aaa"], ["bb", "c"], ["dddd", "e"]]
+    assert in_parts(["a" * 99, "b"], len, 5) == [["a" * 99], ["b"]] and in_parts([], len, 5) == []
 
 
 def test_without_a_model_words_that_fit_stay_as_they_are_and_others_are_picked_by_rules() -> None:
-    digester = Digester(None, 100)
+    digester = Condenser(None, 100)
     short = digester.digest(one_day(NOON.date()), ZoneInfo("UTC"), [turn(0, "I bought a kite.")], 1, [])
     assert (short.source, [(each.name, each.text) for each in short.text]) == ("joined", [("Bob", "I bought a kite.")])
     many = [turn(at, f"I bought kite number {at} in the shop of harbour {at}.") for at in range(20)]
@@ -116,7 +102,7 @@ def test_without_a_model_words_that_fit_stay_as_they_are_and_others_are_picked_b
 
 
 def test_every_day_shows_some_of_its_text_and_the_newest_comes_first() -> None:
-    condenser = PeriodCondenser(None, 300)
+    condenser = Condenser(None, 300)
     texts = [
         DatedText(f"2026-11-{day}", f"Bob: Bought kite {day}. " + "He was glad of it and told us so. " * 9)
         for day in (21, 20, 19)

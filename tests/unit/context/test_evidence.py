@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from uuid import UUID
 
-from memforest_core.assistant.context.draft import Shown, chosen, in_order
+from memforest_core.assistant.context.draft import chosen, in_order
 from memforest_core.assistant.context.portraits import Line
-from memforest_core.assistant.context.records import body_tokens
+from memforest_core.assistant.context.records import ContextPart, Section, body_tokens
+from memforest_core.assistant.conversation_window.records import PartKind
 from memforest_core.domain.evidence import Evidence, EvidenceKind
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.times import Precision, TimeSpan
@@ -42,8 +43,10 @@ def piece(
     )
 
 
-def reasons(items: list[Evidence], shown: Shown, tokens: int = 1_000) -> tuple[list[str], list[str]]:
-    parts, out = chosen(items, shown, tokens)
+def reasons(
+    items: list[Evidence], window: tuple[ContextPart, ...] = (), lines: tuple[Line, ...] = (), tokens: int = 1_000
+) -> tuple[list[str], list[str]]:
+    parts, out = chosen(items, window, lines, tokens)
     assert body_tokens(parts) <= tokens
     return [part.text for part in parts], [each.why.value for each in out]
 
@@ -55,7 +58,7 @@ def test_facts_of_the_profile_are_not_repeated() -> None:
     more = piece("Alice: I live in Oslo, above the bakery with the red door.", OSLO)
     other = piece("Alice: I bought a kayak.")
 
-    shown, out = reasons([fact, bare, more, other], Shown(lines=PROFILE))
+    shown, out = reasons([fact, bare, more, other], lines=PROFILE)
 
     assert shown == [more.text, other.text]
     assert out == ["in profile", "in profile"]
@@ -68,7 +71,10 @@ def test_what_the_window_shows_is_not_repeated() -> None:
         piece("A fact.", JOB, kind=EvidenceKind.FACT),
     ]
 
-    shown, out = reasons(items, Shown(turns={("s1", "t1")}, items={JOB}))
+    turn = ContextPart(Section.WINDOW, PartKind.TURN, "Alice: Hi.", 3, session_id="s1", turn_ids=("t1",))
+    item = ContextPart(Section.WINDOW, PartKind.ITEM, "A fact.", 2, fact_ids=(JOB,))
+
+    shown, out = reasons(items, (turn, item))
 
     assert (shown, out) == (["Alice: Hi."], ["in window", "in window"])
 
@@ -76,7 +82,7 @@ def test_what_the_window_shows_is_not_repeated() -> None:
 def test_one_that_does_not_fit_leaves_room_for_shorter_ones() -> None:
     long, short = piece("x" * 400), piece("Alice: Hi.", day=2)
 
-    assert reasons([long, short], Shown(), 20) == (["Alice: Hi."], ["budget"])
+    assert reasons([long, short], tokens=20) == (["Alice: Hi."], ["budget"])
 
 
 def test_the_session_of_the_best_piece_comes_first_and_each_is_in_the_order_of_time() -> None:

@@ -9,7 +9,7 @@ from celery import Celery
 from kombu.exceptions import ContentDisallowed, EncodeError
 from kombu.serialization import dumps, loads
 
-from memforest_core.work.messages import TASK_NAMES, Queue
+from memforest_core.work.messages import Queue
 
 
 @pytest.fixture
@@ -17,12 +17,6 @@ def app() -> Iterator[Celery]:
     with Celery("test", set_as_current=False) as configured:
         configured.config_from_object("memforest_workers.celeryconfig")
         yield configured
-
-
-@pytest.mark.parametrize("queue", Queue)
-def test_a_task_goes_to_its_queue(app: Celery, queue: Queue) -> None:
-    """Given a task name of the wire contract, then its message goes to the queue of that name."""
-    assert app.amqp.router.route({}, TASK_NAMES[queue])["queue"].name == queue.value
 
 
 def test_a_worker_knows_the_four_queues_and_no_other(app: Celery) -> None:
@@ -52,10 +46,3 @@ def test_a_worker_waits_for_an_unavailable_broker(app: Celery) -> None:
     """Given no broker, at the start or later, then a worker tries to connect without end."""
     assert app.conf.broker_connection_retry_on_startup is True
     assert app.conf.broker_connection_max_retries is None
-
-
-def test_flower_sees_the_work(app: Celery) -> None:
-    """Given Flower, then workers send it events and answer it."""
-    assert app.conf.worker_send_task_events is True
-    assert app.conf.task_send_sent_event is True
-    assert app.conf.worker_enable_remote_control is True

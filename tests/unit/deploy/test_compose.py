@@ -125,14 +125,6 @@ def test_the_values_are_valid_settings(name: str, monkeypatch: pytest.MonkeyPatc
         assert settings.index.kind == "qdrant"
 
 
-def test_the_api_says_when_it_is_ready() -> None:
-    """Given the API, then its health check requests /ready at its command's port, which only this host can reach."""
-    api = SERVICES["api"]
-    assert api["command"] == ["memforest", "serve", "--host", "0.0.0.0", "--port", "8080"]
-    assert "http://127.0.0.1:8080/ready" in api["healthcheck"]["test"][-1]
-    assert api["ports"] == ["127.0.0.1:8080:8080"]
-
-
 def test_no_image_floats() -> None:
     """Given a store, then its image has a full version; ours are built from one Dockerfile."""
     for name in STORES:
@@ -142,17 +134,6 @@ def test_no_image_floats() -> None:
     bases = re.findall(r"^FROM (\S+)", (ROOT / "deploy/Dockerfile").read_text(), re.MULTILINE)
     assert bases
     assert all(re.search(r":\d+\.\d+\.\d+-", base) for base in bases)
-
-
-def test_stores_keep_their_data_and_say_how_they_are() -> None:
-    """Given a store, then it has a named volume, a health check, and a restart policy."""
-    for name in STORES:
-        mounts = [str(mount).split(":")[0] for mount in SERVICES[name]["volumes"]]
-        assert set(mounts) <= set(COMPOSE["volumes"])
-        assert SERVICES[name]["healthcheck"]["test"]
-        assert SERVICES[name]["restart"] == "unless-stopped"
-    # Since version 18 the image stores each major version's data in a folder below this one.
-    assert SERVICES["postgres"]["volumes"] == ["postgres-data:/var/lib/postgresql"]
 
 
 def test_workers_and_api_start_after_the_migration() -> None:
@@ -204,19 +185,6 @@ def test_the_broker_requires_its_password() -> None:
     assert "requirepass" in broker["command"][-1]
     assert "$$REDIS_PASSWORD" in broker["command"][-1]
     assert "$$REDIS_PASSWORD" in broker["healthcheck"]["test"][-1]
-
-
-def test_a_deployment_is_sized_in_the_file() -> None:
-    """Given the file alone, then it says how many containers of a queue run, and how much memory each part may take."""
-    assert {name: int(SERVICES[name]["scale"]) for name in QUEUES} == {
-        "extract": 2,
-        "reduce": 1,
-        "refresh": 1,
-        "maintain": 1,
-    }
-    workers = int(COMPOSE["x-environment"]["MEMFOREST_DEPLOYMENT__WORKER_PROCESSES"])
-    assert sum(int(SERVICES[name]["scale"]) for name in QUEUES) <= workers
-    assert all(re.fullmatch(r"\d+[gm]", SERVICES[name]["mem_limit"]) for name in STORES | OURS)
 
 
 def test_ports_are_open_on_this_host_only() -> None:

@@ -116,21 +116,6 @@ def test_gauges_from_rows_are_not_counted_once_per_worker() -> None:
                 assert re.search(r"(max(?: by \([^)]*\))?|absent) ?\($", before), expression
 
 
-def test_there_is_a_rule_for_each_way_to_fail() -> None:
-    assert {rule["alert"].removeprefix("MemForest") for rule in RULES} == {
-        "NotScraped",
-        "StoreAway",
-        "NoLiveWorker",
-        "WaitingTooLong",
-        "DeadItems",
-        "IndexBehind",
-        "SummariesStale",
-        "ModelErrors",
-        "Spending",
-        "Refusing",
-    }
-
-
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
 def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     """Given a rule, then it has a severity, what happened and what to do; labels that it names are in its result."""

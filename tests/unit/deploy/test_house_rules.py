@@ -27,8 +27,3 @@ def test_a_unit_test_cannot_listen() -> None:
     """Given a unit test, when it opens a port, then an error forbids it."""
     with socket.socket() as plain, pytest.raises(ConnectionRefusedHere):
         plain.bind(("127.0.0.1", 0))
-
-
-def test_tiers_are_markers(request: pytest.FixtureRequest) -> None:
-    """Given a test below tests/unit, then it runs with ``-m unit``."""
-    assert {mark.name for mark in request.node.iter_markers()} == {"unit"}

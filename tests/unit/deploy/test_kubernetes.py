@@ -48,16 +48,6 @@ def test_a_manifest_fits_its_schema(overlay: str, manifest: Manifest) -> None:
         kubernetes_validate.validate(manifest, version, strict=True)
 
 
-def test_each_overlay_has_every_part() -> None:
-    for overlay in ("small", "production"):
-        assert set(of(overlay, "Deployment")) == PARTS
-        assert set(of(overlay, "Job")) == {"migrate"}
-        assert set(of(overlay, "PodDisruptionBudget")) == PARTS - {"flower"}
-        assert "default" in of(overlay, "NetworkPolicy")
-        assert not of(overlay, "Secret"), "secrets are made by people"
-    assert not of("small", "ScaledObject")
-
-
 @pytest.mark.parametrize(("overlay", "manifest"), WORKLOADS, ids=ids(WORKLOADS))
 def test_a_pod_has_no_rights(overlay: str, manifest: Manifest) -> None:
     """Given a pod, then it is not root, writes to /tmp only, has no token, and says what it needs and may take."""
@@ -84,15 +74,6 @@ def test_a_command_and_its_settings_exist(overlay: str, manifest: Manifest) -> N
     assert (arguments[0] == "serve" and "serve" not in KNOWN) or isinstance(parsed(arguments), dict)
     named = {each["name"] for each in container["env"]} | set(of(overlay, "ConfigMap")["memforest"]["data"])
     assert {name for name in named if name.startswith(PREFIX)} <= set(variables(Settings))
-
-
-@pytest.mark.parametrize("overlay", ["small", "production"])
-def test_the_shared_values_are_valid_settings(overlay: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in of(overlay, "ConfigMap")["memforest"]["data"].items():
-        monkeypatch.setenv(name, value)
-    settings = Settings()
-    assert settings.observe.metrics_port == 9464
-    assert settings.database.pool_size + settings.database.max_overflow == 10
 
 
 @pytest.mark.parametrize("overlay", ["small", "production"])
@@ -140,18 +121,6 @@ def test_only_those_who_need_a_secret_have_it() -> None:
             for variable in containers(manifest)[0]["env"]:
                 found.setdefault(variable["valueFrom"]["secretKeyRef"]["key"], set()).add(name)
         assert {key: found[key] for key in holders} == holders
-
-
-def test_the_secrets_are_documented() -> None:
-    """Given the README, then it names each key of the secret that a manifest refers to."""
-    text = (ROOT / "deploy/kubernetes/README.md").read_text()
-    keys = {
-        variable["valueFrom"]["secretKeyRef"]["key"]
-        for _, manifest in WORKLOADS
-        for variable in containers(manifest)[0]["env"]
-    }
-    for key in keys | {"keda-connection"}:
-        assert f"`{key}`" in text
 
 
 @pytest.mark.parametrize("queue", Queue)

@@ -29,14 +29,6 @@ def test_every_public_name_is_documented() -> None:
     assert (set(memforest_core.__all__) | methods) - reported - outside == set()
 
 
-def test_methods_are_documented_as_callers_call_them() -> None:
-    """Given methods that are made from those of a service, then neither its tenant nor its steps are in a signature."""
-    text = python_reference()
-
-    assert "memory.recall(\n    owner: str" in text
-    assert "TenantId," not in text and "Steps[" not in text
-
-
 def test_every_setting_is_documented() -> None:
     text = settings_reference()
 

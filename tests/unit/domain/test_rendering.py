@@ -11,7 +11,7 @@ import pytest
 
 import memforest_core
 from memforest_core.assistant.calendar.records import SpeakerDigest, speaker_lines
-from memforest_core.assistant.condensing import DatedText, PeriodCondenser
+from memforest_core.assistant.condensing import Condenser, DatedText
 from memforest_core.assistant.context.records import ContextPart, PartKind, Section, messages, sections
 from memforest_core.assistant.conversation_window.records import PartKind as WindowKind
 from memforest_core.assistant.conversation_window.records import SessionWindow, WindowPart
@@ -174,7 +174,7 @@ def _cell(text: str) -> str:
 
 def _month(text: str, budget: int) -> str:
     texts = [DatedText("2 June", text), DatedText("1 June", "Ann: Hello")]
-    return PeriodCondenser(None, budget).condense("June", texts, []).text
+    return Condenser(None, budget).condense("June", texts, []).text
 
 
 def _digest(name: str, text: str) -> SpeakerDigest:

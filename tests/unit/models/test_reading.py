@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memforest_core.assistant.condensing import DigestReply
-from memforest_core.assistant.condensing import WindowReply as SummaryReply
+from memforest_core.assistant.condensing import DigestReply, SummaryReply
 from memforest_core.assistant.context.portraits import MergedAnswer
 from memforest_core.assistant.profile.describing import ProfileAnswer
 from memforest_core.assistant.profile.forgetting import ChoiceAnswer

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core.assistant.condensing import MAX_INPUT_CHARS, Compactor
+from memforest_core.assistant.condensing import MAX_INPUT_CHARS, Condenser
 from memforest_core.assistant.conversation_window.arranging import chosen, fitted, last_parts, older_parts, untold
 from memforest_core.assistant.conversation_window.records import (
     HeldItem,
@@ -166,12 +166,12 @@ def summary(text: str) -> str:
 
 def test_texts_that_fit_are_joined_without_a_call() -> None:
     calls: list[CallRecord] = []
-    made = Compactor(lambda: AnsweringChat(), 100).compact("So far.", ["Bob: Hello."], calls)
+    made = Condenser(lambda: AnsweringChat(), 100).compact("So far.", ["Bob: Hello."], calls)
     assert (made.text, made.source, calls) == ("So far.\nBob: Hello.", SummarySource.JOINED, [])
 
 
 def test_without_a_model_rules_pick_and_say_so() -> None:
-    made = Compactor(None, 120).compact("Bob moved to Davis in 2021.", [TEXT], [])
+    made = Condenser(None, 120).compact("Bob moved to Davis in 2021.", [TEXT], [])
     assert made.source is SummarySource.EXTRACTIVE
     assert "Davis" in made.text
     assert len(made.text) <= 120
@@ -179,22 +179,22 @@ def test_without_a_model_rules_pick_and_say_so() -> None:
 
 def test_an_answer_of_no_use_is_requested_once_more() -> None:
     chat, calls = AnsweringChat("no json", summary("  ")), list[CallRecord]()
-    made = Compactor(lambda: chat, 100).compact("", [TEXT], calls)
+    made = Condenser(lambda: chat, 100).compact("", [TEXT], calls)
     assert made.source is SummarySource.DEGRADED
     assert len(calls) == len(chat.requests) == 2
     assert "of no use" in made.notes[0]
     chat = AnsweringChat("no json", summary("A walk."))
-    assert Compactor(lambda: chat, 100).compact("", [TEXT], []).text == "A walk."
+    assert Condenser(lambda: chat, 100).compact("", [TEXT], []).text == "A walk."
     assert "can't be used" in chat.requests[1].messages[-1].content
 
 
 def test_an_answer_is_bounded() -> None:
-    made = Compactor(lambda: AnsweringChat(summary(" ".join(map(str, range(5_000))))), 100).compact("", [TEXT], [])
+    made = Condenser(lambda: AnsweringChat(summary(" ".join(map(str, range(5_000))))), 100).compact("", [TEXT], [])
     assert len(made.text) <= 200
 
 
 def test_a_model_that_is_unavailable_degrades() -> None:
-    made = Compactor(lambda: AnsweringChat(ModelUnavailable("away")), 100).compact("", [TEXT], [])
+    made = Condenser(lambda: AnsweringChat(ModelUnavailable("away")), 100).compact("", [TEXT], [])
     assert made.source is SummarySource.DEGRADED
     assert "unavailable" in made.notes[0]
 
@@ -202,7 +202,7 @@ def test_a_model_that_is_unavailable_degrades() -> None:
 def test_too_many_texts_are_shortened_from_the_oldest_on_and_it_says_so() -> None:
     chat = AnsweringChat(summary("Long."))
     texts = [f"Turn {at}: {TEXT}" for at in range(500)]
-    made = Compactor(lambda: chat, 100).compact("", texts, [])
+    made = Condenser(lambda: chat, 100).compact("", texts, [])
     document = json.loads(chat.requests[0].messages[1].content)
     assert sum(map(len, document["then"])) <= MAX_INPUT_CHARS
     assert document["then"][-1] == texts[-1].strip() or document["then"][-1] == texts[-1]

@@ -1,0 +1,53 @@
+"""HTTP routes of the assistant: windows, days, topics, notes, profiles, intents, and whole contexts."""
+
+from __future__ import annotations
+
+from memforest_core.domain.routes import Route, Scope, Verb
+
+CONTEXT = (
+    Route(
+        "context",
+        Verb.POST,
+        "/context",
+        Scope.READ,
+        example={"owner": "alice", "question": "Where does Alice live?", "max_tokens": 800},
+    ),
+)
+PROFILE = (
+    Route("remember", Verb.POST, "/notes", Scope.WRITE, example={"owner": "alice", "text": "I moved to Porto."}),
+    Route(
+        "forget",
+        Verb.POST,
+        "/forget",
+        Scope.WRITE,
+        example={"owner": "alice", "words": "my flat in Lisbon", "dry_run": True},
+    ),
+    Route("profile", Verb.GET, "/profile", Scope.READ, example={"owner": "alice"}),
+    Route("intent", Verb.POST, "/intent", Scope.READ, owners=(), example={"text": "Please forget where I live."}),
+)
+WINDOW = (
+    Route("window", Verb.GET, "/window", Scope.READ, example={"owner": "alice"}),
+    Route(
+        "window_put",
+        Verb.POST,
+        "/window/items",
+        Scope.WRITE,
+        example={"owner": "alice", "session_id": "2026-05-20", "items": [["2026-05-20", "0"]]},
+    ),
+)
+CALENDAR = (
+    Route("today", Verb.GET, "/today", Scope.READ, example={"owner": "alice"}),
+    Route("day", Verb.GET, "/day", Scope.READ, example={"owner": "alice", "date": "2026-05-20"}),
+    Route("week", Verb.GET, "/week", Scope.READ, example={"owner": "alice"}),
+    Route("days", Verb.GET, "/days", Scope.READ, example={"owner": "alice"}),
+    Route("period", Verb.GET, "/period", Scope.READ, example={"owner": "alice", "period": "2026-05"}),
+    Route("summarize", Verb.POST, "/summarize", Scope.WRITE, example={"owner": "alice", "day": "2026-05-20"}),
+)
+TOPICS = (
+    Route("topics", Verb.GET, "/topics", Scope.READ, example={"owner": "alice"}),
+    Route("topic_context", Verb.GET, "/topics/{topic}/context", Scope.READ),
+    Route("topic_history", Verb.GET, "/topics/{topic}/turns", Scope.READ),
+    Route("topic_stats", Verb.GET, "/topics/{topic}/stats", Scope.READ),
+    Route("topic_tag", Verb.PUT, "/topics/{topic}/tags", Scope.WRITE),
+    Route("topic_merge", Verb.POST, "/topics/merge", Scope.WRITE),
+)
