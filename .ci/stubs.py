@@ -19,7 +19,12 @@ from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-MODULES = ("memforest_core.client.async_memory", "memforest_core.client.remote.remote_memory")
+MODULES = (
+    "memforest_core.client.async_memory",
+    "memforest_core.client.remote.remote_memory",
+    "memforest_core.client.lifecycle",
+    "memforest_core.client.api",
+)
 
 
 def path_of(name: str) -> Path:
@@ -83,7 +88,7 @@ class Stub:
         if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
             shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
         kind = "async def" if inspect.iscoroutinefunction(method) else "def"
-        documented = inspect.getdoc(method)
+        documented = inspect.getdoc(method) if method.__doc__ else None
         body = f'\n        """{documented}"""' if documented else " ..."
         returned = self._noted(str(signature.return_annotation), method)
         return f"\n    {kind} {name}({', '.join(shown)}) -> {returned}:{body}\n"

@@ -99,8 +99,7 @@ def database() -> Iterator[Database]:
     """Start Postgres in a temporary directory, migrate it, and connect as the service role."""
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-bench-"))
-        servers = stack.enter_context(EmbeddedServers.start(Path(directory), valkey=False))
-        assert servers.postgres is not None
+        servers = stack.enter_context(EmbeddedServers.start(Path(directory)))
         owner_url = servers.postgres.url()
         settings = DatabaseSettings.model_validate(
             {"url": servers.postgres.url(user=SERVICE_ROLE), "migration_url": owner_url}

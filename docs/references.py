@@ -16,7 +16,7 @@ import memforest_core
 from memforest_core.cli.config import Setting, walk
 from memforest_core.cli.program import PANELS, app
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.remote.route_table import FOLDERS
+from memforest_core.client.route_table import FOLDERS
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.settings import Settings
 from memforest_core.work.dead import DeadLetters

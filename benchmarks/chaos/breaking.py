@@ -56,7 +56,6 @@ def kill_workers(running: Deployment, rng: random.Random, every_s: float, until:
 
 def wipe_and_restart_broker(servers: EmbeddedServers, unavailable_s: float) -> None:
     """FLUSHALL under load, then kill -9, and a new empty broker at the same address."""
-    assert servers.valkey is not None
     with redis.Redis.from_url(servers.redis_url) as broker:
         broker.flushall()
     time.sleep(0.3)
@@ -67,7 +66,6 @@ def wipe_and_restart_broker(servers: EmbeddedServers, unavailable_s: float) -> N
 
 def restart_postgres(servers: EmbeddedServers, unavailable_s: float) -> None:
     """Immediate mode: every backend ends without a checkpoint, and the next start recovers from the log."""
-    assert servers.postgres is not None
     pid = servers.postgres.pid
     assert pid is not None
     os.kill(pid, signal.SIGQUIT)

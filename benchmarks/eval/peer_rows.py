@@ -92,7 +92,7 @@ def _mem0() -> Iterator[System]:
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memforest-mem0-")))
         models = stack.enter_context(ModelServer(embedding="minilm"))
-        servers = stack.enter_context(EmbeddedServers.start(directory / "servers", valkey=False))
+        servers = stack.enter_context(EmbeddedServers.start(directory / "servers"))
         url = servers.postgres_url.replace("postgresql+psycopg:", "postgresql:")
         yield stack.enter_context(_running(mem0(directory, models.url, url, infer=False)))
 

@@ -43,7 +43,7 @@ class Ground:
 
     def postgres_url(self) -> str:
         """A fresh embedded Postgres, in libpq's words."""
-        servers = self.stack.enter_context(EmbeddedServers.start(self.directory / "servers", valkey=False))
+        servers = self.stack.enter_context(EmbeddedServers.start(self.directory / "servers"))
         return servers.postgres_url.replace("postgresql+psycopg:", "postgresql:")
 
     def calls(self) -> int:

@@ -9,16 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from memforest_core.assistant.calendar.service import CalendarService, Summarizing
-from memforest_core.assistant.context.service import ContextService, ContextualAnswers
-from memforest_core.assistant.conversation_window.service import WindowService
-from memforest_core.assistant.profile.describing import Describer
-from memforest_core.assistant.profile.forgetting import Forgetter
-from memforest_core.assistant.profile.intents import Intents
 from memforest_core.assistant.topics.records import Match
-from memforest_core.assistant.topics.service import TopicService
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.producer import MemForestClient, served
+from memforest_core.client.producer import MemForestClient, completed
 from memforest_core.client.services.producer_services import Producer
 from memforest_core.client.services.service import Services, open_services
 from memforest_core.domain.evidence import RecallResult
@@ -26,21 +19,18 @@ from memforest_core.domain.extras import needed
 from memforest_core.domain.ids import ForestId, TenantId
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import IndexUnavailable
-from memforest_core.observe.inspection import InspectionService
-from memforest_core.observe.reading.service import ReadingService
-from memforest_core.recall.service import RecallService
-from memforest_core.recall.timeline import TimelineService
 from memforest_core.settings import Settings, load_settings
-from memforest_core.work.waiting import waiting
 
 if TYPE_CHECKING:
     from memforest_core.client.embedded.node import EmbeddedNode
 
 
+@completed(Services, "")
 class MemForest(MemForestClient):
     """Long-term memory of many owners, for one tenant. Thread-safe.
 
-    ``MemForest.connect()`` uses running services; ``MemForest.embedded(path)`` brings everything along in a directory.
+    ``MemForest.connect()`` uses running services; ``MemForest.embedded(path)`` brings everything along in a
+    directory.
     """
 
     def __init__(self, services: Services, node: EmbeddedNode | None = None, *, tenant: TenantId | None = None) -> None:
@@ -92,41 +82,12 @@ class MemForest(MemForestClient):
 
     @property
     def _producer(self) -> Producer:
-        return self._open.producer
+        return self._parts.producer
 
     @cached_property
     def lifecycle(self) -> Lifecycle:
         """Operations on stored memory: delete, correct, merge, export, rebuild, bound, audit."""
-        return Lifecycle(self._open.lifecycle, self._tenant)
-
-    recall = served(lambda own: own._open.recall, RecallService.recall)
-    answer = served(lambda own: own._open.contextual_answers, ContextualAnswers.answer)
-    timeline = served(lambda own: own._open.timeline, TimelineService.timeline)
-    sessions = served(lambda own: own._open.reading, ReadingService.sessions)
-    turns = served(lambda own: own._open.reading, ReadingService.turns)
-    facts = served(lambda own: own._open.reading, ReadingService.facts)
-    trees = served(lambda own: own._open.reading, ReadingService.trees)
-    node = served(lambda own: own._open.reading, ReadingService.node)
-    calls = served(lambda own: own._open.inspection, InspectionService.calls)
-    window = served(lambda own: own._open.window, WindowService.window)
-    window_put = served(lambda own: own._open.window, WindowService.window_put)
-    profile = served(lambda own: own._open.describer, Describer.profile)
-    intent = served(lambda own: own._open.intents, Intents.intent)
-    context = served(lambda own: own._open.context, ContextService.context)
-
-    forget = waiting(served(lambda own: own._open.forgetter, Forgetter.forget))
-    today = served(lambda own: own._open.calendar, CalendarService.today)
-    day = served(lambda own: own._open.calendar, CalendarService.day)
-    week = served(lambda own: own._open.calendar, CalendarService.week)
-    days = served(lambda own: own._open.calendar, CalendarService.days)
-    period = served(lambda own: own._open.calendar, CalendarService.period)
-    summarize = served(lambda own: own._open.summarizing, Summarizing.summarize)
-    topics = served(lambda own: own._open.topics, TopicService.topics)
-    topic_context = served(lambda own: own._open.topics, TopicService.topic_context)
-    topic_history = served(lambda own: own._open.topics, TopicService.topic_history)
-    topic_stats = served(lambda own: own._open.topics, TopicService.topic_stats)
-    topic_tag = served(lambda own: own._open.topics, TopicService.topic_tag)
-    topic_merge = served(lambda own: own._open.topics, TopicService.topic_merge)
+        return Lifecycle(self._parts.lifecycle, self._tenant)
 
     def recall_many(
         self, questions: Sequence[tuple[str, str]], k: int | None = None, mode: str | None = None
@@ -146,7 +107,7 @@ class MemForest(MemForestClient):
             self._services.close()
 
     @property
-    def _open(self) -> Services:
+    def _parts(self) -> Services:
         """The services, for a call. Raises UsedAfterFork."""
         if self._node is not None:
             self._node.check_process()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from memforest_core.assistant.topics.records import MatchedTopic
 from memforest_core.domain.operation_rules import OperationKind
@@ -15,29 +15,6 @@ from memforest_core.work.waiting import DEFAULT_TIMEOUT_S
 Watch = Callable[[OperationTask], None]
 
 
-class SessionSource(Protocol):
-    """Where a session can be looked up: ``MemForestClient``, or ``RemoteMemForest``."""
-
-    def status(self, owner: str, session_id: str) -> SessionProgress:
-        """How far a session has come."""
-
-    def wait(self, owner: str, session_id: str, stage: str, timeout_s: float) -> SessionProgress:
-        """Wait for a stage."""
-
-
-class OperationSource(Protocol):
-    """Where an operation can be looked up: ``Lifecycle``, or ``RemoteLifecycle``."""
-
-    def operation(self, operation: TaskId) -> OperationTask:
-        """An operation as it is."""
-
-    def wait(self, operation: TaskId, timeout_s: float, watch: Watch) -> OperationTask:
-        """Wait until it is done."""
-
-    def ended(self, operation: TaskId, timeout_s: float) -> OperationTask:
-        """Wait until it has ended in any way."""
-
-
 @dataclass(frozen=True, slots=True)
 class SessionHandle:
     """An accepted session: the same for the same session, however often it is sent."""
@@ -45,7 +22,8 @@ class SessionHandle:
     owner: str
     session_id: str
     accepted: Accepted = field(compare=False)
-    _source: SessionSource = field(compare=False, repr=False)
+    _source: Any = field(compare=False, repr=False)
+    """``MemForestClient`` or ``RemoteMemForest``."""
     topic: MatchedTopic | None = field(default=None, compare=False)
     """The topic that an appended turn belongs to; None when nothing is near, or nobody looked: ``MemForest`` does with
     the setting topics.match_on_append, a ``MemForestClient`` never."""
@@ -54,14 +32,16 @@ class SessionHandle:
 
     def status(self) -> SessionProgress:
         """How far the session has come."""
-        return self._source.status(self.owner, self.session_id)
+        progress: SessionProgress = self._source.status(self.owner, self.session_id)
+        return progress
 
     def wait(self, stage: str = "facts", timeout_s: float = DEFAULT_TIMEOUT_S) -> SessionProgress:
         """Wait, at most ``timeout_s`` seconds, until its "raw" cells, "facts" or "summaries" can be recalled.
 
         Raises WaitTimeout.
         """
-        return self._source.wait(self.owner, self.session_id, stage, timeout_s)
+        progress: SessionProgress = self._source.wait(self.owner, self.session_id, stage, timeout_s)
+        return progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +50,13 @@ class Operation:
 
     id: TaskId
     kind: OperationKind
-    _source: OperationSource = field(compare=False, repr=False)
+    _source: Any = field(compare=False, repr=False)
+    """``Lifecycle`` or ``RemoteLifecycle``."""
 
     def state(self) -> OperationTask:
         """How far it has come. Raises NotFound, StoreUnavailable."""
-        return self._source.operation(self.id)
+        task: OperationTask = self._source.operation(self.id)
+        return task
 
     def wait(self, timeout_s: float = DEFAULT_TIMEOUT_S, watch: Watch = lambda _: None) -> Numbers:
         """Wait, at most ``timeout_s`` seconds, until it is done; returns the counts of what was done, or in a dry run
@@ -82,8 +64,10 @@ class Operation:
 
         Raises OperationFailed when it was given up, WaitTimeout when it takes longer (it goes on), StoreUnavailable.
         """
-        return self._source.wait(self.id, timeout_s, watch).progress
+        task: OperationTask = self._source.wait(self.id, timeout_s, watch)
+        return task.progress
 
     def wait_cancelled(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> OperationTask:
         """Wait, at most ``timeout_s`` seconds, until it has ended in any way; raises WaitTimeout, StoreUnavailable."""
-        return self._source.ended(self.id, timeout_s)
+        task: OperationTask = self._source.ended(self.id, timeout_s)
+        return task

@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from memforest_core.client.handles import Operation
-from memforest_core.client.producer import served, without_tenant
+from memforest_core.client.producer import completed, served
 from memforest_core.client.services.service import LifecycleParts
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.errors import InvalidInput
 from memforest_core.lifecycle.bundle.service import Bundles
-from memforest_core.lifecycle.correct.service import Correction
-from memforest_core.lifecycle.erase.service import Erasure
-from memforest_core.lifecycle.merge.service import Merging
 from memforest_core.lifecycle.rebuild.records import Options, Plan
-from memforest_core.lifecycle.rebuild.service import Rematerializing
-from memforest_core.lifecycle.retain.service import Retention
-from memforest_core.work.operations import Operations
 from memforest_core.work.records import TaskId
-from memforest_core.work.waiting import waiting
-
-P = ParamSpec("P")
-S = TypeVar("S")
 
 
-def _starting(
-    kind: OperationKind, part: Callable[[Any], S], method: Callable[Concatenate[S, TenantId, P], TaskId]
-) -> Callable[Concatenate[Any, P], Operation]:
-    """As ``served``, of a method that starts an operation of this ``kind``."""
-
-    def called(self: Lifecycle, /, *args: P.args, **kwargs: P.kwargs) -> Operation:
-        return self._started(method(part(self), self._tenant, *args, **kwargs), kind)
-
-    without_tenant(called, method, Operation)
-    return called
-
-
+@completed(LifecycleParts, "lifecycle")
 class Lifecycle:
     """Operations on stored memory, for one tenant. Thread-safe.
 
@@ -52,24 +30,8 @@ class Lifecycle:
         self._parts = parts
         self._tenant = tenant
 
-    forget = _starting(OperationKind.ERASE, lambda own: own._parts.erasure, Erasure.ask)
-    correct = _starting(OperationKind.CORRECT, lambda own: own._parts.correction, Correction.correct)
-    merge = _starting(OperationKind.MERGE, lambda own: own._parts.merging, Merging.ask)
-    merge_conflicts = served(lambda own: own._parts.merging, Merging.conflicts)
     export = served(lambda own: own._parts.bundles, Bundles.export)
     import_ = served(lambda own: own._parts.bundles, Bundles.import_)
-    rematerialize_abandon = served(lambda own: own._parts.rematerializing, Rematerializing.abandon)
-    clear_policy = served(lambda own: own._parts.retention, Retention.clear_policy)
-    policies = served(lambda own: own._parts.retention, Retention.policies)
-    set_policy = served(lambda own: own._parts.retention, Retention.set_policy)
-    receipt = served(lambda own: own._parts.erasure, Erasure.receipt)
-    pins = served(lambda own: own._parts.correction, Correction.pins)
-    operation = served(lambda own: own._parts.operations, Operations.get)
-    operations = served(lambda own: own._parts.operations, Operations.list)
-    wait = waiting(served(lambda own: own._parts.operations, Operations.wait_steps))
-    ended = waiting(served(lambda own: own._parts.operations, Operations.ended_steps))
-    audit = served(lambda own: own._parts.operations, Operations.audit)
-    preview_policy = served(lambda own: own._parts.retention, Retention.preview)
 
     def pin(
         self,

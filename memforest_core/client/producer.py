@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial, update_wrapper
-from inspect import signature
-from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
+from inspect import getattr_static, signature
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, get_type_hints
 
 from memforest_core.assistant.profile.persons import note_id, note_turn
 from memforest_core.assistant.topics.records import Match
-from memforest_core.client.handles import SessionHandle
+from memforest_core.client.handles import Operation, SessionHandle
+from memforest_core.client.route_table import ROUTES
 from memforest_core.client.services.producer_services import Producer, open_producer
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.ids import ForestId, TenantId
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.turns import checked_name
 from memforest_core.errors import InvalidInput
 from memforest_core.ingest.accept.quotas import when_there_is_room
@@ -33,6 +35,7 @@ from memforest_core.work.waiting import DEFAULT_TIMEOUT_S, Steps, steps_of, wait
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+F = TypeVar("F")
 
 SessionInput: TypeAlias = tuple[str, str, Sequence[TurnInput]]
 """A session of a bulk import: the owner's id, the session's id, its turns."""
@@ -54,6 +57,38 @@ def stage_named(name: str) -> Stage | None:
 def _timely(wait: str, timeout_s: float) -> AbstractContextManager[None]:
     """A block that stores what is then waited for: that ends with the wait too, but may take LEAST_STORING_S."""
     return nullcontext() if wait == "none" else within(max(LEAST_STORING_S, timeout_s))
+
+
+def completed(services: type, prefix: str) -> Callable[[type[F]], type[F]]:
+    """Complete a face's class with the methods of the routes below a ``prefix`` whose services it has."""
+
+    def made(face: type[F]) -> type[F]:
+        for route in ROUTES.values():
+            holder, _, name = route.name.rpartition(".")
+            part, _, method = route.service.partition(".")
+            if part and holder == prefix:
+                setattr(face, name, _served(part, getattr(_kind_of(services, part), method or name), route.starts))
+        return face
+
+    return made
+
+
+def _kind_of(services: type, part: str) -> type:
+    """The class of a service, as its maker says."""
+    member = getattr_static(services, part)
+    kind: type = get_type_hints(member.func if isinstance(member, cached_property) else member.fget)["return"]
+    return kind
+
+
+def _served(part: str, method: Callable[..., Any], starts: OperationKind | None) -> Callable[..., Any]:
+    """A method of a face that is the method of a service, for its tenant: documented where it is done."""
+
+    def called(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        found = method(getattr(self._parts, part), self._tenant, *args, **kwargs)
+        return found if starts is None else self._started(found, starts)
+
+    without_tenant(called, method, None if starts is None else Operation)
+    return waiting(called) if str(signature(called).return_annotation).startswith("Steps[") else called
 
 
 def served(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from memforest_core.domain.operation_rules import OperationKind
+
 
 class Scope(StrEnum):
     """What a key may do; each includes the ones before it."""
@@ -45,6 +47,11 @@ class Route:
     path: str
     """``/recall``; parts in braces are arguments."""
     scope: Scope
+    service: str = ""
+    """The service of ``client/services`` whose method it is (``reading``), with a dot where the method has another name
+    (``erasure.ask``); empty for what a class of ``client`` defines itself."""
+    starts: OperationKind | None = None
+    """The kind of operation that the method starts."""
     owners: tuple[str, ...] = ("owner",)
     """The arguments that name owners; a key that is bound to owners can't use a route without any."""
     example: Mapping[str, object] = field(default_factory=dict)

@@ -7,10 +7,10 @@ from memforest_core.domain.routes import Route, Scope, Verb
 _ALICE = {"owner": "alice"}
 
 ROUTES = (
-    Route("sessions", Verb.GET, "/sessions", Scope.READ, example=_ALICE),
-    Route("turns", Verb.GET, "/turns", Scope.READ, example={**_ALICE, "session_id": "2026-05-20"}),
-    Route("facts", Verb.GET, "/facts", Scope.READ, example={**_ALICE, "attribute": "residence"}),
-    Route("trees", Verb.GET, "/trees", Scope.READ, example={**_ALICE, "kind": "entity"}),
-    Route("node", Verb.GET, "/nodes/{node_id}", Scope.READ, owners=()),
-    Route("calls", Verb.GET, "/calls", Scope.READ, example=_ALICE),
+    Route("sessions", Verb.GET, "/sessions", Scope.READ, service="reading", example=_ALICE),
+    Route("turns", Verb.GET, "/turns", Scope.READ, service="reading", example={**_ALICE, "session_id": "2026-05-20"}),
+    Route("facts", Verb.GET, "/facts", Scope.READ, service="reading", example={**_ALICE, "attribute": "residence"}),
+    Route("trees", Verb.GET, "/trees", Scope.READ, service="reading", example={**_ALICE, "kind": "entity"}),
+    Route("node", Verb.GET, "/nodes/{node_id}", Scope.READ, service="reading", owners=()),
+    Route("calls", Verb.GET, "/calls", Scope.READ, service="inspection", example=_ALICE),
 )

@@ -8,7 +8,7 @@ _QUESTION = {"owner": "alice", "question": "Where does Alice live?"}
 _OWNERS = ("owner", "owners")
 
 ROUTES = (
-    Route("recall", Verb.POST, "/recall", Scope.READ, owners=_OWNERS, example=_QUESTION | {"k": 5}),
+    Route("recall", Verb.POST, "/recall", Scope.READ, service="recall", owners=_OWNERS, example=_QUESTION | {"k": 5}),
     Route(
         "recall_many",
         Verb.POST,
@@ -17,6 +17,13 @@ ROUTES = (
         owners=("questions",),
         example={"questions": [list(_QUESTION.values())], "k": 5},
     ),
-    Route("answer", Verb.POST, "/answer", Scope.READ, owners=_OWNERS, example=_QUESTION),
-    Route("timeline", Verb.GET, "/timeline", Scope.READ, example={"owner": "alice", "attribute": "residence"}),
+    Route("answer", Verb.POST, "/answer", Scope.READ, service="contextual_answers", owners=_OWNERS, example=_QUESTION),
+    Route(
+        "timeline",
+        Verb.GET,
+        "/timeline",
+        Scope.READ,
+        service="timeline",
+        example={"owner": "alice", "attribute": "residence"},
+    ),
 )

@@ -170,7 +170,7 @@ def test_the_cookie_is_out_of_reach(address: str, key: str, tab: Tab) -> None:
 
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
     assert tab.run("document.cookie") == ""
-    assert key not in tab.page.html
+    assert key not in tab.html
 
 
 def test_an_injected_script_is_refused_by_the_policy(address: str, key: str, tab: Tab) -> None:

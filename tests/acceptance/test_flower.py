@@ -27,7 +27,7 @@ import pytest
 from memforest_core.client.producer import MemForestClient
 from memforest_core.work.messages import TASK_NAMES, Queue
 from memforest_workers.app import ROWS
-from tests.harness.chromium import Chromium, Page
+from tests.harness.chromium import Chromium, Tab
 from tests.harness.processes import announcement, environment, next_line, settings_from
 from tests.harness.timing import until
 
@@ -66,7 +66,7 @@ class Node:
 
     process: subprocess.Popen[str]
     announced: dict[str, Any]
-    pages: list[Page] = field(default_factory=list)
+    pages: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -181,18 +181,20 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Chromium:
-    return Chromium(tmp_path_factory.mktemp("browser"))
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with Chromium(tmp_path_factory.mktemp("browser")).tab() as tab:
+        yield tab
 
 
-def seen(node: Node, browser: Chromium, path: str) -> Page:
-    """The page as it is now."""
-    page = browser.visit(f"{node.address}/{path}")
-    node.pages.append(page)
-    return page
+def seen(node: Node, browser: Tab, path: str) -> Tab:
+    """The tab at this page."""
+    if browser.url.startswith(node.address):
+        node.pages.append((browser.url, browser.html))
+    browser.open(f"{node.address}/{path}")
+    return browser
 
 
-def succeeded(node: Node, browser: Chromium, queue: Queue) -> dict[str, str]:
+def succeeded(node: Node, browser: Tab, queue: Queue) -> dict[str, str]:
     """A row of a queue's tasks that ended well, as the list shows it when a task's name is clicked."""
     deadline = time.monotonic() + SEEN_S
     while True:
@@ -204,7 +206,7 @@ def succeeded(node: Node, browser: Chromium, queue: Queue) -> dict[str, str]:
         assert time.monotonic() < deadline, rows
 
 
-def test_the_worker_is_online_and_works(node: Node, browser: Chromium) -> None:
+def test_the_worker_is_online_and_works(node: Node, browser: Tab) -> None:
     """Given a node at work, then the first page shows its one worker, whose count of tasks grows."""
     deadline = time.monotonic() + SEEN_S
     counts: set[int] = set()
@@ -216,13 +218,13 @@ def test_the_worker_is_online_and_works(node: Node, browser: Chromium) -> None:
     assert max(counts) > 0
 
 
-def test_the_broker_page_shows_the_four_queues(node: Node, browser: Chromium) -> None:
+def test_the_broker_page_shows_the_four_queues(node: Node, browser: Tab) -> None:
     rows = seen(node, browser, "broker").table("queue-table")
     assert {row["Queue"] for row in rows} == {"extract", "reduce", "refresh", "maintain"}
     assert all(int(row["Messages"]) >= 0 for row in rows)
 
 
-def test_the_list_of_tasks_names_them_by_hand(node: Node, browser: Chromium) -> None:
+def test_the_list_of_tasks_names_them_by_hand(node: Node, browser: Tab) -> None:
     """Given tasks of several queues, then the list shows versioned names and no module path."""
     rows = seen(node, browser, "tasks").table("tasks-table")
     named = {row["Name"] for row in rows if row["Received"]}
@@ -232,7 +234,7 @@ def test_the_list_of_tasks_names_them_by_hand(node: Node, browser: Chromium) -> 
 
 
 @pytest.mark.parametrize("queue", list(Queue))
-def test_a_task_that_is_clicked_shows_ids_only(node: Node, browser: Chromium, queue: Queue) -> None:
+def test_a_task_that_is_clicked_shows_ids_only(node: Node, browser: Tab, queue: Queue) -> None:
     """Given tasks of each queue that ended well, when one is opened, then it carries a tenant and an id."""
     row = succeeded(node, browser, queue)
     task = UUID.match(row["UUID"])
@@ -247,18 +249,19 @@ def test_a_task_that_is_clicked_shows_ids_only(node: Node, browser: Chromium, qu
     assert re.fullmatch(rf"'\d+ {ROWS[queue]}'", terms["Result"])
 
 
-def test_the_workers_own_page_can_be_read(node: Node, browser: Chromium) -> None:
+def test_the_workers_own_page_can_be_read(node: Node, browser: Tab) -> None:
     page = seen(node, browser, "worker/embedded@localhost")
     assert all(name in page.html for name in TASK_NAMES.values())
 
 
-def test_no_page_says_what_was_said(node: Node, browser: Chromium) -> None:
+def test_no_page_says_what_was_said(node: Node, browser: Tab) -> None:
     """Given all pages that were seen while sessions flowed, then no word of a conversation is in any of them."""
-    for path in ("workers", "tasks", "broker", "worker/embedded@localhost"):
+    for path in ("workers", "tasks", "broker", "worker/embedded@localhost", "workers"):
         seen(node, browser, path)
-    for page in node.pages:
-        assert "Flower" in page.html, page.url
-        assert [word for word in PLANTED if word in page.html.lower()] == [], page.url
+    assert len(node.pages) > 4
+    for url, html in node.pages:
+        assert "Flower" in html, url
+        assert [word for word in PLANTED if word in html.lower()] == [], url
 
 
 def test_no_answer_to_a_program_says_what_was_said(node: Node) -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -34,44 +33,17 @@ OPTIONS = (
     "--no-first-run",
     "--window-size=1500,1000",
 )
-RENDER_MS = 4_000
-"""Time of the page's own clock, which runs on at once whenever the page waits for nothing."""
 PATIENCE_S = 60.0
-
-
-@dataclass
-class Page:
-    """What scripts have made of a page."""
-
-    url: str
-    html: str
-
-    def table(self, name: str) -> list[dict[str, str]]:
-        """The rows in the body of the table with this id, each by its column's heading."""
-        reader = _parsed(self.html, table=name)
-        return [dict(zip(reader.headings, cells, strict=True)) for cells in reader.rows if len(cells) > 1]
-
-    def terms(self) -> dict[str, str]:
-        """The page's list of terms and descriptions."""
-        reader = _parsed(self.html)
-        return dict(zip(reader.names, reader.descriptions, strict=True))
+ROWS_S = 5.0
+"""A table that is empty for so long has no rows."""
 
 
 @dataclass
 class Chromium:
-    """A browser that visits one page at a time; its profile lies in ``directory``."""
+    """A browser, whose profile lies in ``directory``."""
 
     directory: Path
     program: str = field(default_factory=lambda: found_chromium())
-
-    def visit(self, url: str) -> Page:
-        """The page once its scripts have run."""
-        return Page(url, self._run("--dump-dom", url))
-
-    def picture(self, url: str, file: Path) -> Path:
-        """A picture of the page, for people."""
-        self._run(f"--screenshot={file}", url)
-        return file
 
     @contextmanager
     def tab(self, *, scripts: bool = True) -> Iterator[Tab]:
@@ -103,29 +75,6 @@ class Chromium:
             browser.wait()
             os.close(commands)
             os.close(answers)
-
-    def _run(self, *arguments: str) -> str:
-        browser = subprocess.Popen(
-            [
-                self.program,
-                *OPTIONS,
-                f"--user-data-dir={self.directory / 'profile'}",
-                f"--virtual-time-budget={RENDER_MS}",
-                *arguments,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            rendered, _ = browser.communicate(timeout=PATIENCE_S)
-        finally:
-            if browser.poll() is None:
-                os.killpg(browser.pid, signal.SIGKILL)
-                browser.communicate()
-        assert browser.returncode == 0, f"{self.program} ended with {browser.returncode} at {arguments}"
-        return rendered
 
 
 class Tab:
@@ -199,9 +148,27 @@ class Tab:
         return str(self.run("document.body.innerText"))
 
     @property
-    def page(self) -> Page:
-        """The page as it is now."""
-        return Page(self.url, str(self.run("document.documentElement.outerHTML")))
+    def html(self) -> str:
+        """The page as scripts have made it."""
+        return str(self.run("document.documentElement.outerHTML"))
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        """The rows of the table with this id once a script has filled it, each cell by its column's heading."""
+        rows = f"[...document.querySelectorAll('#{name} tbody tr')].filter(row => row.cells.length > 1)"
+        ends = time.monotonic() + ROWS_S
+        while not self.run(f"{rows}.length") and time.monotonic() < ends:
+            time.sleep(0.05)
+        headings = self._texts(f"#{name} thead th")
+        found: list[list[str]] = self.run(f"{rows}.map(row => [...row.cells].map(cell => cell.textContent))")
+        return [dict(zip(headings, map(_line, cells), strict=True)) for cells in found]
+
+    def terms(self) -> dict[str, str]:
+        """The page's list of terms and descriptions."""
+        return dict(zip(self._texts("dt"), self._texts("dd"), strict=True))
+
+    def _texts(self, selector: str) -> list[str]:
+        found: list[str] = self.run(f"[...document.querySelectorAll('{selector}')].map(each => each.textContent)")
+        return [_line(each) for each in found]
 
     def cookies(self) -> list[dict[str, Any]]:
         """The cookies that the browser has."""
@@ -267,49 +234,5 @@ def found_chromium() -> str:
     pytest.fail(f"Install Chromium (Debian: apt install chromium): none of {', '.join(NAMES)} is there.", pytrace=False)
 
 
-class _Reader(HTMLParser):
-    """Collects the cells of one table; terms and descriptions."""
-
-    def __init__(self, table: str | None) -> None:
-        super().__init__()
-        self.headings: list[str] = []
-        self.rows: list[list[str]] = []
-        self.names: list[str] = []
-        self.descriptions: list[str] = []
-        self._table = table
-        self._inside = False
-        self._part = ""
-        self._open: list[str] | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "table":
-            self._inside = dict(attrs).get("id") == self._table
-        elif tag in ("thead", "tbody", "tfoot"):
-            self._part = tag
-        elif tag == "tr" and self._inside and self._part == "tbody":
-            self.rows.append([])
-        elif tag in ("th", "td", "dt", "dd"):
-            self._open = []
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "table":
-            self._inside = False
-        elif self._open is not None and tag in ("th", "td", "dt", "dd"):
-            text, self._open = " ".join("".join(self._open).split()), None
-            if tag in ("dt", "dd"):
-                (self.names if tag == "dt" else self.descriptions).append(text)
-            elif self._inside and self._part == "thead":
-                self.headings.append(text)
-            elif self._inside and self._part == "tbody":
-                self.rows[-1].append(text)
-
-    def handle_data(self, data: str) -> None:
-        if self._open is not None:
-            self._open.append(data)
-
-
-def _parsed(html: str, table: str | None = None) -> _Reader:
-    reader = _Reader(table)
-    reader.feed(html)
-    reader.close()
-    return reader
+def _line(text: str) -> str:
+    return " ".join(text.split())

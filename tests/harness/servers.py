@@ -51,7 +51,7 @@ def session_servers() -> Iterator[SessionServers]:
     with ExitStack() as stack:
         data = Path(tempfile.mkdtemp(prefix="memforest-tests-", dir=data_place()))
         stack.callback(shutil.rmtree, data, ignore_errors=True)
-        servers = stack.enter_context(EmbeddedServers.start(data, postgres=not postgres_url, valkey=not redis_url))
+        servers = stack.enter_context(EmbeddedServers.start(data))
         yield SessionServers(
             postgres_url or servers.postgres_url,
             redis_url or servers.broker_url,

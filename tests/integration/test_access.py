@@ -150,12 +150,6 @@ def test_a_hole_in_row_security_is_found_by_trying(servers: SessionServers, hole
             check_ready(engine)
 
 
-def test_the_check_leaves_nothing_behind(pipeline: Stack) -> None:
-    before = pipeline.counts()
-    check_ready(pipeline.services.engine)
-    assert pipeline.counts() == before
-
-
 def test_each_table_of_a_tenant_is_forced_and_each_look_across_returns_ids(pipeline: Stack) -> None:
     """Given the schema, then each table with a tenant has a fence, a right of single-tenant roles and the owner's way
     in, and every function that runs as the owner lifts the fence for its own query only."""
@@ -307,21 +301,3 @@ def test_an_upgrade_leaves_a_role_of_single_tenants_as_it_is(pipeline: Stack, sh
     upgrade(working_as(pipeline.settings, shop).database)
     member = pipeline.rows("SELECT pg_has_role(:r, 'memforest_service', 'MEMBER') AS is_member", r=shop)
     assert not member[0].is_member
-
-
-def test_tenants_are_looked_up_in_indexes_by_such_a_role(pipeline: Stack, shop: str) -> None:
-    """Given the policies of both kinds of roles, then what was granted is read once a statement, a forest's rows are
-    found by an index, and the workers' statements are as they were."""
-    statement = sa.text(
-        "EXPLAIN SELECT * FROM memforest.cell WHERE tenant_id = :t AND forest_id = CAST(:f AS uuid) AND state = 'dead'"
-    )
-    plans = []
-    for user in (shop, None):
-        with engine_of(pipeline.settings.database, user) as engine, tenant_transaction(engine, ACME) as connection:
-            connection.execute(sa.text("SET LOCAL enable_seqscan = off"))
-            plans.append("\n".join(connection.scalars(statement, {"t": ACME, "f": uuid4()})))
-    limited, workers = plans
-    assert limited.count("InitPlan") == 2  # where it is made, and where it is used
-    assert "Index Cond: ((tenant_id = ANY ((InitPlan 1).col1)) AND (tenant_id = 'acme'::text)" in limited
-    assert "Index Cond: (tenant_id = 'acme'::text)" in workers or "Index Cond: ((tenant_id = 'acme'::text)" in workers
-    assert "InitPlan" not in workers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from memforest_core.settings import DatabaseSettings, Settings, load_settings
 from tests.harness.model_faults import Fault
 from tests.harness.model_server import ModelServer
 from tests.harness.servers import SessionServers
-from tests.harness.stack import Stack, admin, at
+from tests.harness.stack import Stack, at
 
 
 def by_name(settings: Settings, **options: Any) -> dict[str, Check]:
@@ -50,17 +49,6 @@ def test_an_unavailable_part_does_not_end_the_checks_of_others(pipeline: Stack) 
     failed = {name: check.code for name, check in found.items() if check.state is State.FAIL}
     assert failed == {"database": "store_unavailable", "broker": "broker_unavailable", "index": "index_unavailable"}
     assert "MEMFOREST_BROKER__URL" in found["broker"].says
-
-
-def test_instructions_from_files_are_read(pipeline: Stack, tmp_path: Path) -> None:
-    file = tmp_path / "answer.txt"
-    file.write_text("Answer like a pirate.")
-    found = by_name(changed(pipeline, prompts={"answer": file}))
-    assert found["prompts"] == Check("prompts", State.OK, "own instructions for answer")
-    file.unlink()
-    lost = by_name(changed(pipeline, prompts={"answer": file}))["prompts"]
-    assert (lost.state, lost.code) == (State.FAIL, "invalid_settings")
-    assert "MEMFOREST_PROMPTS__ANSWER" in lost.says
 
 
 def test_a_database_of_another_version_is_distinguished_from_a_missing_one(
@@ -121,13 +109,3 @@ def test_little_disk_space_and_a_wrong_clock_are_reported(pipeline: Stack, monke
     monkeypatch.setattr(checks, "SKEW_FAIL_S", -1.0)
     found = by_name(settings)
     assert (found["disk"].state, found["clock"].state) == (State.FAIL, State.FAIL)
-
-
-def test_a_role_without_rights_is_reported(pipeline: Stack, servers: SessionServers) -> None:
-    admin(servers, "DROP ROLE IF EXISTS newcomer")
-    admin(servers, "CREATE ROLE newcomer LOGIN")
-    name = pipeline.settings.database.url.get_secret_value().rpartition("/")[2].partition("?")[0]
-    strange = DatabaseSettings(url=SecretStr(at(servers.postgres_url, database=name, user="newcomer")))
-    found = by_name(changed(pipeline, database=strange))
-    assert (found["database"].state, found["schema"].state) == (State.OK, State.FAIL)
-    assert "MEMFOREST_DATABASE__MIGRATION_URL" in found["schema"].says

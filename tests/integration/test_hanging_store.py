@@ -71,7 +71,6 @@ def refused(call: Callable[[MemForest], object], memory: MemForest) -> str:
 @contextmanager
 def stopped(servers: EmbeddedServers) -> Iterator[None]:
     """All processes of a Postgres stand still."""
-    assert servers.postgres is not None
     parent = psutil.Process(servers.postgres.pid)
     family = [parent, *parent.children(recursive=True)]
     for process in family:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import threading
@@ -16,7 +15,6 @@ import typer
 from typer.testing import CliRunner
 
 from memforest_core.cli.program import app
-from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.handles import SessionHandle
 from memforest_core.client.producer import MemForestClient
 from memforest_core.domain.ids import TenantId
@@ -254,14 +252,6 @@ def test_an_import_without_room_in_time_ends_and_can_go_on(tight: Stack) -> None
     assert [handle.accepted.new_turns for handle in handles] == [0, 0, 0, 0, 4, 4]
 
 
-def test_an_async_import_streams_too(tight: Stack) -> None:
-    async def run() -> list[str]:
-        facade = AsyncMemForest(tight.memory)
-        return [handle.session_id async for handle in facade.enqueue_stream(sessions(3), room_timeout_s=1.0)]
-
-    assert asyncio.run(run()) == ["s0", "s1", "s2"]
-
-
 def test_a_stream_of_sessions_takes_the_memory_of_one(pipeline: Stack) -> None:
     """Given many sessions of 50 KB, then the memory in use after many is no more than after a few."""
 
@@ -283,25 +273,6 @@ def test_a_stream_of_sessions_takes_the_memory_of_one(pipeline: Stack) -> None:
         tracemalloc.stop()
     assert late - early < 1_000_000
     assert peak < 20_000_000
-
-
-def test_a_session_of_ten_thousand_turns_is_accepted_in_bounded_memory(pipeline: Stack) -> None:
-    """Given 10,000 turns of 600 characters, then storing and re-sending them takes some times their own size."""
-    turns = said(*[f"{n} " + "x" * 600 for n in range(10_000)])
-    tracemalloc.start()
-    try:
-        pipeline.memory.client.enqueue("bob", "s1", turns)
-        first = tracemalloc.get_traced_memory()[1]
-        tracemalloc.reset_peak()
-        pipeline.memory.client.enqueue("bob", "s1", turns)
-        repeated = tracemalloc.get_traced_memory()[1]
-        stored = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    print(f"\n10,000 turns: {first / 1e6:.0f} MB at most, then {repeated / 1e6:.0f} MB, {stored / 1e6:.1f} MB stored")
-    assert first < 40_000_000
-    assert repeated < 40_000_000
-    assert stored < 2_000_000
 
 
 # A tenant's own limits
@@ -378,23 +349,6 @@ def test_the_command_shows_and_changes_limits(tight: Stack, shell: typer.Typer) 
     assert "0, of 50 (its own)" in table and "0, unlimited (by the settings)" in table
     bad = CliRunner().invoke(shell, ["tenants", "limits", "--max-waiting-cells", "many"])
     assert (bad.exit_code, "a whole number or none" in bad.stderr) == (2, True)
-
-
-def test_the_import_command_ends_later_when_there_is_no_room(tight: Stack, shell: typer.Typer, tmp_path: Path) -> None:
-    """Given more lines than fit and nobody who drains, then it says when to come back, and goes on when run again."""
-    file = tmp_path / "sessions.jsonl"
-    lines = [{"owner": owner, "session_id": name, "turns": turns} for owner, name, turns in sessions(6)]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    full = CliRunner().invoke(shell, ["ingest", str(file), "--timeout", "0.1", "--json"])
-
-    error = json.loads(full.stderr)["error"]
-    assert (full.exit_code, error["code"]) == (75, "quota_exceeded")
-    assert "send it again in" in error["message"]
-    tight.drive()
-    done = CliRunner().invoke(shell, ["ingest", str(file), "--timeout", "0.1", "--json"])
-    report = json.loads(done.stdout)
-    assert (done.exit_code, report["accepted"], report["unchanged"], report["failed"]) == (0, 2, 4, 0)
 
 
 # Traces

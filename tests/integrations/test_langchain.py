@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 
 from memforest_core import MemForest, RemoteMemForest
-from memforest_core.service.integrations.langchain import MemForestChatMessageHistory, MemForestRetriever
+from memforest_core.service.integrations.langchain import MemForestChatMessageHistory
 
 Memory = MemForest | RemoteMemForest
 CONVERSATION: list[BaseMessage] = [
@@ -71,27 +68,6 @@ def test_a_session_of_others_is_a_history(memory: Memory, owner: str) -> None:
     assert (hi.type, hi.content, hi.id, hi.name) == ("human", "Hi.", "t1", "Kim")
     assert (tool.type, tool.content) == ("tool", "12")
     assert (hello.type, hello.content, hello.id) == ("ai", "Hello.", None)
-
-
-def test_a_chain_with_history_and_retriever(remote: RemoteMemForest, owner: str) -> None:
-    remote.enqueue(owner, "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
-    model = GenericFakeChatModel(messages=iter([AIMessage("Hello Kim."), AIMessage("You are Kim.")]))
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("user", "{question}")])
-    session = f"s-{uuid4()}"
-    for question in ("I am Kim.", "Who am I?"):
-        history = MemForestChatMessageHistory(remote, owner, session)
-        answer = (prompt | model).invoke({"history": history.messages, "question": question})
-        history.add_messages([HumanMessage(question), answer])
-
-    said = [message.content for message in MemForestChatMessageHistory(remote, owner, session).messages]
-    assert said == ["I am Kim.", "Hello Kim.", "Who am I?", "You are Kim."]
-
-    retriever = MemForestRetriever(memory=remote, owner=owner, k=1, options={"exclude_sessions": [session]})
-    (document,) = retriever.invoke("Where does Ana live?")
-    assert "Bergen" in document.page_content
-    assert document.metadata["session_id"] == "before"
-    assert document.metadata["fact_ids"]
-    assert asyncio.run(retriever.ainvoke("Where does Ana live?")) == [document]
 
 
 @pytest.mark.parametrize("text", ["", "  "])

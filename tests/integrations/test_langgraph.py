@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any
 
 import pytest
-from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore, GetOp, PutOp
 from langgraph.store.memory import InMemoryStore
-from typing_extensions import TypedDict
 
 from memforest_core import MemForest, RemoteMemForest
 from memforest_core.errors import InvalidInput
@@ -80,18 +76,6 @@ def test_it_answers_as_langgraphs_own_store(store: MemForestStore) -> None:
     assert used(store) == used(InMemoryStore())
 
 
-def test_times_of_an_item(store: MemForestStore) -> None:
-    store.put(("a",), "k", {"text": "one"})
-    first = store.get(("a",), "k")
-    store.put(("a",), "k", {"text": "two"})
-    second = store.get(("a",), "k")
-
-    assert first is not None
-    assert second is not None
-    assert first.created_at == first.updated_at == second.created_at < second.updated_at
-    assert isinstance(first.created_at, datetime)
-
-
 def test_a_search_is_a_recall(store: MemForestStore, memory: Memory, owner: str) -> None:
     """Given items and a conversation, then a question finds each in its namespace only, and replaced values nowhere."""
     store.put(("users", "alice"), "home", {"text": "I live in Lisbon."})
@@ -141,29 +125,3 @@ def test_what_is_not_to_be_searched_is_not_found(store: MemForestStore, memory: 
     assert [item.key for item in store.search(("a",), query="What is in the cellar?")] == ["part"]
     assert "bats" not in memory.recall(owner, "Where are bats?").text()
     assert store.get(("a",), "hidden").value == {"text": "The safe is behind the clock."}  # type: ignore[union-attr]
-
-
-def test_a_graph_uses_it(node_store: MemForestStore) -> None:
-    """Given a graph compiled with the store, then its nodes put and search, sync and async."""
-
-    class State(TypedDict):
-        said: str
-        known: list[str]
-
-    def remember(state: State, *, store: BaseStore) -> State:
-        store.put(("notes",), "one", {"text": state["said"]})
-        return {"said": state["said"], "known": [item.value["text"] for item in store.search(("notes",))]}
-
-    builder = StateGraph(State)
-    builder.add_node("remember", remember)
-    builder.add_edge(START, "remember")
-    graph = builder.compile(store=node_store)
-
-    assert graph.invoke({"said": "I sail.", "known": []})["known"] == ["I sail."]
-    assert asyncio.run(graph.ainvoke({"said": "I row.", "known": []}))["known"] == ["I row."]
-    assert asyncio.run(node_store.aget(("notes",), "one")).value == {"text": "I row."}  # type: ignore[union-attr]
-
-
-@pytest.fixture
-def node_store(remote: RemoteMemForest, owner: str) -> MemForestStore:
-    return MemForestStore(remote, owner)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from uuid import uuid4
-
 import pytest
-from mem0 import AsyncMemoryClient, MemoryClient
-from mem0.exceptions import MemoryNotFoundError, ValidationError
+from mem0 import MemoryClient
+from mem0.exceptions import MemoryNotFoundError
 
 from memforest_core import RemoteMemForest
 from tests.integrations.conftest import Node
@@ -101,47 +98,9 @@ def test_runs_are_sessions(client: MemoryClient, remote: RemoteMemForest, owner:
     assert client.get_all(filters={"user_id": owner})["count"] == 0
 
 
-def test_what_is_not_served_is_refused(client: MemoryClient, owner: str) -> None:
-    for options in ({"infer": False}, {"expiration_date": "2030-01-01"}, {"custom_instructions": "x"}):
-        with pytest.raises(ValidationError, match="leave it out"):
-            client.add("I sail.", user_id=owner, **options)
-    assert client.get_all(filters={"user_id": owner})["count"] == 0
-    with pytest.raises(ValidationError, match="whose memory"):
-        client.add("I sail.")
-    with pytest.raises(ValidationError, match="not known here"):
-        client.search("x", filters={"OR": [{"user_id": owner}]})
-    with pytest.raises(ValidationError, match="leave it out"):
-        client.search("x", filters={"user_id": owner}, threshold=0.5)
-    with pytest.raises(Exception, match="does not serve"):
-        client.users()
-    with pytest.raises(MemoryNotFoundError):
-        client.get(str(uuid4()))
-    with pytest.raises(MemoryNotFoundError):
-        client.delete("no uuid")
-
-
-def test_a_key_is_needed(node: Node) -> None:
-    with pytest.raises(ValueError, match="Send a key"):
-        MemoryClient(api_key="wrong", host=node.address)
-    reader = MemoryClient(api_key=node.key(scope="read"), host=node.address)
-    with pytest.raises(Exception, match="scope"):
-        reader.add("I sail.", user_id="x")
-
-
 def test_a_key_of_one_owner_needs_no_name(node: Node, owner: str) -> None:
     bound = MemoryClient(api_key=node.key(owners=owner), host=node.address)
     (one,) = bound.add("I live in Lisbon.")["results"]
 
     assert one["user_id"] == owner
     assert [each["id"] for each in bound.get_all()["results"]] == [one["id"]]
-
-
-def test_the_async_client(node: Node, owner: str) -> None:
-    key = node.key()
-
-    async def run() -> object:
-        client = AsyncMemoryClient(api_key=key, host=node.address)
-        await client.add("I live in Lisbon.", user_id=owner)
-        return await client.search("Where do I live?", filters={"user_id": owner})
-
-    assert "Lisbon" in str(asyncio.run(run()))

@@ -11,7 +11,7 @@ from agents import Agent, Model, ModelResponse, Runner, Usage
 from agents.memory import Session, SessionSettings
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from memforest_core import AsyncMemForest, AsyncRemoteMemForest, MemForest
+from memforest_core import AsyncMemForest, AsyncRemoteMemForest
 from memforest_core.service.integrations.openai_agents import MemForestSession, memforest_tools
 from tests.integrations.conftest import Node
 
@@ -100,33 +100,6 @@ def test_more_items_than_a_page(node: Node, owner: str) -> None:
         assert await session.get_items(101) == turns[-101:]
 
     asyncio.run(run())
-
-
-def test_an_agent_runs_with_it(face: Any, node: Node, owner: str) -> None:
-    """Given two runs in one session, then the second sees the first; its tools recall what others said."""
-    memory: MemForest = node.memory
-    memory.enqueue(owner, "before", [{"role": "user", "content": "My sister Ana lives in Bergen."}], wait="facts")
-
-    async def run() -> tuple[str, Scripted]:
-        own = face()
-        model = Scripted(
-            says("Hello Kim."), calls("recall", '{"question": "Where does Ana live?"}'), says("In Bergen.")
-        )
-        agent = Agent(name="a", model=model, tools=memforest_tools(own, owner))
-        session = MemForestSession(own, owner, "s1")
-        await Runner.run(agent, "I am Kim.", session=session)
-        result = await Runner.run(agent, "Where does Ana live?", session=session)
-        return result.final_output, model
-
-    output, model = asyncio.run(run())
-
-    assert output == "In Bergen."
-    assert [item["content"] for item in model.requested[1] if item.get("role") == "user"] == [
-        "I am Kim.",
-        "Where does Ana live?",
-    ]
-    assert "Bergen" in str(model.requested[2][-1]["output"])
-    assert [turn.content for turn in memory.turns(owner, "s1").items][:2] == ["I am Kim.", "Hello Kim."]
 
 
 def test_the_model_reads_what_went_wrong(node: Node) -> None:

@@ -57,12 +57,5 @@ def test_an_agent_is_offered_the_tools(toolset: Callable[[], MemForestToolset]) 
     assert "Long-term memory" in (info.instructions or "")
 
 
-def test_an_agent_remembers_and_recalls(toolset: Callable[[], MemForestToolset], node: Node, owner: str) -> None:
-    assert "Stored" in called(toolset, "remember", {"text": "My sister Ana lives in Bergen."})[0]
-    assert "Bergen" in called(toolset, "recall", {"question": "Where does Ana live?"})[0]
-    node.memory.flush(owner)
-    assert "Ana" in called(toolset, "forget", {"words": "where Ana lives"})[0]
-
-
 def test_the_model_reads_what_went_wrong(toolset: Callable[[], MemForestToolset]) -> None:
     assert "question" in called(toolset, "recall", {"question": ""})[0]

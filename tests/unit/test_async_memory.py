@@ -57,13 +57,6 @@ def test_what_a_waiting_call_returns_is_said_without_its_steps() -> None:
     assert inspect.signature(MemForest.enqueue_many).return_annotation == "list[SessionHandle]"
 
 
-@pytest.mark.parametrize("name", ["connect", "embedded"])
-def test_opening_takes_the_same_and_how_many_threads(name: str) -> None:
-    same, other = (dict(inspect.signature(getattr(kind, name)).parameters) for kind in (MemForest, AsyncMemForest))
-    assert other.pop("threads").kind is inspect.Parameter.KEYWORD_ONLY
-    assert other == same
-
-
 def counting(ended: threading.Event) -> Steps[str]:
     while not ended.is_set():
         yield 0.001
@@ -111,8 +104,3 @@ def test_closing_lets_calls_end_and_ends_waits() -> None:
         return order, True
 
     assert asyncio.run(use())[0] == ["call", "closed"]
-
-
-def test_a_facade_without_threads_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="threads"):
-        Threads(0)

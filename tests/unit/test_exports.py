@@ -17,7 +17,6 @@ NEVER_LEAVE = {
     "StillMaterializing": "the task's own",
     "CopyLost": "the task's own",
     "WriterAtWork": "the task's own",
-    "ServerNotStarted": "for whoever starts single servers",
     "SourceMismatch": "recall ends it in a sentence of ``degraded``",
     "IndexDamaged": "callers meet it as an IndexUnavailable",
     "PortRefused": "for the command line",

@@ -10,7 +10,7 @@ from memforest_core.errors import InvalidSettings
 from memforest_core.models.accounting import UNPRICED, Price
 from memforest_core.models.calls import Step
 from memforest_core.models.model_opening import step_settings
-from memforest_core.settings import WEIGHTS, RefreshSettings, load_settings, nearest_variable, unknown_variables
+from memforest_core.settings import WEIGHTS, RefreshSettings, load_settings, unknown_variables
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,6 @@ def test_an_unknown_variable_is_refused_with_the_nearest(
     with pytest.raises(InvalidSettings) as refused:
         load_settings()
     assert refused.value.message == f"{name} is no setting: did you mean {meant}?"
-
-
-def test_what_is_like_nothing_is_to_be_unset() -> None:
-    assert nearest_variable("MEMFOREST_XYZZY_PLUGH_QUUX") is None
 
 
 @pytest.mark.parametrize(

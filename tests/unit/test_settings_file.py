@@ -114,12 +114,6 @@ def test_a_file_that_can_not_be_read_is_refused(file: Path, tmp_path: Path, monk
         load_settings()
 
 
-def test_a_misspelt_variable_of_the_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MEMFOREST_CONFG", "x.yaml")
-    with pytest.raises(InvalidSettings, match="did you mean MEMFOREST_CONFIG"):
-        load_settings()
-
-
 @pytest.mark.parametrize("name", config_names())
 def test_each_configuration_that_comes_along_is_valid_and_explained(name: str) -> None:
     settings = load_default_config(name)
@@ -155,11 +149,3 @@ def test_config_says_where_settings_come_from(file: Path) -> None:
     values = {setting["name"]: setting["value"] for setting in reported["settings"]}
     assert (reported["file"], values["tenant"], values["recall.mode"]) == (str(file), "acme", "auto")
     assert f"Settings file: {file}" in CliRunner().invoke(app, ["config"]).stdout
-
-
-def test_sources_stand_in_a_file_with_the_name_of_their_keys_variable(file: Path) -> None:
-    file.write_text(
-        "recall:\n  sources:\n    notes:\n      url: http://localhost:6333\n      collection: notes\n"
-        "      text: body\n      key_variable: NOTES_API_KEY\n"
-    )
-    assert load_settings().recall.sources["notes"].key_variable == "NOTES_API_KEY"

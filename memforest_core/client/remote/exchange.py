@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from memforest_core import errors
 from memforest_core.assistant.conversation_window.records import named_items
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.route_table import BUNDLE, COUNTS, MAX_WAIT_S, PREFIX, ROUTES
+from memforest_core.client.route_table import BUNDLE, COUNTS, MAX_WAIT_S, PREFIX, ROUTES
 from memforest_core.domain.pages import plain
 from memforest_core.domain.routes import Verb
 from memforest_core.errors import InvalidInput, MemForestError, QuotaExceeded, RetryableError

@@ -17,8 +17,8 @@ from memforest_core.client.async_calls import set_part
 from memforest_core.client.remote import exchange
 from memforest_core.client.remote.exchange import Exchange
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.route_table import ROUTES
 from memforest_core.client.remote.transport import AsyncTransport, Transport
+from memforest_core.client.route_table import ROUTES
 from memforest_core.work.records import OperationTask
 
 STUB = Path(__file__).parents[1] / "async_memory.pyi"

@@ -14,8 +14,8 @@ from memforest_core.client.handles import Operation, SessionHandle
 from memforest_core.client.remote.exchange import Exchange, HttpRequest, result_of
 from memforest_core.client.remote.records import KeyAnswer, Stored
 from memforest_core.client.remote.remote_calls import Remote, over_http
-from memforest_core.client.remote.route_table import PREFIX
 from memforest_core.client.remote.transport import AsyncTransport, Transport
+from memforest_core.client.route_table import PREFIX
 from memforest_core.domain.chat_messages import TurnInput
 from memforest_core.domain.ids import TenantId
 from memforest_core.domain.operation_rules import OperationKind

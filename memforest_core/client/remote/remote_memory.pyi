@@ -883,9 +883,7 @@ class AsyncSessionHandle:
         _memory: AsyncRemoteMemForest,
         topic: MatchedTopic | None = None,
         degraded: str = "",
-    ) -> None:
-        """Initialize self.  See help(type(self)) for accurate signature."""
-
+    ) -> None: ...
     async def status(self) -> SessionProgress:
         """How far the session has come."""
 

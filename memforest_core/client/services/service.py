@@ -24,7 +24,7 @@ from memforest_core.client.services.producer_services import Producer, open_prod
 from memforest_core.domain.ids import FactId, TenantId
 from memforest_core.domain.operation_rules import OPERATIONS, OperationKind
 from memforest_core.index.collection_rows import CollectionStore, claim_collection
-from memforest_core.index.index_opening import open_index, open_maintenance
+from memforest_core.index.index_opening import Maintenance, open_index, open_maintenance
 from memforest_core.index.rows import IndexStore
 from memforest_core.index.service import Indexer
 from memforest_core.index.vector_index import VectorIndex
@@ -47,7 +47,7 @@ from memforest_core.lifecycle.rebuild.rows.forest_sizes import PlanRows
 from memforest_core.lifecycle.rebuild.service import Rematerializing
 from memforest_core.lifecycle.retain.service import Retention
 from memforest_core.models.accounting import ListPrices, Price
-from memforest_core.models.answers import open_prompts
+from memforest_core.models.answers import Prompts, open_prompts
 from memforest_core.models.calls import CHAT_STEPS, ChatModel, Embedder, Step
 from memforest_core.models.limits.call_limits import CallLimits
 from memforest_core.models.limits.limited_models import (
@@ -64,14 +64,14 @@ from memforest_core.models.model_opening import (
     open_reranker,
     step_settings,
 )
-from memforest_core.observe.inspection import open_inspection
+from memforest_core.observe.inspection import InspectionService, open_inspection
 from memforest_core.observe.reading.service import ReadingService
 from memforest_core.observe.webhooks.posting import Poster, PostingWorker
-from memforest_core.recall.answer import open_answering
+from memforest_core.recall.answer import AnswerService, open_answering
 from memforest_core.recall.rows.recall_rows import RecallStore
 from memforest_core.recall.rows.visit_rows import VisitStore
 from memforest_core.recall.service import RecallService, Slots
-from memforest_core.recall.timeline import open_timeline
+from memforest_core.recall.timeline import TimelineService, open_timeline
 from memforest_core.recall.visit_counter import VisitCounter
 from memforest_core.settings import OFFLINE, Settings
 from memforest_core.store.engine import Engine
@@ -88,11 +88,13 @@ from memforest_core.work.telemetry import SILENT, Telemetry
 T = TypeVar("T")
 
 
-def _part(make: Callable[[Services], T]) -> cached_property[T]:
+def _part(kind: type[T], make: Callable[[Services], T]) -> cached_property[T]:
+    make.__annotations__["return"] = kind
     return cached_property(make)
 
 
-def _operating(make: Callable[[LifecycleParts], T]) -> cached_property[T]:
+def _operating(kind: type[T], make: Callable[[LifecycleParts], T]) -> cached_property[T]:
+    make.__annotations__["return"] = kind
     return cached_property(make)
 
 
@@ -107,15 +109,18 @@ class LifecycleParts:
         self._all = services
         self._engine = services.engine
         self._settings = services.settings
-        self.operations: Operations = services.operations
 
-    erasure = _operating(lambda own: Erasure(own._engine, own.operations))
-    clearing = _operating(lambda own: Clearing(own._engine, own._all.index, own._all.embedder.dimension))
+    @cached_property
+    def operations(self) -> Operations:
+        return self._all.operations
+
+    erasure = _operating(Erasure, lambda own: Erasure(own._engine, own.operations))
+    clearing = _operating(Clearing, lambda own: Clearing(own._engine, own._all.index, own._all.embedder.dimension))
     erasing = _operating(
-        lambda own: Erasing(own._engine, own._all.index, own.clearing, own._all.embedder.model, own._settings)
+        Erasing, lambda own: Erasing(own._engine, own._all.index, own.clearing, own._all.embedder.model, own._settings)
     )
-    eraser = _operating(lambda own: ForestEraser(own._engine, own._all.embedder.model, own._settings))
-    vacuuming = _operating(lambda own: Vacuuming(own._engine, own._settings.worker.vacuum_every_s))
+    eraser = _operating(ForestEraser, lambda own: ForestEraser(own._engine, own._all.embedder.model, own._settings))
+    vacuuming = _operating(Vacuuming, lambda own: Vacuuming(own._engine, own._settings.worker.vacuum_every_s))
 
     @cached_property
     def correction(self) -> Correction:
@@ -130,7 +135,8 @@ class LifecycleParts:
         return Merging(self._engine, self.operations, self._all.index, model, self._settings, self.clearing.clear)
 
     bundles = _operating(
-        lambda own: Bundles(BundleParts(own._engine, own._all.embedder, own._all.producer.wakeups, own._settings))
+        Bundles,
+        lambda own: Bundles(BundleParts(own._engine, own._all.embedder, own._all.producer.wakeups, own._settings)),
     )
 
     @cached_property
@@ -142,7 +148,7 @@ class LifecycleParts:
         model, wakeups = self._all.embedder.model, self._all.producer.wakeups
         return Rematerializing(engine, self.operations, planner, settings, model, wakeups, self.clearing.clear)
 
-    retention = _operating(lambda own: Retention(own._engine, own.operations, own.eraser))
+    retention = _operating(Retention, lambda own: Retention(own._engine, own.operations, own.eraser))
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers of operations, by kind."""
@@ -199,14 +205,21 @@ class Services:
     def engine(self) -> Engine:
         return self.producer.engine
 
-    prompts = _part(lambda own: open_prompts(own.settings.prompts))
+    prompts = _part(Prompts, lambda own: open_prompts(own.settings.prompts))
     """The application's own instructions, read once. Raises InvalidSettings."""
-    operations = _part(lambda own: Operations(partial(OperationRows.opened, own.engine), own.producer.wakeups))
-    chat = _part(lambda own: limit_chat(open_chat(own.settings.llm), own.limits, own.settings.llm))
-    """The chat models, by step, within the limits that all workers share."""
+    operations = _part(
+        Operations, lambda own: Operations(partial(OperationRows.opened, own.engine), own.producer.wakeups)
+    )
 
-    lifecycle = _part(LifecycleParts)
-    _profile_chat = _part(lambda own: CheckedCalls(own.engine, own._chat_for(Step.PROFILE), own.telemetry))
+    lifecycle = _part(LifecycleParts, lambda own: LifecycleParts(own))
+    _profile_chat = _part(
+        CheckedCalls, lambda own: CheckedCalls(own.engine, own._chat_for(Step.PROFILE), own.telemetry)
+    )
+
+    @cached_property
+    def chat(self) -> ChatModel:
+        """The chat models, by step, within the limits that all workers share."""
+        return limit_chat(open_chat(self.settings.llm), self.limits, self.settings.llm)
 
     def paused(self, step: Step) -> float:
         """Seconds for which a step should not start, because its chat model failed; 0.0 when it may start."""
@@ -253,6 +266,7 @@ class Services:
         return ModelSummarizer(self.chat, self.prompts.summarize)
 
     extraction = _part(
+        ExtractionService,
         lambda own: ExtractionService(
             own.engine,
             own.proposer,
@@ -262,14 +276,17 @@ class Services:
             own.telemetry,
             step_settings(own.settings.llm, Step.EXTRACT).timeout_s,
             own.settings.only_english,
-        )
+        ),
     )
     indexer = _part(
+        Indexer,
         lambda own: Indexer(
             IndexStore(own.engine), own.index, own.embedder, own.settings.index.batch, _jitter(), own.telemetry
-        )
+        ),
     )
-    reduction = _part(lambda own: ReductionService(own.engine, own.index, own.embedder, own.settings, own.telemetry))
+    reduction = _part(
+        ReductionService, lambda own: ReductionService(own.engine, own.index, own.embedder, own.settings, own.telemetry)
+    )
 
     @cached_property
     def refresh(self) -> RefreshService:
@@ -285,16 +302,18 @@ class Services:
             Titles(None if self._offline(Step.SUMMARIZE) else self.chat, self.settings.refresh.title_sizes),
         )
 
-    jobs = _part(lambda own: JobStore(own.engine))
+    jobs = _part(JobStore, lambda own: JobStore(own.engine))
     reconciler = _part(
+        Reconciler,
         lambda own: Reconciler(
             own.jobs,
             partial(redo, own.engine),
             own.producer.wakeups,
             LeaseLimits(own.settings.worker.dead_after_s, MAX_LOST_LEASES),
-        )
+        ),
     )
     maintenance = _part(
+        Maintenance,
         lambda own: open_maintenance(
             own.engine,
             own.index,
@@ -303,12 +322,13 @@ class Services:
             own.telemetry,
             handlers=own.lifecycle.handlers(),
             undo=own.lifecycle.undo(),
-        )
+        ),
     )
     webhooks = _part(
+        PostingWorker,
         lambda own: PostingWorker(
             own.engine, own.settings.webhooks, Poster(own.settings.webhooks), _jitter(), own.telemetry
-        )
+        ),
     )
 
     @cached_property
@@ -328,13 +348,14 @@ class Services:
             slots=Slots(self.settings.recall.at_once),
         )
 
-    visits = _part(lambda own: VisitCounter(VisitStore(own.engine)))
+    visits = _part(VisitCounter, lambda own: VisitCounter(VisitStore(own.engine)))
     answering = _part(
-        lambda own: open_answering(own.settings.llm, lambda: own.chat, own.engine, own.telemetry, own.prompts.answer)
+        AnswerService,
+        lambda own: open_answering(own.settings.llm, lambda: own.chat, own.engine, own.telemetry, own.prompts.answer),
     )
     """Evidence to answers. Raises InvalidSettings without a chat model."""
-    timeline = _part(lambda own: open_timeline(own.engine))
-    reading = _part(lambda own: ReadingService(own.engine))
+    timeline = _part(TimelineService, lambda own: open_timeline(own.engine))
+    reading = _part(ReadingService, lambda own: ReadingService(own.engine))
 
     @cached_property
     def window(self) -> WindowService:
@@ -349,11 +370,15 @@ class Services:
         digester, condenser = Condenser(chat, settings.day_chars, own), Condenser(chat, settings.week_chars, own)
         return CalendarService(self.engine, settings, digester, condenser, telemetry=self.telemetry)
 
-    topics = _part(lambda own: TopicService(own.engine, own.settings))
-    topic_matcher = _part(lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings.topics))
-    topic_cooling = _part(lambda own: TopicCooling(own.engine, own.settings.topics))
-    summarizing = _part(lambda own: Summarizing(own.calendar, own.producer.acceptance))
-    describer = _part(lambda own: Describer(own.engine, own._profile_chat, own.settings.profile, own.prompts.profile))
+    topics = _part(TopicService, lambda own: TopicService(own.engine, own.settings))
+    topic_matcher = _part(
+        TopicMatcher, lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings.topics)
+    )
+    topic_cooling = _part(TopicCooling, lambda own: TopicCooling(own.engine, own.settings.topics))
+    summarizing = _part(Summarizing, lambda own: Summarizing(own.calendar, own.producer.acceptance))
+    describer = _part(
+        Describer, lambda own: Describer(own.engine, own._profile_chat, own.settings.profile, own.prompts.profile)
+    )
 
     @cached_property
     def forgetter(self) -> Forgetter:
@@ -362,7 +387,7 @@ class Services:
         erasure, operations = self.lifecycle.erasure, self.lifecycle.operations
         return Forgetter(self.engine, finder, erasure, operations, self._profile_chat, self.settings.profile)
 
-    intents = _part(lambda own: Intents(own._profile_chat))
+    intents = _part(Intents, lambda own: Intents(own._profile_chat))
 
     @cached_property
     def context(self) -> ContextService:
@@ -373,8 +398,10 @@ class Services:
             self.engine, settings, window, self.describer, self.window, self.recall, days=self.calendar, merger=merger
         )
 
-    contextual_answers = _part(lambda own: ContextualAnswers(own.recall, own.context, lambda: own.answering))
-    inspection = _part(lambda own: open_inspection(own.engine, own.settings))
+    contextual_answers = _part(
+        ContextualAnswers, lambda own: ContextualAnswers(own.recall, own.context, lambda: own.answering)
+    )
+    inspection = _part(InspectionService, lambda own: open_inspection(own.engine, own.settings))
 
     def close(self) -> None:
         """Write the visits that are left, and release the index and the connections."""

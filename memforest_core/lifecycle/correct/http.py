@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.routes import Route, Scope, Verb
 
 ROUTES = (
-    Route("lifecycle.correct", Verb.POST, "/operations/correct", Scope.WRITE),
+    Route(
+        "lifecycle.correct",
+        Verb.POST,
+        "/operations/correct",
+        Scope.WRITE,
+        service="correction",
+        starts=OperationKind.CORRECT,
+    ),
     Route(
         "lifecycle.pin", Verb.POST, "/operations/pin", Scope.WRITE, example={"owner": "alice", "session": "2026-05-20"}
     ),
@@ -16,5 +24,5 @@ ROUTES = (
         Scope.WRITE,
         example={"owner": "alice", "session": "2026-05-20"},
     ),
-    Route("lifecycle.pins", Verb.GET, "/pins", Scope.READ, example={"owner": "alice"}),
+    Route("lifecycle.pins", Verb.GET, "/pins", Scope.READ, service="correction", example={"owner": "alice"}),
 )

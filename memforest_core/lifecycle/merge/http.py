@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memforest_core.domain.operation_rules import OperationKind
 from memforest_core.domain.routes import Route, Scope, Verb
 
 ROUTES = (
@@ -10,6 +11,8 @@ ROUTES = (
         Verb.POST,
         "/operations/merge",
         Scope.ADMIN,
+        service="merging.ask",
+        starts=OperationKind.MERGE,
         owners=("sources", "into"),
         example={"sources": ["alice-phone"], "into": "alice", "dry_run": True},
     ),
@@ -18,6 +21,7 @@ ROUTES = (
         Verb.POST,
         "/merge/conflicts",
         Scope.ADMIN,
+        service="merging.conflicts",
         owners=("sources", "into"),
         example={"sources": ["alice-phone"], "into": "alice"},
     ),

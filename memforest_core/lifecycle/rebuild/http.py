@@ -19,5 +19,12 @@ ROUTES = (
         Scope.ADMIN,
         example={"owner": "alice", "dry_run": True},
     ),
-    Route("lifecycle.rematerialize_abandon", Verb.POST, "/rebuild/abandon", Scope.ADMIN, example={"owner": "alice"}),
+    Route(
+        "lifecycle.rematerialize_abandon",
+        Verb.POST,
+        "/rebuild/abandon",
+        Scope.ADMIN,
+        service="rematerializing.abandon",
+        example={"owner": "alice"},
+    ),
 )

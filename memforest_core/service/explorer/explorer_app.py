@@ -31,7 +31,7 @@ from memforest_core.service.explorer.login import (
     own_form,
     remember,
 )
-from memforest_core.service.explorer.page_requests import Moved, Outcome, Page, Shown, Visit, href, rendered
+from memforest_core.service.explorer.page_requests import Moved, Page, Shown, Visit, href, rendered
 from memforest_core.service.http.gate import Rates
 from memforest_core.service.http.problems import Problem, Refused, problem_of
 from memforest_core.service.keys.records import Caller
@@ -106,41 +106,29 @@ class Explorer:
             ("GET", "/login", self._login_page),
             ("POST", "/login", self._log_in),
             ("POST", "/logout", self._log_out),
-            *(("GET", path, self._looked(page)) for path, page in PAGES.items()),
-            *(("POST", path, self._done(page)) for path, page in FORMS.items()),
+            *(("GET", path, self._page(page)) for path, page in PAGES.items()),
+            *(("POST", path, self._page(page)) for path, page in FORMS.items()),
         ]
         caught = [Middleware(ServerErrorMiddleware, handler=_unexpected)]
         return [Route(path, _caught(called), methods=[verb], middleware=caught) for verb, path, called in found]
 
-    def _looked(self, page: Page) -> Endpoint:
+    def _page(self, page: Page) -> Endpoint:
         async def called(request: Request) -> Response:
-            return await self._answered(request, page, {})
-
-        return called
-
-    def _done(self, page: Page) -> Endpoint:
-        async def called(request: Request) -> Response:
-            return await self._answered(request, page, await _form(request))
-
-        return called
-
-    async def _answered(self, request: Request, page: Page, form: dict[str, str]) -> Response:
-        """The response of a page, or why there is none."""
-        caller: Caller | None = None
-        try:
-            caller = await self._caller(request)
+            form = await _form(request) if request.method == "POST" else {}
+            caller = request.state.caller = await self._caller(request)
             if caller is None:
                 return _to_login(request)
             return await self.threads.run(self._made, caller, request, page, form)
-        except (Refused, MemForestError) as error:
-            return _failed(problem_of(error), caller)
+
+        return called
 
     def _made(self, caller: Caller, request: Request, page: Page, form: dict[str, str]) -> Response:
         """A page for a valid key. Blocks. Raises Refused, MemForestError."""
         if any("\x00" in value for value in (*request.query_params.values(), *form.values())):
             raise InvalidInput("Remove the NUL characters.", code="nul_character")
         visit = Visit(caller, self.memory.for_tenant(caller.tenant), dict(request.query_params), form)
-        return _sent(page(visit), visit)
+        outcome = page(visit)
+        return _moved(outcome.to) if isinstance(outcome, Moved) else _shown(outcome, caller, visit)
 
     async def _caller(self, request: Request) -> Caller | None:
         """With whose key the browser is logged in; None without a valid one. Raises Refused, StoreUnavailable."""
@@ -184,7 +172,7 @@ def _caught(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except (Refused, MemForestError) as error:
-            return _failed(problem_of(error), None)
+            return _failed(problem_of(error), getattr(request.state, "caller", None))
 
     return called
 
@@ -216,24 +204,18 @@ async def _static(request: Request) -> Response:
     return Response(body, media_type=STATIC[name], headers={**HEADERS, "Cache-Control": "public, max-age=86400"})
 
 
-def _sent(outcome: Outcome, visit: Visit) -> Response:
-    if isinstance(outcome, Moved):
-        return _moved(outcome.to)
-    return _page(outcome, visit.caller, visit)
-
-
-def _page(shown: Shown, caller: Caller | None, visit: Visit | None) -> Response:
+def _shown(shown: Shown, caller: Caller | None = None, visit: Visit | None = None) -> Response:
     values = {"caller": caller, "visit": visit, **shown.values}
     return Response(rendered(shown.template, values), shown.status, HEADERS, "text/html; charset=utf-8")
 
 
 def _login(wanted: str, refused: str = "") -> Response:
     status = HTTPStatus.UNAUTHORIZED if refused else HTTPStatus.OK
-    return _page(Shown("login.html", {"next": next_page(wanted), "refused": refused}, status), None, None)
+    return _shown(Shown("login.html", {"next": next_page(wanted), "refused": refused}, status))
 
 
-def _failed(problem: Problem, caller: Caller | None) -> Response:
-    response = _page(Shown("problem.html", {"problem": problem}, HTTPStatus(problem.status)), caller, None)
+def _failed(problem: Problem, caller: Caller | None = None) -> Response:
+    response = _shown(Shown("problem.html", {"problem": problem}, HTTPStatus(problem.status)), caller)
     if problem.retry_after is not None:
         response.headers["Retry-After"] = str(max(1, round(problem.retry_after)))
     return response
@@ -243,7 +225,7 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     # The message may quote what was said: only the place is logged.
     log.error("page_failed", path=request.url.path, **place_of(error))
     sentence = "Something went wrong here; the server's log says where."
-    return _failed(Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", sentence).problem, None)
+    return _failed(Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", sentence).problem)
 
 
 def _to_login(request: Request) -> Response:

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from memforest_core import __version__
 from memforest_core.client.api import MemForest
-from memforest_core.client.remote.route_table import ROUTES
+from memforest_core.client.route_table import ROUTES
 from memforest_core.domain.rendering import by_rules, one_line
 from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.service.http.endpoints import check_owners, check_scope

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -36,16 +35,17 @@ JSON = "application/json"
 class Memories:
     """The memory of each tenant, over the same connections and threads."""
 
-    def __init__(self, memory: MemForest, threads: Threads) -> None:
-        self._memory = AsyncMemForest(memory, threads=threads)
+    def __init__(self, memory: MemForest | None, threads: Threads | None) -> None:
+        """Without a memory for an app that is only described."""
         self._faces: dict[TenantId, AsyncMemForest] = {}
+        if memory is not None and threads is not None:
+            self._memory = AsyncMemForest(memory, threads=threads)
 
     def of(self, tenant: TenantId) -> AsyncMemForest:
         """The memory of a tenant."""
-        face = self._faces.get(tenant)
-        if face is None:
-            face = self._faces[tenant] = self._memory.for_tenant(tenant)
-        return face
+        if tenant not in self._faces:
+            self._faces[tenant] = self._memory.for_tenant(tenant)
+        return self._faces[tenant]
 
 
 def caller_of(request: Request) -> Caller:
@@ -74,44 +74,6 @@ def called_on(face: AsyncMemForest, route: Route) -> Callable[..., Awaitable[Any
     return found  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Answers the requests of one route."""
-
-    route: Route
-    memories: Memories
-    named: bool
-    """Whether the method takes the name of the caller."""
-    traced: bool
-    positional: Sequence[str]
-    """Arguments that are given one by one."""
-    writes: TypeAdapter[Any] | None
-    """None: the method returns nothing."""
-
-    async def __call__(self, request: Request, in_path: Mapping[str, Any], given: BaseModel | None) -> Response:
-        """The response to a request with these arguments."""
-        arguments = {**in_path}
-        if given is not None:
-            arguments |= {name: getattr(given, name) for name in given.model_fields_set}
-        caller, face = allowed(request, self.memories, self.route, arguments)
-        if self.named:
-            by = arguments.get(ACTOR)
-            arguments[ACTOR] = f"{caller.name}: {by}" if by else caller.name
-        if self.traced and (trace := request.headers.get("traceparent")):
-            arguments["trace"] = trace
-        positional = [value for name in self.positional for value in arguments.pop(name, ())]
-        value = await called_on(face, self.route)(*positional, **arguments)
-        if _reads_store(value):
-            value = await face.threads.run(wire_value, value)
-        else:
-            value = wire_value(value)
-        if self.route.owners and getattr(value, "owner_known", True) is False:
-            raise OwnerUnknown(value)
-        if self.writes is None:
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        return Response(self.writes.dump_json(value), _status(self.route), media_type=JSON)
-
-
 def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
     """Serve a route."""
     method = method_of(route)
@@ -120,17 +82,28 @@ def add(router: APIRouter, route: Route, memories: Memories, tag: str) -> None:
     in_path = set(_PART.findall(route.path))
     rest = [each for each in found if each.name not in in_path]
     model = body_model(route.name, rest, route.example) if rest else None
-    endpoint = Endpoint(
-        route,
-        memories,
-        named=any(each.name == ACTOR for each in found),
-        traced="trace" in inspect.signature(method).parameters,
-        positional=[each.name for each in found if each.kind is inspect.Parameter.VAR_POSITIONAL],
-        writes=None if answered is None else TypeAdapter(answered),
-    )
+    named = any(each.name == ACTOR for each in found)
+    traced = "trace" in inspect.signature(method).parameters
+    one_by_one = [each.name for each in found if each.kind is inspect.Parameter.VAR_POSITIONAL]
+    writes = None if answered is None else TypeAdapter(answered)
 
-    async def called(request: Request, given: BaseModel | None = None, **path: Any) -> Response:
-        return await endpoint(request, path, given)
+    async def called(request: Request, given: BaseModel | None = None, **arguments: Any) -> Response:
+        if given is not None:
+            arguments |= {name: getattr(given, name) for name in given.model_fields_set}
+        caller, face = allowed(request, memories, route, arguments)
+        if named:
+            by = arguments.get(ACTOR)
+            arguments[ACTOR] = f"{caller.name}: {by}" if by else caller.name
+        if traced and (trace := request.headers.get("traceparent")):
+            arguments["trace"] = trace
+        positional = [value for name in one_by_one for value in arguments.pop(name, ())]
+        value = await called_on(face, route)(*positional, **arguments)
+        value = await face.threads.run(wire_value, value) if _reads_store(value) else wire_value(value)
+        if route.owners and getattr(value, "owner_known", True) is False:
+            raise OwnerUnknown(value)
+        if writes is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return Response(writes.dump_json(value), _status(route), media_type=JSON)
 
     signature = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)]
     signature += [

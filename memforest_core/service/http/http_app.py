@@ -21,7 +21,7 @@ from memforest_core import __version__
 from memforest_core.client.api import MemForest
 from memforest_core.client.async_calls import Threads
 from memforest_core.client.remote.records import KeyAnswer
-from memforest_core.client.remote.route_table import BUNDLE, FOLDERS, PREFIX
+from memforest_core.client.route_table import BUNDLE, FOLDERS, PREFIX
 from memforest_core.models.limits.call_limits import client_address
 from memforest_core.observe.prometheus import OTHER, STEP_BUCKETS_S
 from memforest_core.service.explorer.explorer_app import Explorer
@@ -172,16 +172,9 @@ def make_app(memory: MemForest, registry: CollectorRegistry | None = None) -> Fa
 
 def openapi() -> dict[str, Any]:
     """The OpenAPI document, as every server has it; needs no settings and opens nothing."""
-    app = _with_operations(FastAPI(**_HEAD), _NoMemories())
+    app = _with_operations(FastAPI(**_HEAD), endpoints.Memories(None, None))
     _add_health(app, _never)
     return _document(app)
-
-
-class _NoMemories(endpoints.Memories):
-    """For an app that is only described."""
-
-    def __init__(self) -> None:
-        pass
 
 
 async def _never() -> None:
@@ -190,18 +183,6 @@ async def _never() -> None:
 
 def _with_operations(app: FastAPI, memories: endpoints.Memories) -> FastAPI:
     """Everything below /v1."""
-    _add_others(app, memories)
-    for tag, routes in FOLDERS.items():
-        router = APIRouter(prefix=PREFIX)
-        for route in routes:
-            endpoints.add(router, route, memories, tag)
-        app.include_router(router)
-    mem0.register(app, memories)  # after ours: what we serve is never taken for a path of mem0's
-    return app
-
-
-def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
-    """What is no method of the library: files, and what a key is."""
     router = APIRouter(prefix=PREFIX)
     streams.register_files(router, memories)
     streams.register(router, memories)
@@ -212,6 +193,13 @@ def _add_others(app: FastAPI, memories: endpoints.Memories) -> None:
         return KeyAnswer(caller.tenant, caller.name, caller.scope.value, caller.owners)
 
     app.include_router(router, tags=["operations"])
+    for tag, routes in FOLDERS.items():
+        router = APIRouter(prefix=PREFIX)
+        for route in routes:
+            endpoints.add(router, route, memories, tag)
+        app.include_router(router)
+    mem0.register(app, memories)  # after ours: what we serve is never taken for a path of mem0's
+    return app
 
 
 def _add_health(app: FastAPI, check: Callable[[], Awaitable[None]]) -> None:

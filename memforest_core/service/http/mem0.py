@@ -14,7 +14,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Body, FastAPI, Request
 
 from memforest_core.client.async_memory import AsyncMemForest
-from memforest_core.client.remote.route_table import ROUTES
+from memforest_core.client.route_table import ROUTES
 from memforest_core.domain.chat_messages import TurnInput, turn_fields
 from memforest_core.domain.ids import FactId
 from memforest_core.domain.turns import TurnLimits, checked_metadata, checked_name

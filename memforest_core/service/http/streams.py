@@ -23,7 +23,7 @@ from starlette.types import Scope as ASGIScope
 
 from memforest_core.client.async_memory import AsyncMemForest
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.route_table import BUNDLE, COUNTS, MAX_WAIT_S, ROUTES
+from memforest_core.client.route_table import BUNDLE, COUNTS, MAX_WAIT_S, ROUTES
 from memforest_core.domain.routes import Route, Scope, Verb
 from memforest_core.errors import CallerError, MemForestError, QuotaExceeded
 from memforest_core.lifecycle.bundle.bundle_file import HEAD_BYTES, check_beginning

@@ -33,7 +33,7 @@ from memforest_core.assistant.profile.intents import MAX_CHARS
 from memforest_core.client.handles import Operation, SessionHandle
 from memforest_core.client.producer import WAIT_STAGES
 from memforest_core.client.remote.records import Stored
-from memforest_core.client.remote.route_table import MAX_WAIT_S
+from memforest_core.client.route_table import MAX_WAIT_S
 from memforest_core.domain.evidence import Mode
 from memforest_core.domain.ids import TreeKind
 from memforest_core.domain.pages import MAX_LIMIT, MOST_LISTED

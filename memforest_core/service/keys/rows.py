@@ -66,22 +66,13 @@ def find_caller(engine: Engine, secret_hash: bytes) -> Caller | None:
     return Caller(TenantId(row.tenant_id), row.key_id, row.name, scope, row.owners, limit)
 
 
-_SHOWN = [column for column in m.ApiKey.__table__.c if column.name not in ("tenant_id", "secret_hash")]
+_SHOWN = [
+    column.label("id") if column.name == "key_id" else column
+    for column in m.ApiKey.__table__.c
+    if column.name not in ("tenant_id", "secret_hash")
+]
 
 
 def _key(row: sa.Row[*tuple[Any, ...]]) -> Key:
-    return Key(
-        id=row.key_id,
-        name=row.name,
-        scope=Scope(row.scope),
-        owners=row.owners,
-        requests_per_minute=row.requests_per_minute,
-        created_at=row.created_at.astimezone(UTC),
-        revoked_at=_utc(row.revoked_at),
-        last_used_at=_utc(row.last_used_at),
-        expires_at=_utc(row.expires_at),
-    )
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else moment.astimezone(UTC)
+    times = {name: at.astimezone(UTC) for name, at in row._mapping.items() if isinstance(at, datetime)}
+    return Key(**{**row._mapping, **times, "scope": Scope(row.scope)})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context as Call
@@ -54,24 +55,111 @@ class Asker:
     """None: the user of this process."""
     owner: str = ""
 
-    def owner_of(self, owner: str, scope: Scope = Scope.READ) -> str:
-        """The owner that is meant. Raises InvalidInput when nobody is, or when the key does not allow it."""
+    def about(self, owner: str = "") -> Asker:
+        """The same for the owner that is meant. Raises InvalidInput when nobody is, or when the key does not allow
+        it."""
         meant = owner or self.owner
         if not meant:
             raise InvalidInput("Name the owner whose memory is meant.", code="owner_missing")
-        if self.caller is not None:
-            if not self.caller.scope.allows(scope):
-                raise InvalidInput(f"The key allows {self.caller.scope.value}, not {scope.value}.", code="scope")
-            if not self.caller.may_ask_of(meant):
-                raise InvalidInput("The key does not reach this owner.", code="owner_not_allowed")
-        return meant
+        self.check(Scope.READ)
+        if self.caller is not None and not self.caller.may_ask_of(meant):
+            raise InvalidInput("The key does not reach this owner.", code="owner_not_allowed")
+        return replace(self, owner=meant)
+
+    def check(self, scope: Scope) -> None:
+        """Raise InvalidInput for a key that does not allow this."""
+        if self.caller is not None and not self.caller.scope.allows(scope):
+            raise InvalidInput(f"The key allows {self.caller.scope.value}, not {scope.value}.", code="scope")
 
 
-class AskerOf(Protocol):
-    """Finds out who calls."""
+AskerOf: TypeAlias = Callable[[Call[Any, Any]], Asker]
+"""Finds out who calls."""
+Tool: TypeAlias = Callable[..., Awaitable[str]]
+"""A tool for one owner, whom its first argument names. The docstrings are read by the agent."""
 
-    def __call__(self, call: Call[Any, Any]) -> Asker:
-        """Who calls a tool."""
+
+async def remember(
+    by: Asker,
+    text: Annotated[str, Field(description="One plain sentence, such as: I moved to Lisbon in May 2026.")],
+    about: Annotated[str, Field(description="Whom it is about and who 'I' is in it; the owner unless given.")] = "",
+) -> str:
+    """Keep a fact that will matter later. It is found at once and stays until it is forgotten."""
+    by.check(Scope.WRITE)
+    note = await by.memory.remember(by.owner, text, about or None, wait="raw")
+    return f"Stored as note {note.session_id}."
+
+
+async def recall(
+    by: Asker,
+    question: Annotated[str, Field(description="A full question, with names instead of 'he' or 'there'.")],
+    since: Annotated[str, Field(description="Only what was said or happened from this day on (ISO 8601).")] = "",
+    until: Annotated[str, Field(description="Only what was said or happened up to this day.")] = "",
+    max_tokens: Budget = MAX_TOKENS,
+) -> str:
+    """Find what was said that answers a question: quotes with their dates, the best that fit."""
+    found = await by.memory.recall(by.owner, question, since=since or None, until=until or None, max_tokens=max_tokens)
+    text = found.text(max_tokens) or "Nothing was said about that."
+    return "\n".join([text, *(f"({one_line(sentence)})" for sentence in found.degraded)])
+
+
+async def context(
+    by: Asker,
+    question: Annotated[str, Field(description="What the user just said, if anything.")] = "",
+    session: Annotated[str, Field(description="The running session's id.")] = "",
+    max_tokens: Budget = MAX_TOKENS,
+) -> str:
+    """What to know before the next answer: profile, running conversation, and what fits the question."""
+    made = await by.memory.context(by.owner, session or None, question or None, max_tokens=max_tokens)
+    return made.text or "Nothing is known yet."
+
+
+async def timeline(
+    by: Asker,
+    entity: Annotated[str, Field(description="Of whom or what; the owner unless given.")] = "",
+    attribute: Annotated[str, Field(description="One state, such as residence, job or pet.")] = "",
+    max_tokens: Budget = MAX_TOKENS,
+) -> str:
+    """How things changed: states in order, with since when and until when each held."""
+    found = await by.memory.timeline(by.owner, entity=entity or None, attribute=attribute or None, limit=PAGE)
+    note = by_rules(state.source for state in found.states)
+    lines = [*map(_state, found.states), *([f"({note})"] if note else [])]
+    return _within(lines, max_tokens) or "No states are known."
+
+
+async def profile(by: Asker, about: Annotated[str, Field(description="A person; the owner unless given.")] = "") -> str:
+    """What is known of a person."""
+    found = await by.memory.profile(by.owner, about or None)
+    return _within(found.text.splitlines(), MAX_TOKENS) or "Nothing is known yet."
+
+
+async def forget(
+    by: Asker,
+    words: Annotated[str, Field(description="What to forget, in words: my phone number.")],
+    dry_run: Annotated[bool, Field(description="True only says what would go.")] = True,
+) -> str:
+    """Delete for good what was said about something. Call it with dry_run first."""
+    by.check(Scope.READ if dry_run else Scope.WRITE)
+    actor = "mcp" if by.caller is None else f"{by.caller.name}: mcp"
+    found = await by.memory.forget(by.owner, words, dry_run, actor=actor, wait=not dry_run, timeout_s=FORGET_S)
+    facts = "\n".join(f"- {one_line(fact.text)}" for fact in found.facts)
+    if not found.facts:
+        near = "\n".join(f"- {one_line(fact.text)}" for fact in found.others)
+        return f"Nothing is meant for certain.\n{near and 'Near it are:'}\n{near}".strip()
+    return f"{'Would be' if dry_run else 'Is'} forgotten:\n{facts}"
+
+
+async def sessions(by: Asker, limit: Annotated[int, Field(ge=1, le=PAGE)] = 20) -> str:
+    """The conversations that are stored, the newest first."""
+    page = await by.memory.sessions(by.owner, limit=limit)
+    lines = (f"{one.started_at:%Y-%m-%d %H:%M}  {one_line(one.id)}  ({one.turns} turns)" for one in page.items)
+    return _within(lines, MAX_TOKENS) or "No conversation is stored yet."
+
+
+TOOLS: Mapping[Tool, ToolAnnotations] = {
+    remember: _STORES,
+    **dict.fromkeys((recall, context, timeline, profile, sessions), _READS),
+    forget: _DELETES,
+}
 
 
 def make_server(asker_of: AskerOf) -> MCPServer[Any]:
@@ -79,145 +167,58 @@ def make_server(asker_of: AskerOf) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer(
         name="memforest", title="MemForest", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
-    tools = Tools(asker_of)
-    for hints, group in (
-        (_STORES, (tools.remember,)),
-        (_READS, (tools.recall, tools.context, tools.timeline, tools.profile, tools.sessions)),
-        (_DELETES, (tools.forget,)),
-    ):
-        for tool in group:
-            server.tool(annotations=hints, structured_output=False)(_failing(tool, ToolError))
+    for tool, hints in TOOLS.items():
+        server.tool(annotations=hints, structured_output=False)(_of_any_owner(tool, asker_of))
     _add_resources(server, asker_of)
     _add_prompt(server)
     return server
 
 
-class Tools:
-    """What an agent can call. The docstrings are read by the agent."""
+def _of_any_owner(tool: Tool, asker_of: AskerOf) -> Tool:
+    async def called(call: Call[Any, Any], owner: str = "", **given: Any) -> str:
+        return await tool(asker_of(call).about(owner), **given)
 
-    def __init__(self, asker_of: AskerOf) -> None:
-        self._asker_of = asker_of
+    kind = inspect.Parameter.KEYWORD_ONLY
+    call = inspect.Parameter("call", kind, annotation=Call[Any, Any])
+    owner = inspect.Parameter("owner", kind, annotation=Owner, default="")
+    return failing(offered(called, tool, [call], [owner]), ToolError)
 
-    async def remember(
-        self,
-        call: Call[Any, Any],
-        text: Annotated[str, Field(description="One plain sentence, such as: I moved to Lisbon in May 2026.")],
-        about: Annotated[str, Field(description="Whom it is about and who 'I' is in it; the owner unless given.")] = "",
-        owner: Owner = "",
-    ) -> str:
-        """Keep a fact that will matter later. It is found at once and stays until it is forgotten."""
-        asker = self._asker_of(call)
-        note = await asker.memory.remember(asker.owner_of(owner, Scope.WRITE), text, about or None, wait="raw")
-        return f"Stored as note {note.session_id}."
 
-    async def recall(
-        self,
-        call: Call[Any, Any],
-        question: Annotated[str, Field(description="A full question, with names instead of 'he' or 'there'.")],
-        since: Annotated[str, Field(description="Only what was said or happened from this day on (ISO 8601).")] = "",
-        until: Annotated[str, Field(description="Only what was said or happened up to this day.")] = "",
-        max_tokens: Budget = MAX_TOKENS,
-        owner: Owner = "",
-    ) -> str:
-        """Find what was said that answers a question: quotes with their dates, the best that fit."""
-        asker = self._asker_of(call)
-        found = await asker.memory.recall(
-            asker.owner_of(owner), question, since=since or None, until=until or None, max_tokens=max_tokens
-        )
-        text = found.text(max_tokens) or "Nothing was said about that."
-        return "\n".join([text, *(f"({one_line(sentence)})" for sentence in found.degraded)])
-
-    async def context(
-        self,
-        call: Call[Any, Any],
-        question: Annotated[str, Field(description="What the user just said, if anything.")] = "",
-        session: Annotated[str, Field(description="The running session's id.")] = "",
-        max_tokens: Budget = MAX_TOKENS,
-        owner: Owner = "",
-    ) -> str:
-        """What to know before the next answer: profile, running conversation, and what fits the question."""
-        asker = self._asker_of(call)
-        made = await asker.memory.context(
-            asker.owner_of(owner), session or None, question or None, max_tokens=max_tokens
-        )
-        return made.text or "Nothing is known yet."
-
-    async def timeline(
-        self,
-        call: Call[Any, Any],
-        entity: Annotated[str, Field(description="Of whom or what; the owner unless given.")] = "",
-        attribute: Annotated[str, Field(description="One state, such as residence, job or pet.")] = "",
-        max_tokens: Budget = MAX_TOKENS,
-        owner: Owner = "",
-    ) -> str:
-        """How things changed: states in order, with since when and until when each held."""
-        asker = self._asker_of(call)
-        found = await asker.memory.timeline(
-            asker.owner_of(owner), entity=entity or None, attribute=attribute or None, limit=PAGE
-        )
-        note = by_rules(state.source for state in found.states)
-        lines = [*map(_state, found.states), *([f"({note})"] if note else [])]
-        return _within(lines, max_tokens) or "No states are known."
-
-    async def profile(
-        self,
-        call: Call[Any, Any],
-        about: Annotated[str, Field(description="A person; the owner unless given.")] = "",
-        owner: Owner = "",
-    ) -> str:
-        """What is known of a person."""
-        asker = self._asker_of(call)
-        found = await asker.memory.profile(asker.owner_of(owner), about or None)
-        return _within(found.text.splitlines(), MAX_TOKENS) or "Nothing is known yet."
-
-    async def forget(
-        self,
-        call: Call[Any, Any],
-        words: Annotated[str, Field(description="What to forget, in words: my phone number.")],
-        dry_run: Annotated[bool, Field(description="True only says what would go.")] = True,
-        owner: Owner = "",
-    ) -> str:
-        """Delete for good what was said about something. Call it with dry_run first."""
-        asker = self._asker_of(call)
-        scope = Scope.READ if dry_run else Scope.WRITE
-        meant = asker.owner_of(owner, scope)
-        actor = "mcp" if asker.caller is None else f"{asker.caller.name}: mcp"
-        found = await asker.memory.forget(meant, words, dry_run, actor=actor, wait=not dry_run, timeout_s=FORGET_S)
-        facts = "\n".join(f"- {one_line(fact.text)}" for fact in found.facts)
-        if not found.facts:
-            near = "\n".join(f"- {one_line(fact.text)}" for fact in found.others)
-            return f"Nothing is meant for certain.\n{near and 'Near it are:'}\n{near}".strip()
-        return f"{'Would be' if dry_run else 'Is'} forgotten:\n{facts}"
-
-    async def sessions(
-        self, call: Call[Any, Any], limit: Annotated[int, Field(ge=1, le=PAGE)] = 20, owner: Owner = ""
-    ) -> str:
-        """The conversations that are stored, the newest first."""
-        asker = self._asker_of(call)
-        page = await asker.memory.sessions(asker.owner_of(owner), limit=limit)
-        lines = (f"{one.started_at:%Y-%m-%d %H:%M}  {one_line(one.id)}  ({one.turns} turns)" for one in page.items)
-        return _within(lines, MAX_TOKENS) or "No conversation is stored yet."
+def offered(
+    called: Tool, tool: Tool, first: Iterable[inspect.Parameter] = (), last: Iterable[inspect.Parameter] = ()
+) -> Tool:
+    """``called`` with the name, the documentation and the parameters of a tool, without its asker."""
+    hints = get_type_hints(tool, include_extras=True)
+    _, *own = inspect.signature(tool).parameters.values()
+    kind = inspect.Parameter.KEYWORD_ONLY
+    shown = [*first, *(each.replace(annotation=hints[each.name], kind=kind) for each in own), *last]
+    made: Any = called
+    made.__name__ = made.__qualname__ = tool.__name__
+    made.__doc__ = tool.__doc__
+    made.__signature__ = inspect.Signature(shown, return_annotation=str)
+    made.__annotations__ = {each.name: each.annotation for each in shown} | {"return": str}
+    return called
 
 
 def _add_resources(server: MCPServer[Any], asker_of: AskerOf) -> None:
     async def session(owner: str, session_id: str, call: Call[Any, Any]) -> str:
         """A stored conversation, turn by turn."""
-        asker = asker_of(call)
-        page = await asker.memory.turns(asker.owner_of(owner), session_id, limit=PAGE)
+        by = asker_of(call).about(owner)
+        page = await by.memory.turns(by.owner, session_id, limit=PAGE)
         said = ((turn.occurred_at, block(turn_line(turn.name or turn.role, turn.content))) for turn in page.items)
         return _within((f"[{at:%Y-%m-%d %H:%M}] {line}" for at, line in said), MOST_TOKENS)
 
     async def trees(owner: str, call: Call[Any, Any]) -> str:
         """The trees of an owner: what each is about, and the summary of its root."""
-        asker = asker_of(call)
-        page = await asker.memory.trees(asker.owner_of(owner), limit=PAGE)
+        by = asker_of(call).about(owner)
+        page = await by.memory.trees(by.owner, limit=PAGE)
         lines = (f"{tree.kind} {turn_line(tree.title or tree.label, tree.summary)}" for tree in page.items)
         return _within(map(block, lines), MOST_TOKENS)
 
     server.resource("memforest://{owner}/sessions/{session_id}", mime_type="text/plain")(
-        _failing(session, ResourceError)
+        failing(session, ResourceError)
     )
-    server.resource("memforest://{owner}/trees", mime_type="text/plain")(_failing(trees, ResourceError))
+    server.resource("memforest://{owner}/trees", mime_type="text/plain")(failing(trees, ResourceError))
 
 
 def _add_prompt(server: MCPServer[Any]) -> None:
@@ -227,7 +228,7 @@ def _add_prompt(server: MCPServer[Any]) -> None:
         return INSTRUCTIONS
 
 
-def _failing(tool: Callable[..., Any], failure: type[Exception]) -> Callable[..., Any]:
+def failing(tool: Tool, failure: Callable[[str], Exception]) -> Tool:
     """A tool whose errors are sentences that the agent reads."""
 
     @wraps(tool)

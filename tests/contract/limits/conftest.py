@@ -47,5 +47,5 @@ def opened(redis_url: str) -> Iterator[Callable[..., CallLimits]]:
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[EmbeddedServers]:
     """A Redis of the test's own, to break."""
-    with EmbeddedServers.start(tmp_path / "own", postgres=False) as running:
+    with EmbeddedServers.start(tmp_path / "own") as running:
         yield running

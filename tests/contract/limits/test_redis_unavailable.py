@@ -32,7 +32,6 @@ def short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def frozen(own_redis: EmbeddedServers) -> Iterator[Callable[[bool], None]]:
     """Stops the server in its tracks (its connections stay open and silent), and lets it go on."""
-    assert own_redis.valkey is not None
     pid = own_redis.valkey.pid
     assert pid is not None
 
@@ -172,7 +171,6 @@ class TestGone:
     def test_killed_and_started_again_it_is_used_again(self, own_redis: EmbeddedServers, opened: Opened) -> None:
         limits = opened(limits_of(concurrent_calls=8), processes=4, url=own_redis.redis_url)
         held = limits.acquire(MODEL, 1, 0.0, hold_s=30.0)
-        assert own_redis.valkey is not None
         own_redis.valkey.kill()
         with capture_logs() as logs:
             assert max(timed(limits) for _ in range(200)) < 0.5
@@ -184,7 +182,6 @@ class TestGone:
         assert under_way_at_most(limits, 12) == 8
 
     def test_it_need_not_be_there_at_the_start(self, own_redis: EmbeddedServers, opened: Opened) -> None:
-        assert own_redis.valkey is not None
         own_redis.valkey.kill()
         limits = opened(limits_of(concurrent_calls=8), processes=4, url=own_redis.redis_url)
         assert under_way_at_most(limits, 12) == 2

@@ -232,27 +232,3 @@ def test_planted_texts_steer_no_terminal(node: Node, planted: str, monkeypatch: 
         done = CliRunner().invoke(app, list(command))
         assert done.exit_code == 0, (command, done.output, done.exception)
         assert_steers_nothing(done.stdout)
-
-
-LISTINGS = {
-    "sessions": ("sessions", forged("x", ID)),
-    "turns": ("turns", forged(2**63)),
-    "facts": ("facts", forged(10**40)),
-    "trees": ("trees", forged("\x00", "a")),
-    "topics": ("topics", forged("0001-01-01T00:00:00+14:00", ID)),
-    "days": ("days", forged("x")),
-    "calls": ("calls", forged("x", 1)),
-    "timeline": ("timeline", "..."),
-    "deliveries": ("deliveries", forged("x", "x")),
-}
-
-
-@pytest.mark.parametrize(("path", "cursor"), LISTINGS.values(), ids=LISTINGS)
-def test_a_forged_cursor_is_a_bad_request_over_http(node: Node, path: str, cursor: str) -> None:
-    node.memory.enqueue("cursors", "s", [{"role": "user", "content": "I live in Berlin."}], wait="raw")
-    query = {} if path == "deliveries" else {"owner": "cursors"}
-    query |= {"session_id": "s"} if path == "turns" else {}
-
-    found = client(node).get(f"/v1/{path}", params={**query, "cursor": cursor})
-
-    assert (found.status_code, found.json()["code"]) == (400, "invalid_cursor")

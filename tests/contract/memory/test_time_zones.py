@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -93,12 +92,3 @@ def test_a_zone_that_does_not_exist_is_refused_in_a_sentence(memory: MemForest, 
     assert refused.value.code == "invalid_time_zone"
     assert "time_zone must be an IANA name such as Europe/Paris" in refused.value.message
     assert not memory.timeline(owner).owner_known
-
-
-def test_the_senders_clock_travels_in_a_bundle(memory: MemForest, owner: str, tmp_path: Path) -> None:
-    memory.enqueue(owner, "s", [VISIT | {"timestamp": TOKYO}], wait="facts")
-    memory.lifecycle.export(owner, tmp_path / "ann.memforest", actor="test")
-    memory.lifecycle.import_(tmp_path / "ann.memforest", f"{owner}-copy", actor="test")
-
-    assert visited(memory, f"{owner}-copy") == "2025-02-28"
-    assert [turn.utc_offset for turn in memory.turns(f"{owner}-copy", "s").items] == [540]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from uuid import uuid4
 
 import httpx
 import pytest
 
 from memforest_core.client.api import MemForest
-from memforest_core.client.remote.remote_memory import AsyncRemoteMemForest
-from memforest_core.errors import InvalidInput, NotFound
 from memforest_core.observe.webhooks.records import Delivery, Event, NewEndpoint
 from memforest_core.work.jobs import WorkState
 from tests.contract.memory.conftest import Node
@@ -64,32 +60,9 @@ def test_deliveries_are_listed_and_replayed(memory: MemForest, made: NewEndpoint
     assert memory.webhooks.replay(str(delivery.id)).id == delivery.id
 
 
-def test_what_is_wrong_is_said(memory: MemForest) -> None:
-    with pytest.raises(InvalidInput, match="https") as refused:
-        memory.webhooks.create("http://example.com")
-    assert refused.value.code == "invalid_url"
-    for call in (memory.webhooks.delete, memory.webhooks.enable, memory.webhooks.rotate, memory.webhooks.replay):
-        with pytest.raises(NotFound):
-            call(uuid4())
-    with pytest.raises(InvalidInput, match="cursor"):
-        memory.webhooks.deliveries(cursor="x")
-
-
 @pytest.mark.parametrize("options", [{"scope": "write"}, {"owners": "user-*"}])
 def test_webhooks_need_an_admin_key_of_all_owners(node: Node, options: dict[str, object]) -> None:
     key = {"Authorization": f"Bearer {node.key(**options)}"}
     with httpx.Client(base_url=node.address, headers=key) as client:
         assert client.get("/v1/webhooks").status_code == 403
         assert client.post("/v1/webhooks", json={"url": URL}).status_code == 403
-
-
-async def _each(node: Node) -> None:
-    async with AsyncRemoteMemForest(node.address, node.key()) as memory:
-        made = await memory.webhooks.create(URL)
-        assert made.endpoint in await memory.webhooks.list()
-        assert (await memory.webhooks.deliveries(made.endpoint.id)).items == ()
-        await memory.webhooks.delete(made.endpoint.id)
-
-
-def test_asyncio_programs_have_them_too(node: Node) -> None:
-    asyncio.run(_each(node))

@@ -81,7 +81,7 @@ def place() -> Iterator[Path]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A closed, complete database cluster to copy: making one is most of a first start."""
     directory = tmp_path_factory.mktemp("cluster")
-    EmbeddedServers.start(directory, valkey=False).close()
+    EmbeddedServers.start(directory).close()
     return directory / "pg"
 
 

@@ -30,8 +30,6 @@ def conninfo(servers: EmbeddedServers) -> str:
 
 
 def report_start(servers: EmbeddedServers) -> None:
-    assert servers.postgres is not None
-    assert servers.valkey is not None
     report(pid=os.getpid(), postgres=servers.postgres.pid, valkey=servers.valkey.pid, conninfo=conninfo(servers))
 
 

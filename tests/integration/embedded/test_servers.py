@@ -20,7 +20,7 @@ from kombu.connection import Connection
 from memforest_core.client.embedded import process
 from memforest_core.client.embedded.directory import DataDirectory, DataDirectoryInUse
 from memforest_core.client.embedded.process import ServerFailed
-from memforest_core.client.embedded.servers import EmbeddedServers, ServerNotStarted
+from memforest_core.client.embedded.servers import EmbeddedServers
 
 
 def execute(servers: EmbeddedServers, *statements: str) -> list[tuple[object, ...]]:
@@ -65,7 +65,6 @@ def test_every_form_of_address_reaches_its_server(data: Path) -> None:
             assert connection.scalar(sa.text("select 1")) == 1
         engine.dispose()
 
-        assert servers.postgres is not None
         execute(servers, "create role reader login", "create database other")
         other = servers.postgres.url("reader", "other").replace("+psycopg", "")
         with psycopg.connect(other) as connection:
@@ -91,8 +90,6 @@ def test_settings_are_durable_sorted_alike_and_closed_to_others(data: Path) -> N
         assert execute(servers, "select lower('ÉCOLE')") == [("école",)]
         assert execute(servers, "select distinct type, auth_method from pg_hba_file_rules") == [("local", "peer")]
         assert execute(servers, "select to_tsvector('simple', '“Él” — vivía')::text") == [("'vivía':2 'él':1",)]
-        assert servers.postgres is not None
-        assert servers.valkey is not None
         for pid in (servers.postgres.pid, servers.valkey.pid):
             assert psutil.Process(pid).net_connections("inet") == []
         with redis.Redis.from_url(servers.redis_url) as client:
@@ -100,25 +97,17 @@ def test_settings_are_durable_sorted_alike_and_closed_to_others(data: Path) -> N
             assert client.config_get("appendonly") == {"appendonly": "no"}
 
 
-def test_a_part_that_is_not_wanted_is_not_started(data: Path) -> None:
-    with EmbeddedServers.start(data, valkey=False) as servers:
-        assert running_in(data) == {"postgres"}
-        with pytest.raises(ServerNotStarted, match="valkey=True"):
-            _ = servers.redis_url
-
-
 def test_the_same_process_can_not_open_a_directory_twice(data: Path) -> None:
     with EmbeddedServers.start(data) as servers:
         with pytest.raises(DataDirectoryInUse, match=f"this process {os.getpid()} since"):
             EmbeddedServers.start(data)
         assert execute(servers, "select 1") == [(1,)]
-    EmbeddedServers.start(data, postgres=False).close()
+    EmbeddedServers.start(data).close()
 
 
 def test_a_killed_database_is_started_again_with_all_that_was_committed(data: Path) -> None:
     with EmbeddedServers.start(data) as servers:
         execute(servers, "create table kept (n int)", "insert into kept values (7)")
-        assert servers.postgres is not None
         servers.postgres.kill()
         assert servers.postgres.pid is None
         assert running_in(data) == {"valkey-server"}
@@ -155,7 +144,7 @@ def test_data_of_a_server_in_another_container_is_refused(data: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)  # as a server in another container would
 
         with pytest.raises(ServerFailed, match="still uses"):
-            EmbeddedServers.start(data, valkey=False)
+            EmbeddedServers.start(data)
 
 
 def test_a_long_path_below_a_closed_directory_is_as_good_as_any(place: Path) -> None:
@@ -170,7 +159,7 @@ def test_a_long_path_below_a_closed_directory_is_as_good_as_any(place: Path) -> 
             assert client.ping()
 
     assert closed.stat().st_mode & 0o777 == 0o700
-    with EmbeddedServers.start(data, valkey=False) as servers:
+    with EmbeddedServers.start(data) as servers:
         assert execute(servers, "select count(*) from kept") == [(0,)]
 
 

@@ -80,12 +80,6 @@ def test_what_is_printed_are_settings_by_the_name_to_set_them() -> None:
     assert f"{reduce.scene_assign:g}" == found["MEMFOREST_REDUCE__SCENE_ASSIGN"]
 
 
-def test_people_see_the_settings_and_the_figures() -> None:
-    shown = run().stdout
-    assert "MEMFOREST_REDUCE__SCENE_ASSIGN" in shown
-    assert "strangers: assigned" in shown
-
-
 def test_a_new_file_has_the_settings_and_their_model(tmp_path: Path) -> None:
     target = tmp_path / "memforest.env"
     result = run("--write", target)
@@ -137,9 +131,3 @@ def test_a_sample_that_cannot_be_read_is_said(tmp_path: Path, content: bytes | N
     result = run("--sample", sample, "--json")
     assert result.exit_code == 2
     assert json.loads(result.stderr)["error"]["code"] == "no_file"
-
-
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    result = run("--write", tmp_path / "missing" / "memforest.env")
-    assert result.exit_code == 2
-    assert "can't be written" in result.stderr

@@ -109,11 +109,3 @@ def test_people_see_what_differs_from_the_default() -> None:
     assert line.startswith("*")
     assert "25" in line
     assert "(default: 10)" in line
-
-
-def test_a_wrong_value_is_named() -> None:
-    result = CliRunner().invoke(app, ["config", "--json"], env={"MEMFOREST_RECALL__K": "none"})
-    assert result.exit_code == 2
-    error = json.loads(result.stderr)["error"]
-    assert error["code"] == "invalid_settings"
-    assert "MEMFOREST_RECALL__K" in error["message"]

@@ -40,19 +40,6 @@ def test_sessions_are_named_with_their_owners() -> None:
     ]
 
 
-def test_other_sums_have_one_name() -> None:
-    extract = SpentOn("extract", "", CHAT.spent)
-    assert lines(costs(CostBy.STEP, extract)) == [
-        "step     calls  failed  prompt  cached  completion  dollars",
-        "extract      3       1  12,000   6,000         400    $1.25",
-        "total        3       1  12,000   6,000         400    $1.25",
-    ]
-
-
-def test_nothing_spent_is_a_sum_of_nothing() -> None:
-    assert lines(costs(CostBy.DAY))[-1].split() == ["total", "0", "0", "0", "0", "0", "$0.00"]
-
-
 def test_programs_find_rows_by_what_they_are_summed_by() -> None:
     found = json_of(costs(CostBy.SESSION, CHAT), CallFilter(owner="bob"))
     assert found["rows"] == [

@@ -49,11 +49,6 @@ def test_a_letter_is_one_line_with_its_error_attempts_and_time(capsys: pytest.Ca
     assert total == "1 dead, and more: raise --limit."
 
 
-def test_nothing_dead_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    cli._print_letters([], more=False)
-    assert capsys.readouterr().out == "Nothing is dead.\n"
-
-
 def test_a_detail_shows_where_it_is_and_texts_without_steering_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     cli._print_detail(DeadDetail(LETTER, {"first_turn": 4, "window": 2}, ("Bob: Hi.\nAnn: \x1b[2JHello.",)))
     shown = capsys.readouterr().out
@@ -85,12 +80,6 @@ def test_what_is_not_clear_is_refused_before_anything_is_opened(arguments: list[
     assert (result.exit_code, says in result.stderr) == (2, True)
 
 
-def test_discarding_without_a_person_needs_a_yes() -> None:
-    """Given input that is no terminal, then even a yes in it does not confirm."""
-    result = run("dead", "discard", "11111111", answer="y\n")
-    assert (result.exit_code, "Say --yes" in result.stderr) == (2, True)
-
-
 @pytest.mark.parametrize("answer, goes_on", [("y\n", True), ("n\n", False), ("\n", False)])
 def test_a_person_has_to_confirm(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
     monkeypatch.setattr("sys.stdin", _Terminal(answer))
@@ -113,12 +102,6 @@ class _Terminal:
 
     def readline(self, *_: int) -> str:
         return self._answer
-
-
-@pytest.mark.parametrize("given", ["many", "1.5", ""])
-def test_a_limit_is_a_whole_number_or_none(given: str) -> None:
-    result = run("tenants", "limits", "--max-turns-per-day", given)
-    assert (result.exit_code, "Give --max-turns-per-day a whole number or none" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("given, value", [("none", None), (" None ", None), ("7", 7), (None, None)])

@@ -19,14 +19,6 @@ def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in captured.err.splitlines()]
 
 
-def test_events_are_json_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(logging.INFO)
-    structlog.get_logger("memforest").info("worker_ready", worker="w1")
-    (line,) = logged(capsys)
-    assert (line["event"], line["worker"], line["level"]) == ("worker_ready", "w1", "info")
-    assert str(line["timestamp"]).endswith("Z")
-
-
 def test_the_level_applies_to_every_logger(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs(logging.WARNING)
     structlog.get_logger("memforest").info("quiet")

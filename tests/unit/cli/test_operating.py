@@ -70,14 +70,6 @@ def test_an_operation_is_followed_to_its_numbers(capsys: pytest.CaptureFixture[s
     }
 
 
-def test_people_see_counts_and_no_cursors(capsys: pytest.CaptureFixture[str]) -> None:
-    followed = Followed([{"phase": "done", "facts_near": 12, "after": "0f3a", "zero": 0}])
-    operating.follow(followed, wait=True, timeout_s=5.0, as_json=False, title="merging")
-    out = capsys.readouterr().out
-    assert "facts near" in out and "12" in out and "zero" in out
-    assert "0f3a" not in out
-
-
 def test_without_waiting_the_operation_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     followed = Followed([{}])
     operating.follow(followed, wait=False, timeout_s=5.0, as_json=True, title="merging")
@@ -85,12 +77,6 @@ def test_without_waiting_the_operation_is_named(capsys: pytest.CaptureFixture[st
     operating.follow(followed, wait=False, timeout_s=5.0, as_json=False, title="merging")
     assert str(TASK) in capsys.readouterr().out
     assert followed.waited == []
-
-
-def test_numbers_on_one_line_are_the_first_that_count() -> None:
-    numbers = {"phase": "scan", "turns": 2, "cells": 0, "leaf_nodes": 5, "facts": 3}
-    assert operating.counts_line(numbers) == "turns 2, leaf nodes 5, facts 3"
-    assert operating.counts_line(numbers, limit=1) == "turns 2"
 
 
 def test_rules_are_typed_as_name_and_number() -> None:

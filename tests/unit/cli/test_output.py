@@ -10,16 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from memforest_core.cli.toolkit.output import (
-    Exit,
-    exit_code,
-    named,
-    plain,
-    print_json,
-    printable,
-    report_message,
-    shortened,
-)
+from memforest_core.cli.toolkit.output import Exit, exit_code, plain, print_json, printable, report_message
 from memforest_core.client.embedded.directory import DataDirectoryInUse
 from memforest_core.domain.times import Precision, TimeSpan
 from memforest_core.errors import (
@@ -81,22 +72,8 @@ def test_dataclasses_become_json() -> None:
     }
 
 
-def test_json_is_one_line_of_readable_text(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"text": "Zoë\nmoved"})
-    assert capsys.readouterr().out == '{"text": "Zoë\\nmoved"}\n'
-
-
 def test_stored_text_cannot_steer_a_terminal() -> None:
     assert printable("red \x1b[31m\x07alert\r\nnext\tline") == "red �[31m�alert next line"
-
-
-@pytest.mark.parametrize("text, limit, short", [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("ab cd", 4, "ab…")])
-def test_long_text_is_cut_with_a_mark(text: str, limit: int, short: str) -> None:
-    assert shortened(text, limit) == short
-
-
-def test_a_scene_without_a_domain_is_unnamed() -> None:
-    assert (named(""), named("work")) == ("(unnamed)", "work")
 
 
 STEERING = "\x1b\x9b\u202e\u2066\x7f\x08\x07\u2028\u2029\x85\ufeff"

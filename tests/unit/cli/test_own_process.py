@@ -31,7 +31,3 @@ def ran(**environment: str) -> list[str]:
 
 def test_products_have_no_threads_of_their_own() -> None:
     assert ran() == ["1", "1", "20000"]
-
-
-def test_what_somebody_set_stays() -> None:
-    assert ran(OPENBLAS_NUM_THREADS="2")[1] == "2"

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memforest_core.errors import InvalidInput
-from memforest_core.ingest.formats.file_items import Converted
 from memforest_core.ingest.formats.json_items import read_line
-
-
-def test_a_line_is_a_session() -> None:
-    raw = b'{"owner": "bob", "session_id": "s1", "turns": [{"role": "user"}], "started_at": 3, "more": 1}\n'
-    assert read_line(raw, None) == Converted(1, "bob", "s1", [{"role": "user"}], 3)
 
 
 def test_the_lines_owner_goes_before_the_given_one() -> None:

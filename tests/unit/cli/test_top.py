@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
+from typing import cast
 
 import pytest
 from rich.console import Console
 
 from memforest_core.domain.ids import TenantId
 from memforest_core.errors import StoreUnavailable
-from memforest_core.observe.cli.status import age, dollars, frame, rates, watch
+from memforest_core.observe.cli.status import age, dollars, frame, next_frame, rates
 from memforest_core.observe.inspection import InspectionService
-from memforest_core.observe.records import CallFilter, CostBy, Overview, QueueDepth, Spent, SpentOn, WorkerBeat
+from memforest_core.observe.records import Overview, QueueDepth, Spent, WorkerBeat
 
 NOON = datetime(2024, 5, 6, 12, 0, tzinfo=UTC)
 NOTHING = Spent(0, 0, 0, 0, 0, 0.0)
@@ -88,87 +86,34 @@ def test_depths_change_per_minute() -> None:
     assert [line.split()[-1] for line in lines(now, before)[3:5]] == ["-120", "+6"]
 
 
-class Stopped(Exception):
-    """Replaces the interrupt that ends watching."""
+class Inspection:
+    """Poll n finds n cells waiting; the second finds no database."""
 
+    polls = 0
 
-@dataclass
-class UnavailableOnce:
-    """A database that is down at the polls whose numbers are in ``unavailable``; at poll n it has n cells waiting."""
-
-    unavailable: frozenset[int]
-    polls: int = 0
-
-    @contextmanager
-    def observing(self, tenant: TenantId) -> Iterator[OnePoll]:
+    def overview(self, tenant: TenantId) -> Overview:
         self.polls += 1
-        if self.polls in self.unavailable:
+        if self.polls == 2:
             raise StoreUnavailable("Postgres can't be reached.")
-        yield OnePoll(self.polls)
-
-    def backlog(self) -> list[QueueDepth]:
-        raise AssertionError("only one tenant is looked at")
-
-    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
-        return []
-
-    def fills(self, tenants: Sequence[TenantId], limit: int) -> dict[TenantId, float]:
-        return {}
+        return overview(depth("extract", "ready", self.polls), at=NOON + timedelta(minutes=self.polls))
 
 
-@dataclass
-class OnePoll:
-    """What the database says at one poll; there is one poll a minute."""
-
-    number: int
-
-    def now(self) -> datetime:
-        return NOON + timedelta(minutes=self.number)
-
-    def backlog(self) -> list[QueueDepth]:
-        return [depth("extract", "ready", self.number)]
-
-    def workers(self, dead_after_s: float) -> list[WorkerBeat]:
-        return []
-
-    def spent(self, since: datetime) -> Spent:
-        return NOTHING
-
-    def spent_on(self, by: CostBy, which: CallFilter) -> list[SpentOn]:
-        return []
-
-
-def frames_of(
-    store: UnavailableOnce, count: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> list[str]:
-    """What watching prints into a pipe, frame by frame, until it is stopped."""
-    pauses = []
-
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == count:
-            raise Stopped
-
-    monkeypatch.setattr("memforest_core.observe.cli.status.time.sleep", sleep)
-    with pytest.raises(Stopped):
-        watch(InspectionService(store, 30.0), TenantId("acme"), 2.0)
-    assert pauses == [2.0] * count
-    return [line for line in capsys.readouterr().out.splitlines() if line.startswith(("extract", "Postgres"))]
-
-
-def test_watching_goes_on_while_the_database_is_unavailable(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Given a database that is unavailable at the second poll, then the frame says so, and rates span the gap."""
-    first, gap, third = frames_of(UnavailableOnce(frozenset({2})), 3, monkeypatch, capsys)
-    assert first.split() == ["extract", "ready", "1", "1", "s"]
-    assert gap == "Postgres can't be reached."
-    assert third.split() == ["extract", "ready", "3", "1", "s", "+1"]
+def test_watching_goes_on_while_the_database_is_unavailable() -> None:
+    """Given a database that is unavailable at the second poll, then that frame says so, and rates span the gap."""
+    inspection, tenant = cast(InspectionService, Inspection()), TenantId("acme")
+    _, first = next_frame(inspection, tenant, None)
+    gap, seen = next_frame(inspection, tenant, first)
+    assert (str(gap), seen) == ("Postgres can't be reached.", first)
+    _, third = next_frame(inspection, tenant, seen)
+    assert third is not None
+    assert rates(third, seen) == {("extract", "ready"): 1.0}
 
 
 def test_a_database_that_was_never_there_is_an_error() -> None:
+    inspection = Inspection()
+    inspection.polls = 1
     with pytest.raises(StoreUnavailable):
-        watch(InspectionService(UnavailableOnce(frozenset({1})), 30.0), TenantId("acme"), 2.0)
+        next_frame(cast(InspectionService, inspection), TenantId("acme"), None)
 
 
 def test_what_others_named_cannot_steer_the_terminal() -> None:

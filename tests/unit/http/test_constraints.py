@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jsonschema_rs
 
-from memforest_core.client.remote.route_table import ROUTES
+from memforest_core.client.route_table import ROUTES
 from memforest_core.service.http import wire
 from memforest_core.service.http.endpoints import method_of
 from memforest_core.service.http.http_app import openapi

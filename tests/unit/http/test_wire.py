@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from memforest_core.client.api import MemForest
 from memforest_core.client.lifecycle import Lifecycle
-from memforest_core.client.remote.route_table import ROUTES
-from memforest_core.domain.routes import Route, Scope, Verb
+from memforest_core.client.route_table import ROUTES
+from memforest_core.domain.routes import Route
 from memforest_core.observe.webhooks.service import Webhooks
 from memforest_core.service.http.endpoints import method_of
 from memforest_core.service.http.wire import LOCAL, body_model, parameters, returned
@@ -93,9 +93,3 @@ def test_unix_seconds_in_a_query_are_numbers(given: str, read: object) -> None:
     model = body_model("facts", parameters(method_of(ROUTES["facts"])), {})
 
     assert model.model_validate({"owner": "a", "since": given}).since == read  # type: ignore[attr-defined]
-
-
-def test_reading_needs_no_more_than_a_reading_key() -> None:
-    changes = {route.name for route in ROUTES.values() if route.scope is Scope.READ and route.verb is not Verb.GET}
-
-    assert changes == {"answer", "context", "flush", "intent", "recall", "recall_many"}

@@ -86,7 +86,3 @@ def test_messages_become_turns_with_what_is_known_of_them() -> None:
 def test_numbers_are_whole_and_bounded(value: object) -> None:
     with pytest.raises(InvalidInput, match="whole number"):
         whole(value, "top_k")
-
-
-def test_numbers_of_queries_are_text() -> None:
-    assert whole("12", "page_size") == whole(12, "page_size") == 12

@@ -45,11 +45,6 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("library", "face"), FACES)
-def test_every_method_is_there(library: type, face: type) -> None:
-    assert public(library) - IN_A_PROCESS == public(face)
-
-
 @pytest.mark.parametrize(
     ("library", "face", "name"),
     [
