@@ -51,6 +51,7 @@ def up(
     Other processes of this user can do everything meanwhile: commands with the same --data, programs by the printed
     addresses.
     """
+    from memforest_core.client.services.checkup import in_use
     from memforest_workers.signals import stop_requested
 
     with opened_memory(data, create=True, concurrency=concurrency, alone=True) as memory:
@@ -61,7 +62,9 @@ def up(
             stop_requested() as stop,
             served_page(memory, directory, port, wanted=serve) as explorer,
         ):
-            _tell_start(memory.settings)
+            # With which models and services the node works.
+            used = in_use(memory.settings)
+            report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")
             _announce(memory.settings, directory, concurrency, page.address if page else None, explorer, as_json)
             _wait(stop, memory, page)
         if not as_json:
@@ -97,14 +100,6 @@ def _wait(stop: threading.Event, memory: MemForest, page: EmbeddedFlower | None)
         if page is not None and page.exit_code is not None:
             console(stderr=True).print(f"Flower ended (exit {page.exit_code}), see {page.log_path}. The node goes on.")
             page = None
-
-
-def _tell_start(settings: Settings) -> None:
-    """One line on stderr: with which models and services the node works."""
-    from memforest_core.client.services.checkup import in_use
-
-    used = in_use(settings)
-    report_progress("Working with " + ", ".join(f"{name} {value}" for name, value in used.items()) + ".")
 
 
 def _announce(

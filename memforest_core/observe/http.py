@@ -1,4 +1,4 @@
-"""Routes of reading what is stored, page by page, and of the log of model calls."""
+"""Routes of reading what is stored, of the log of model calls, and of webhooks with their deliveries."""
 
 from __future__ import annotations
 
@@ -13,4 +13,15 @@ ROUTES = (
     Route("trees", Verb.GET, "/trees", Scope.READ, service="reading", example={**_ALICE, "kind": "entity"}),
     Route("node", Verb.GET, "/nodes/{node_id}", Scope.READ, service="reading", owners=()),
     Route("calls", Verb.GET, "/calls", Scope.READ, service="inspection", example=_ALICE),
+)
+_HOOK = {"url": "https://example.com/hook", "events": ["session.ready"]}
+
+WEBHOOKS = (
+    Route("webhooks.create", Verb.POST, "/webhooks", Scope.ADMIN, owners=(), example=_HOOK),
+    Route("webhooks.list", Verb.GET, "/webhooks", Scope.ADMIN, owners=()),
+    Route("webhooks.delete", Verb.DELETE, "/webhooks/{endpoint}", Scope.ADMIN, owners=()),
+    Route("webhooks.enable", Verb.PUT, "/webhooks/{endpoint}/enabled", Scope.ADMIN, owners=()),
+    Route("webhooks.rotate", Verb.POST, "/webhooks/{endpoint}/secret", Scope.ADMIN, owners=()),
+    Route("webhooks.deliveries", Verb.GET, "/deliveries", Scope.ADMIN, owners=()),
+    Route("webhooks.replay", Verb.POST, "/deliveries/{delivery}/replay", Scope.ADMIN, owners=()),
 )

@@ -82,7 +82,8 @@ def checkup(settings: Settings, *, call: bool = False, place: Path | None = None
     if opened:
         yield _tried("index", lambda: _index(settings, opened[0], used["index"]))
     if settings.prompts:
-        yield _tried("prompts", lambda: _prompts(settings))
+        own = partial(open_prompts, settings.prompts)
+        yield _tried("prompts", lambda: f"own instructions for {', '.join(own().replaced)}")
     yield from _chat(settings, call)
     yield _disk(place or settings.index.path or Path(tempfile.gettempdir()))
 
@@ -117,28 +118,30 @@ def stopped_index(data: Path) -> Iterator[Check]:
             yield _tried("index", partial(_readable, each))
 
 
-def _readable(directory: Path) -> Check:
-    return Check("index", State.OK, f"{directory}, {read_all(directory)} points can be read")
+def _readable(directory: Path) -> str:
+    return f"{directory}, {read_all(directory)} points can be read"
 
 
-def _tried(name: str, check: Callable[[], Check]) -> Check:
+def _tried(name: str, check: Callable[[], Check | str]) -> Check:
+    """What a check says; a sentence is of a part that is well."""
     try:
-        return check()
+        found = check()
     except MemForestError as error:
         return Check(name, State.FAIL, error.message, error.code)
+    return found if isinstance(found, Check) else Check(name, State.OK, found)
 
 
-def _database(engine: Engine, place: str) -> Check:
+def _database(engine: Engine, place: str) -> str:
     with transaction(engine) as connection:
         version = server_version(connection)
-    return Check("database", State.OK, f"{place}, Postgres {version}")
+    return f"{place}, Postgres {version}"
 
 
-def _schema(engine: Engine) -> Check:
+def _schema(engine: Engine) -> str:
     check_ready(engine)
     with transaction(engine) as connection:
         revision = current_revision(connection)
-    return Check("schema", State.OK, f"revision {revision}, tenants are separated")
+    return f"revision {revision}, tenants are separated"
 
 
 def _clock(engine: Engine) -> Check:
@@ -169,16 +172,16 @@ def _workers(engine: Engine, settings: Settings) -> Iterator[Check]:
         yield Check(f"workers of {queue.value}", State.OK if alive else State.WARN, says)
 
 
-def _connections(engine: Engine, settings: Settings) -> Check:
+def _connections(engine: Engine, settings: Settings) -> str:
     use = connections_in_use(engine, settings)
     if use is None:
-        return Check("connections", State.OK, "a pooler is in front of Postgres: its limits count")
+        return "a pooler is in front of Postgres: its limits count"
     check_connections(engine, settings)
     wanted = use.wanted(connection_plan(settings))
-    return Check("connections", State.OK, f"{wanted} of {use.allowed} at most, {use.workers} workers live")
+    return f"{wanted} of {use.allowed} at most, {use.workers} workers live"
 
 
-def _broker(settings: Settings, place: str) -> Check:
+def _broker(settings: Settings, place: str) -> Check | str:
     address = client_address(settings.broker.url.get_secret_value())
     if address is None:
         return Check("broker", State.WARN, f"{place}: sentinels are not checked; limits count per process")
@@ -191,25 +194,21 @@ def _broker(settings: Settings, place: str) -> Check:
             raise BrokerUnavailable(
                 f"The broker can't be used ({type(error).__name__}): check MEMFOREST_BROKER__URL and that it runs."
             ) from None
-    return Check("broker", State.OK, place)
+    return place
 
 
-def _embedding(settings: Settings, opened: list[Embedder]) -> Check:
+def _embedding(settings: Settings, opened: list[Embedder]) -> str:
     embedder = open_embedder(settings.embedding)
     dimension = embedder.dimension
     opened.append(embedder)
-    return Check("embedding", State.OK, f"{embedder.model}, {dimension} dimensions")
+    return f"{embedder.model}, {dimension} dimensions"
 
 
-def _prompts(settings: Settings) -> Check:
-    return Check("prompts", State.OK, f"own instructions for {', '.join(open_prompts(settings.prompts).replaced)}")
-
-
-def _index(settings: Settings, embedder: Embedder, place: str) -> Check:
+def _index(settings: Settings, embedder: Embedder, place: str) -> str:
     with closing(open_index(settings, embedder)) as index:
         index.prepare()
         points = index.count(TenantId(settings.tenant))
-    return Check("index", State.OK, f"{place}, {points} points")
+    return f"{place}, {points} points"
 
 
 def _chat(settings: Settings, call: bool) -> Iterator[Check]:
@@ -227,15 +226,15 @@ def _chat(settings: Settings, call: bool) -> Iterator[Check]:
             yield _tried("chat", partial(_model, settings, step, model[0], call))
 
 
-def _model(settings: Settings, step: Step, model: str, call: bool) -> Check:
+def _model(settings: Settings, step: Step, model: str, call: bool) -> str:
     chat = open_chat(settings.llm)
     chat.check(step)
     if not call:
-        return Check("chat", State.OK, f"{model}, not called: memforest doctor --call does")
+        return f"{model}, not called: memforest doctor --call does"
     started = time.monotonic()
     ask = Message("user", "Answer with the word ready.")
     chat.complete(ChatRequest(step, (ask,), max_tokens=PING_MAX_TOKENS))
-    return Check("chat", State.OK, f"{model} answered in {time.monotonic() - started:.1f} s")
+    return f"{model} answered in {time.monotonic() - started:.1f} s"
 
 
 def _disk(place: Path) -> Check:

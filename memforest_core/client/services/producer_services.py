@@ -42,11 +42,6 @@ def open_producer(settings: Settings, tracer: Tracer | None = None) -> Producer:
     tracing = open_tracing(settings.observe) if tracer is None else None
     engine = open_engine(settings.database)
     wakeups = CeleryWakeUps(settings.broker)
-    most = MAX_WAKEUPS
-    acceptance = Acceptance(engine, wakeups, settings.accept, most, _now)
+    acceptance = Acceptance(engine, wakeups, settings.accept, MAX_WAKEUPS, lambda: datetime.now(UTC))
     close = tracing.close if tracing is not None else lambda: None
     return Producer(engine, wakeups, acceptance, Flushing(engine, wakeups), tracer or tracing or SILENT, close)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

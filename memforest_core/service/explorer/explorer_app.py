@@ -103,7 +103,7 @@ class Explorer:
         """All pages, forms and files."""
         found = [
             ("GET", "/static/{name}", _static),
-            ("GET", "/login", self._login_page),
+            ("GET", "/login", _login_page),
             ("POST", "/login", self._log_in),
             ("POST", "/logout", self._log_out),
             *(("GET", path, self._page(page)) for path, page in PAGES.items()),
@@ -142,9 +142,6 @@ class Explorer:
             sentence = "This key has sent its requests of this minute: wait a moment."
             raise Refused(HTTPStatus.TOO_MANY_REQUESTS, "rate_limited", sentence, retry_after=wait_s)
         return caller
-
-    async def _login_page(self, request: Request) -> Response:
-        return _login(request.query_params.get("next", "/"))
 
     async def _log_in(self, request: Request) -> Response:
         form = await _form(request)
@@ -207,6 +204,10 @@ async def _static(request: Request) -> Response:
 def _shown(shown: Shown, caller: Caller | None = None, visit: Visit | None = None) -> Response:
     values = {"caller": caller, "visit": visit, **shown.values}
     return Response(rendered(shown.template, values), shown.status, HEADERS, "text/html; charset=utf-8")
+
+
+async def _login_page(request: Request) -> Response:
+    return _login(request.query_params.get("next", "/"))
 
 
 def _login(wanted: str, refused: str = "") -> Response:

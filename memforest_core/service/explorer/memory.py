@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Any
 
 from memforest_core.client.handles import Operation
-from memforest_core.domain.evidence import Evidence, Mode, PathNode, RecallResult
-from memforest_core.domain.ids import TreeId, TreeKind
+from memforest_core.domain.evidence import Evidence, Mode, RecallResult
+from memforest_core.domain.ids import TreeId
 from memforest_core.domain.pages import to_cursor
 from memforest_core.domain.turns import Turn
 from memforest_core.errors import InvalidInput
 from memforest_core.observe.reading.records import StoredFact
 from memforest_core.recall.states import TimelineState
-from memforest_core.service.explorer.drawing import Axis, Bar, Slice, proportions, stacked
+from memforest_core.service.explorer.drawing import Axis, proportions, stacked
 from memforest_core.service.explorer.page_requests import Moved, Outcome, Shown, Visit, href, known, listed
 from memforest_core.service.explorer.rows import ExplorerRows, SessionCell
 
@@ -25,31 +26,6 @@ STATES = 500
 TOPICS = 100
 DAYS = 30
 EVERYBODY = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnState:
-    """A state and where it lies on the axis; ``number`` gives its bar another colour than its neighbours'."""
-
-    state: TimelineState
-    bar: Bar
-    number: int
-    faded: bool
-    """Something ended it, or it never held."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """The states of one subject and attribute, in the order of time."""
-
-    subject: str
-    attribute: str
-    states: tuple[DrawnState, ...]
-
-    @property
-    def on_top(self) -> list[DrawnState]:
-        """As they are drawn: of bars that overlap the narrow ones lie on top."""
-        return sorted(self.states, key=lambda drawn: -drawn.bar.width)
 
 
 def sessions(visit: Visit) -> Outcome:
@@ -75,7 +51,8 @@ def states(visit: Visit) -> Outcome:
     """States as bars over time, a row for each attribute; what was superseded is faded."""
     owner, entity, cursor = visit.owner("timeline"), visit.parameter("entity") or EVERYBODY, visit.parameter("cursor")
     found = known(owner, visit.memory.timeline(owner, entity=entity, limit=STATES, cursor=cursor))
-    axis = _axis(found.states)
+    moments = [at for state in found.states for at in (_begun(state), _known_until(state)) if at is not None]
+    axis = Axis.over(moments) if moments else None
     chains = [] if axis is None else _chains(found.states, axis)
     return Shown(
         "states.html",
@@ -106,27 +83,26 @@ def days(visit: Visit) -> Outcome:
     return listed("days", owner, visit.memory.days(owner, limit=DAYS, cursor=visit.parameter("cursor")))
 
 
-def _axis(found: tuple[TimelineState, ...]) -> Axis | None:
-    moments = [moment for state in found for moment in (_begun(state), _known_until(state)) if moment is not None]
-    return Axis.over(moments) if moments else None
-
-
-def _chains(found: tuple[TimelineState, ...], axis: Axis) -> list[Chain]:
+def _chains(found: tuple[TimelineState, ...], axis: Axis) -> list[dict[str, Any]]:
+    """The states of each subject and attribute in the order of time, each with its bar."""
     grouped: dict[tuple[str, str], list[TimelineState]] = defaultdict(list)
     for state in found:
         grouped[state.subject, state.attribute].append(state)
-    chains = [
-        Chain(subject, attribute, tuple(_drawn(state, number, axis) for number, state in enumerate(own)))
-        for (subject, attribute), own in grouped.items()
-    ]
+    chains = []
+    for (subject, attribute), own in grouped.items():
+        states = [_drawn(state, number, axis) for number, state in enumerate(own)]
+        # Of bars that overlap the narrow ones lie on top.
+        on_top = sorted(states, key=lambda drawn: -drawn["bar"].width)
+        chains.append({"subject": subject, "attribute": attribute, "states": states, "on_top": on_top})
     # What changed most is what people look for.
-    return sorted(chains, key=lambda chain: (-len(chain.states), chain.subject.casefold(), chain.attribute))
+    return sorted(chains, key=lambda chain: (-len(chain["states"]), chain["subject"].casefold(), chain["attribute"]))
 
 
-def _drawn(state: TimelineState, number: int, axis: Axis) -> DrawnState:
+def _drawn(state: TimelineState, number: int, axis: Axis) -> dict[str, Any]:
+    """A state and its bar, in another colour than its neighbours'; faded when it is not current."""
     begun = _begun(state)
     bar = axis.bar(begun, max(begun, axis.end if state.current else _known_until(state) or begun))
-    return DrawnState(state, bar, number % 2, not state.current)
+    return {"state": state, "bar": bar, "number": number % 2, "faded": not state.current}
 
 
 def _begun(state: TimelineState) -> datetime:
@@ -336,37 +312,10 @@ SIGNALS = (
 COLOURS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
-    """A tree that voted for an item, with the nodes from its root down."""
-
-    kind: TreeKind
-    label: str
-    nodes: tuple[PathNode, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """An item of evidence, its place, and what put it there."""
-
-    rank: int
-    evidence: Evidence
-    signals: tuple[Slice, ...]
-    voters: tuple[Voter, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """An item that any mode returned, and its place in each."""
-
-    evidence: Evidence
-    ranks: tuple[int | None, ...]
-
-
 def ask(visit: Visit) -> Outcome:
     """Evidence for a question, and what the other modes would have returned."""
     owner, question = visit.owner("recall"), visit.parameter("question")
-    modes = list(Mode) if _has_model(visit) else [Mode.AUTO, *FREE]
+    modes = list(Mode) if visit.memory.services.recall.chat is not None else [Mode.AUTO, *FREE]
     mode = visit.parameter("mode") or Mode.AUTO
     values = {"owner": owner, "tab": "/ask", "question": question or "", "mode": mode, "modes": modes, "result": None}
     if question is None:
@@ -380,13 +329,13 @@ def ask(visit: Visit) -> Outcome:
         for each in dict.fromkeys([*FREE, result.mode])
     }
     most = max((item.score for item in result.evidence), default=0.0)
-    items = [
-        Piece(rank, item, tuple(stacked(item.signals, most)), _voters(item))
+    items: list[dict[str, Any]] = [
+        {"rank": rank, "evidence": item, "signals": stacked(item.signals, most), "voters": _voters(item)}
         for rank, item in enumerate(result.evidence, start=1)
     ]
-    names = dict.fromkeys([*SIGNALS, *(part.name for item in items for part in item.signals)])
+    names = dict.fromkeys([*SIGNALS, *(part.name for item in items for part in item["signals"])])
     colours = {name: number % COLOURS + 1 for number, name in enumerate(names)}
-    used = [name for name in names if any(part.name == name for item in items for part in item.signals)]
+    used = [name for name in names if any(part.name == name for item in items for part in item["signals"])]
     compared = {"others": others, "compared": _compared(list(others.values()))}
     return Shown(
         "ask.html", {**values, "result": result, "items": items, "signals": used, "colours": colours, **compared}
@@ -409,21 +358,18 @@ def context(visit: Visit) -> Outcome:
     return Shown("context.html", {**values, "tokens": tokens or "", "made": made, "sections": sections, "bars": bars})
 
 
-def _voters(item: Evidence) -> tuple[Voter, ...]:
+def _voters(item: Evidence) -> list[dict[str, Any]]:
+    """The trees that voted for an item, with the nodes from the root down."""
     trees = groupby(item.path, key=lambda node: (node.tree_kind, node.label))
-    return tuple(Voter(kind, label, tuple(nodes)) for (kind, label), nodes in trees)
+    return [{"kind": kind, "label": label, "nodes": list(nodes)} for (kind, label), nodes in trees]
 
 
-def _has_model(visit: Visit) -> bool:
-    return visit.memory.services.recall.chat is not None
-
-
-def _compared(results: list[RecallResult]) -> list[Compared]:
-    """All items that any of the results has, best ranks first."""
+def _compared(results: list[RecallResult]) -> list[dict[str, Any]]:
+    """All items that any of the results has with their place in each, best ranks first."""
     ranks = [{_key(item): rank for rank, item in enumerate(each.evidence, start=1)} for each in results]
     items = {_key(item): item for each in results for item in each.evidence}
-    rows = [Compared(item, tuple(own.get(key) for own in ranks)) for key, item in items.items()]
-    return sorted(rows, key=lambda row: (min(rank for rank in row.ranks if rank is not None), row.evidence.text))
+    rows = [{"evidence": item, "ranks": [own.get(key) for own in ranks]} for key, item in items.items()]
+    return sorted(rows, key=lambda row: (min(filter(None, row["ranks"])), row["evidence"].text))
 
 
 def _key(item: Evidence) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from memforest_core.domain.ids import NodeId, TreeId, TreeKind
 from memforest_core.domain.pages import checked_id
@@ -73,22 +73,6 @@ LEAVES = 300
 CHILDREN = 200
 TREES = 100
 """Trees on one page."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnBar:
-    """A node and where it lies."""
-
-    node: DrawnNode
-    bar: Bar
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One row of the drawing."""
-
-    number: int
-    bars: tuple[DrawnBar, ...]
 
 
 def trees(visit: Visit) -> Outcome:
@@ -163,11 +147,11 @@ def _axis(top: DrawnNode, wanted: str | None) -> Axis | None:
     return Axis.over([top.start, top.end])
 
 
-def _drawn(top: DrawnNode, levels: list[Sequence[DrawnNode]], axis: Axis | None) -> list[Level]:
+def _drawn(top: DrawnNode, levels: list[Sequence[DrawnNode]], axis: Axis | None) -> list[dict[str, Any]]:
+    """Each level with its number, its nodes, and where each of them lies."""
     if axis is not None:
-        return [Level(each[0].level, tuple(_over_time(each, axis))) for each in levels]
-    lefts = {top.id: 0}
-    drawn = []
+        return [{"number": each[0].level, "bars": _over_time(each, axis)} for each in levels]
+    lefts, whole, drawn = {top.id: 0}, max(1, top.leaves), []
     for nodes in levels:
         bars = []
         for node in nodes:
@@ -175,24 +159,18 @@ def _drawn(top: DrawnNode, levels: list[Sequence[DrawnNode]], axis: Axis | None)
             if node is not top and node.parent_id is not None:
                 lefts[node.parent_id] += node.leaves
             lefts[node.id] = left
-            bars.append(DrawnBar(node, _share(left, node.leaves, top.leaves)))
-        drawn.append(Level(nodes[0].level, tuple(bars)))
+            bar = Bar(round(100.0 * left / whole, 3), round(100.0 * node.leaves / whole, 3))
+            bars.append({"node": node, "bar": bar})
+        drawn.append({"number": nodes[0].level, "bars": bars})
     return drawn
 
 
-def _over_time(nodes: Sequence[DrawnNode], axis: Axis) -> list[DrawnBar]:
-    bars = []
-    for node in nodes:
-        if node.start is not None:
-            end: datetime = node.end or node.start
-            bars.append(DrawnBar(node, axis.bar(node.start, end)))
+def _over_time(nodes: Sequence[DrawnNode], axis: Axis) -> list[dict[str, Any]]:
+    bars = [
+        {"node": node, "bar": axis.bar(node.start, node.end or node.start)} for node in nodes if node.start is not None
+    ]
     # Of bars that overlap the narrow ones lie on top.
-    return sorted(bars, key=lambda drawn: -drawn.bar.width)
-
-
-def _share(left: int, width: int, of: int) -> Bar:
-    whole = max(1, of)
-    return Bar(round(100.0 * left / whole, 3), round(100.0 * width / whole, 3))
+    return sorted(bars, key=lambda drawn: -drawn["bar"].width)
 
 
 def _source(source: str) -> str:

@@ -260,8 +260,9 @@ def body_model(name: str, found: Iterable[Parameter], example: Mapping[str, obje
         extra = of_value(name, each.name)
         fields[each.name] = (each.type, Field(... if each.required else each.default, json_schema_extra=extra))
     shown: dict[str, Any] = {"examples": [dict(example)]} if example else {}
+    title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
     config = ConfigDict(extra="forbid", json_schema_extra=shown | of_body(name))
-    return create_model(_title(name), __config__=config, **fields)
+    return create_model(f"{title}Request", __config__=config, **fields)
 
 
 def returned(method: Callable[..., Any]) -> Any:
@@ -338,7 +339,3 @@ def _answer(hint: Any) -> Any:
     if origin in (list, Sequence):
         return list[_answer(inner[0])]  # type: ignore[misc]
     return None if hint is type(None) else hint
-
-
-def _title(name: str) -> str:
-    return "".join(part.capitalize() for part in name.replace(".", "_").split("_")) + "Request"

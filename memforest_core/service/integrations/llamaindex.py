@@ -99,13 +99,9 @@ def _turn(message: ChatMessage) -> TurnInput:
     blocks: Sequence[object] = message.blocks
     whole = len(blocks) == 1 and isinstance(blocks[0], TextBlock) and not message.additional_kwargs
     plain = whole and text.strip() and role in (Role.USER, Role.ASSISTANT, Role.SYSTEM)
+    marks = "\n".join(f"[{block.block_type}]" for block in message.blocks)
     stored = None if plain and role == message.role.value else {STORED_AS: message.model_dump(mode="json")}
-    return as_turn({"role": role, "content": text or _marks(message)}, stored)
-
-
-def _marks(message: ChatMessage) -> str:
-    """What replaces a message without words, such as ``[tool_call]``."""
-    return "\n".join(f"[{block.block_type}]" for block in message.blocks)
+    return as_turn({"role": role, "content": text or marks}, stored)
 
 
 def _message(turn: Turn) -> ChatMessage:

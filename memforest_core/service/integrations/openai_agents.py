@@ -128,10 +128,7 @@ def _turn(item: Mapping[str, Any]) -> TurnInput:
 
 def _item(turn: Turn) -> TResponseInputItem:
     stored = turn.metadata.get(STORED_AS)
-    item = dict(stored) if isinstance(stored, Mapping) else {"role": _role(turn), "content": said(turn)}
+    # The API takes a tool's output with its call only: without one it becomes a developer's words.
+    role = "developer" if turn.role.value == "tool" else turn.role.value
+    item = dict(stored) if isinstance(stored, Mapping) else {"role": role, "content": said(turn)}
     return cast("TResponseInputItem", item)
-
-
-def _role(turn: Turn) -> str:
-    """The API takes a tool's output with its call only: without one it becomes a developer's words."""
-    return "developer" if turn.role.value == "tool" else turn.role.value
