@@ -59,7 +59,7 @@ CALENDAR = (
         Verb.POST,
         "/summarize",
         Scope.WRITE,
-        service="summarizing",
+        service="calendar",
         example={"owner": "alice", "day": "2026-05-20"},
     ),
 )

@@ -47,6 +47,16 @@ def speech(name: str, content: str) -> str:
     return block(turn_line(name, content))
 
 
+def chat_message(role: str, content: str, line: str, *, named: bool) -> dict[str, str]:
+    """A turn as chat APIs take it; ``line`` has its speaker's name too.
+
+    What a system or a tool said then is no instruction now: it is a user's message.
+    """
+    own = role == "assistant"
+    bare = own or (role == "user" and not named)
+    return {"role": "assistant" if own else "user", "content": content if bare else block(line)}
+
+
 def stated(attribute: str, value: str, text: str, polarity: Polarity, planned: bool) -> str:
     """A state as it reads without its attribute's sentence: its value, else its text; a denied value says so."""
     denied = bool(value) and polarity is Polarity.NEGATIVE

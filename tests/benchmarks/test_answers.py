@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,12 @@ from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
 
 
 def task(qid: str, **changes: Any) -> AnswerTask:
-    given: dict[str, Any] = {
-        "method": "memforest",
-        "model_size": "small",
-        "category": "temporal",
-        "qid": qid,
-        "question": f"What about {qid}?",
-        "gold_answer": f"gold {qid}",
-        "evidence_text": f"[Monday 8 May 2023]\nIlka: this is {qid}",
-        "asked_at": datetime(2024, 1, 1, tzinfo=UTC),
-    }
-    return AnswerTask(**(given | changes))
+    given = AnswerTask(
+        *("memforest", "small", "temporal", qid, f"What about {qid}?", f"gold {qid}"),
+        f"[Monday 8 May 2023]\nIlka: this is {qid}",
+        datetime(2024, 1, 1, tzinfo=UTC),
+    )
+    return replace(given, **changes)
 
 
 class Reader:

@@ -33,18 +33,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def outputs(out: Path) -> list[str]:
     """What a run over one life prints."""
     requested = ["--dataset", "lives-locked", "--conversations", "1", "--limit", str(QUESTIONS), "--seed", str(SEED)]
+    command = [sys.executable, "-m", "benchmarks.eval", *requested, "--methods", ",".join(METHODS), "--json"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "benchmarks.eval",
-            *requested,
-            "--methods",
-            ",".join(METHODS),
-            "--out",
-            str(out),
-            "--json",
-        ],
+        [*command, "--out", str(out)],
         cwd=ROOT,
         env=environment(),
         capture_output=True,

@@ -23,12 +23,10 @@ from tests.harness.processes import environment
 ROOT = Path(__file__).parents[2]
 METHODS = [
     "bm25_turns",
-    "bm25_chunks_neighbours",
     "hybrid_turns",
     "sum_cells",
     "flat_facts",
     "convex_turns",
-    "zsum_turns",
     "memforest",
     "memforest:flat",
     "memforest:no-dense",

@@ -7,27 +7,9 @@ import pytest
 from benchmarks.eval.judging import JUDGE, JudgeAnswer, judge, verdict_of
 from benchmarks.eval.tables import Verdict
 from memforest_core.errors import ContentFault
-from memforest_core.models.calls import CallRecord, ChatReply, ChatRequest, Step
+from tests.harness.chats import AnsweringChat
 
 GOOD = '{"reason": "same day", "verdict": "correct"}'
-
-
-class Scripted:
-    """A chat model that answers with these texts, or raises them."""
-
-    def __init__(self, *answers: str | Exception) -> None:
-        self._answers = list(answers)
-        self.requests: list[ChatRequest] = []
-
-    def model_name(self, step: Step) -> str:
-        return "scripted"
-
-    def complete(self, request: ChatRequest) -> ChatReply:
-        self.requests.append(request)
-        answer = self._answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return ChatReply(answer, CallRecord(request.step, "scripted", 1, 1, 0, 0.0, 1.0, "ok"))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +46,7 @@ def test_anything_else_is_none(text: str) -> None:
 
 
 def test_a_judge_without_a_clear_verdict_gets_one_more_request_that_shows_why() -> None:
-    chat = Scripted("I think so", GOOD)
+    chat = AnsweringChat("I think so", GOOD)
     assert judge(chat, "When?", "May", "in May") is Verdict.CORRECT
     first, second = chat.requests
     assert (first.step, first.schema, first.schema_name) == (JUDGE, JudgeAnswer.model_json_schema(), "verdict")

@@ -1,66 +1,134 @@
-"""Records survive a killed run, and are not mixed up with those of another."""
+"""Rows, comparisons and reports of records; records survive a killed run, and are not mixed up with those of another."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks.eval.losses import Loss, Outcome, Stored, loss_table, lost
+from benchmarks.eval.measuring import Quote
 from benchmarks.eval.records import RECORDS, Record, RecordFile, WrongRun, read_records
+from benchmarks.eval.report import main, markdown, measured
+from benchmarks.eval.summing import comparison, interval, row
+from benchmarks.eval.variants import MEMFOREST, SETTINGS, variants
+from memforest_core.domain.times import UNKNOWN_TIME
+from memforest_core.settings import LlmSettings, RecallSettings
 
-MEASURED = {"dataset": "own", "limit": None}
+MEASURED = {"dataset": "own", "file": "own.json", "seed": 7, "chat_model": "offline", "transform": None, "limit": None}
 
 
-def record(question: str = "q1", method: str = "memforest") -> Record:
-    return Record(
-        method=method,
-        conversation="c1",
-        question_id=question,
-        category="temporal",
-        gold=("t1", "t2"),
-        share_500=0.75,
-        share_2000=1.0,
-        found_500=0.5,
-        found_2000=1.0,
-        ranks=(3, None),
-        recall_at_5=0.5,
-        recall_at_10=0.5,
-        recall_at_20=0.5,
-        all_at_10=0.0,
-        mrr=1 / 3,
-        ndcg_10=0.4,
-        context_tokens=300,
-        ms=12.5,
-        k_ms=8.25,
-        stages_ms={"embed": 4.0},
-        losses={"gold": 2},
-        degraded=("Something is away.",),
+def record(number: int = 1, near: float = 1.0, far: float = 1.0, **changes: Any) -> Record:
+    names = ("share_500", "found_500", "recall_at_5", "recall_at_10", "recall_at_20", "all_at_10", "mrr", "ndcg_10")
+    given: dict[str, Any] = {
+        "method": "any",
+        "conversation": "c1",
+        "question_id": f"q{number}",
+        "category": "temporal",
+        "gold": ("t1",),
+        **dict.fromkeys(names, near),
+        "share_2000": far,
+        "found_2000": far,
+        "ranks": (1,),
+        "context_tokens": 100 * number,
+        "ms": float(number),
+        "stages_ms": {"search": 0.5},
+    }
+    return Record(**(given | changes))
+
+
+def quotes(*turns: str) -> list[Quote]:
+    return [Quote(turn, UNKNOWN_TIME, "", "s", 0, (turn,)) for turn in turns]
+
+
+def test_a_row_is_the_mean_over_questions_in_percent() -> None:
+    got = row("bm25_turns", [record(1, 1.0, 1.0), record(2, 0.5, 1.0), record(3, 0.0, 0.5, category="multi-hop")], 9.5)
+    assert (got["method"], got["n"], got["ingest_s"]) == ("bm25_turns", 3, 9.5)
+    assert (got["recall_500"], got["recall_2000"], got["context_tokens"]) == (50.0, 83.3, 200)
+    assert got["by_category"] == {
+        "temporal": {"n": 2, "share_500": 75.0, "share_2000": 100.0, "recall_500": 75.0, "recall_2000": 100.0},
+        "multi-hop": {"n": 1, "share_500": 0.0, "share_2000": 50.0, "recall_500": 0.0, "recall_2000": 50.0},
+    }
+    assert got["query_ms_p50"] == 2.0
+    assert got["stages_ms_p50"] == {"search": 0.5}
+
+
+def test_the_best_baseline_of_each_budget_is_compared_with() -> None:
+    """Given one baseline best at 500 tokens and another at 2,000, then each is what we are measured against there."""
+    ours = [record(1, 1.0, 1.0), record(2, 0.8, 0.8, conversation="c2")]
+    wide = [record(1, 0.2, 0.8), record(2, 0.2, 0.4, conversation="c2")]
+    near = [record(1, 0.8, 0.5), record(2, 0.4, 0.5, conversation="c2")]
+    got = comparison(ours, {"wide": wide, "near": near, "unfinished": near[:1]}, 7)
+    assert (got["best_500"], got["best_2000"]) == ("near", "wide")
+    assert got["ratio_500"] == 1.5
+    # Of 0.4 missed on average, 0.1 is left.
+    assert got["misses_saved_2000"] == 75.0
+    assert got["by_category_500"] == {
+        "all": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
+        "temporal": {"n": 2, "difference": 30.0, "low": 20.0, "high": 40.0, "below": False},
+    }
+
+
+def test_the_interval_draws_conversations_and_repeats_with_the_seed() -> None:
+    """Given a thousand questions of one conversation, then they say no more than the conversation does."""
+    one = [("c1", 0.1)] * 1000
+    assert interval(one, 7) == pytest.approx((0.1, 0.1))
+    low, high = interval([("c1", -0.2)] * 50 + [("c2", 0.4)] * 50, 7)
+    assert (low, high) == pytest.approx((-0.2, 0.4))
+    many = [(f"c{n}", n / 100) for n in range(20)]
+    assert interval(many, 7) == interval(many, 7)
+    low, high = interval(many, 7)
+    assert 0.0 < low < 0.095 < high < 0.19
+
+
+def test_each_gold_turn_is_lost_at_the_first_stage_that_loses_it() -> None:
+    outcome = Outcome(
+        gold=("near", "far", "cut", "reworded", "below", "never", "unstored"),
+        found_500=(True, False, False, False, False, False, False),
+        found_2000=(True, True, False, False, False, False, False),
+        items=quotes("near", "far", "cut", "reworded"),
+        fitting=quotes("near", "far", "reworded"),
     )
+    held = Stored(frozenset({"near", "far", "cut", "reworded", "below", "never"}), frozenset({"near", "far"}))
+    got = lost(outcome, held, lambda: quotes("near", "below"))
+    assert got == {
+        "gold": 7,
+        "no_fact": 5,
+        Loss.NOT_STORED: 1,
+        Loss.NOT_RECALLED: 1,
+        Loss.BELOW_200: 1,
+        Loss.CUT_2000: 2,
+        "reworded": 1,
+        "cut_500": 1,
+    }
+    table = loss_table([record(1, 0.0, 0.0, losses=got), record(2, 1.0, 1.0, losses={"gold": 3})])
+    assert (table["gold_turns"], table["found_500"], table["found_2000"]) == (10, 40.0, 50.0)
 
 
 def test_records_of_locked_questions_name_no_gold_turns(tmp_path: Path) -> None:
     with RecordFile(tmp_path, MEASURED, resume=False, gold=False) as records:
-        records.add(record("q1"))
-        assert records.of("memforest", ["q1"]) == [replace(record("q1"), gold=())]
+        records.add(record(1))
+        assert records.of("any", ["q1"]) == [replace(record(1), gold=())]
     with RecordFile(tmp_path, MEASURED, resume=True, gold=False) as records:
-        assert records.has("memforest", "q1")
-    assert read_records(tmp_path) == [replace(record("q1"), gold=())]
+        assert records.has("any", "q1")
+    assert read_records(tmp_path) == [replace(record(1), gold=())]
 
 
 def test_a_torn_last_line_is_dropped_and_the_run_goes_on(tmp_path: Path) -> None:
     """Given a run that was killed while it wrote, when it resumes, then the whole records remain and none is torn."""
     with RecordFile(tmp_path, MEASURED, resume=False) as records:
-        records.add(record("q1"))
-        records.add(record("q2"))
+        records.add(record(1))
+        records.add(record(2))
     path = tmp_path / RECORDS
     path.write_text(path.read_text()[:-20])
-    assert read_records(tmp_path) == [record("q1")]
+    assert read_records(tmp_path) == [record(1)]
     with RecordFile(tmp_path, MEASURED, resume=True) as records:
-        assert records.has("memforest", "q1")
-        assert not records.has("memforest", "q2")
-        records.add(record("q2"))
-    assert read_records(tmp_path) == [record("q1"), record("q2")]
+        assert records.has("any", "q1")
+        assert not records.has("any", "q2")
+        records.add(record(2))
+    assert read_records(tmp_path) == [record(1), record(2)]
 
 
 def test_records_of_another_run_are_refused_naming_what_differs(tmp_path: Path) -> None:
@@ -69,3 +137,35 @@ def test_records_of_another_run_are_refused_naming_what_differs(tmp_path: Path) 
     with pytest.raises(WrongRun, match="have another limit"):
         RecordFile(tmp_path, MEASURED | {"limit": 3}, resume=True)
     assert read_records(tmp_path) == [record()]
+
+
+def test_every_method_has_a_row_of_the_report_and_variants_a_table_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found_by = {"bm25_turns": 1, "dense_turns": 2, "memforest": 3, "memforest:no-dense": 1}
+    with RecordFile(tmp_path, MEASURED, resume=False) as file:
+        for method, found in found_by.items():
+            for number in range(4):
+                lost_turns = {"losses": {"gold": 1}} if method == "memforest" else {}
+                file.add(record(number, float(number < found), method=method, context_tokens=1_200, **lost_turns))
+    text = markdown(measured(tmp_path))
+    headline = text.split("## All questions\n\n")[1].split("\n\n## ")[0]
+    rows = {line.split(" |")[0].removeprefix("| "): line.split(" | ") for line in headline.splitlines()}
+    assert [rows[name][1] for name in ("memforest", "dense_turns")] == ["75.0", "50.0"]
+    assert "1,200" in rows["memforest"] and "no-dense" not in headline
+    assert "Within 500 tokens dense_turns is the best foreign baseline; memforest has 1.5 times its share." in text
+    assert main([str(tmp_path), "--to", str(tmp_path / "notes" / "recall.md")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "notes" / "recall.md")
+    assert (tmp_path / "notes" / "recall.md").read_text() == text
+
+
+def test_each_part_is_a_row_and_every_setting_is_the_products() -> None:
+    """Given the group of parts, when rows are made, then each differs from the default in one part that is on there."""
+    rows = variants("parts", LlmSettings())
+    assert [one.name for one in rows] == [MEMFOREST, *(f"{MEMFOREST}:no-{name}" for name in SETTINGS)]
+    usual = RecallSettings()
+    for changed in SETTINGS.values():
+        weights = changed.get("weights", {})
+        assert all(usual.weights[name] > 0 for name in weights)
+        assert all(getattr(usual, name) > 0 for name in changed.keys() - {"weights"})
+    assert [one.timed for one in rows] == [True] + [False] * (len(rows) - 1)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from memforest_core import Context, InvalidInput
 from memforest_core.assistant.context.service import ContextService
@@ -56,20 +53,6 @@ def chat(running: Stack, *texts: str, session: str = "chat", owner: str = "alice
 
 def why(context: Context) -> set[tuple[str, str]]:
     return {(each.section.value, each.why.value) for each in context.left_out}
-
-
-@contextmanager
-def statements(engine: sa.Engine) -> Iterator[list[str]]:
-    """The statements that are run, without those that begin a transaction."""
-    seen: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "set_config('memforest.tenant'" not in statement:
-            seen.append(statement)
-
-    sa.event.listen(engine, "before_cursor_execute", note)
-    yield seen
-    sa.event.remove(engine, "before_cursor_execute", note)
 
 
 @dataclass(frozen=True)
@@ -307,18 +290,6 @@ def test_an_invalid_request_is_refused(rested: Stack, wrong: dict[str, Any]) -> 
 
 
 # What it takes
-
-
-def test_it_takes_as_many_statements_in_a_memory_of_any_size(rested: Stack) -> None:
-    chat(rested, "Good morning!")
-    made, seen = rested.services.context, list[int]()
-    for more in (0, 40):
-        counted_huts(rested, more)
-        made.context(rested.tenant, "alice", "chat", QUESTION)
-        with statements(rested.services.engine) as run:
-            made.context(rested.tenant, "alice", "chat", QUESTION)
-        seen.append(len(run))
-    assert seen[0] == seen[1]
 
 
 def test_a_profile_has_a_fact_as_soon_as_it_comes(rested: Stack) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import httpx
 import pytest
 import typer
 from structlog.testing import capture_logs
@@ -13,9 +12,6 @@ from typer.testing import CliRunner
 
 from memforest_core.ingest.accept import cli as ingest_command
 from memforest_core.observe.cli.status import status as status_command
-from memforest_core.service.http.serving import HttpServer, listen
-from memforest_core.service.keys.service import Keys
-from memforest_core.settings import load_settings
 from tests.harness.sayings import said
 from tests.harness.stack import Stack
 
@@ -58,30 +54,6 @@ def test_an_owners_own_sessions_are_counted(grown_once: Stack) -> None:
     inspection = grown_once.services.inspection
     assert "1 of the latest 1 sessions" in inspection.forest(grown_once.tenant, "lena").warnings[0]
     assert inspection.forest(grown_once.tenant, "kim").warnings == ()
-
-
-def test_models_that_know_the_languages_are_no_warning(rested: Stack) -> None:
-    settings = load_settings(llm={"model": "openai/some"}, embedding={"model": "multilingual-e5-small-4bit"})
-    assert settings.only_english == ""
-    chat = load_settings(llm={"model": "openai/some"}).only_english
-    assert "rules" not in chat and SETTINGS[1] in chat
-    e5 = load_settings(embedding={"model": "multilingual-e5-small-4bit"}).only_english
-    assert SETTINGS[0] in e5 and "EMBEDDING" not in e5
-
-
-def test_the_explorer_shows_it(grown_once: Stack) -> None:
-    server = HttpServer(grown_once.memory, listen("127.0.0.1", 0))
-    server.start()
-    try:
-        with httpx.Client(base_url=server.address, timeout=60.0) as browser:
-            key = Keys(grown_once.services.engine).create(grown_once.tenant, "looker", scope="admin").secret
-            browser.post("/login", data={"key": key}, headers={"Sec-Fetch-Site": "same-origin"})
-            pages = {path: browser.get(path).text for path in ("/", "/owner?owner=lena", "/owner?owner=kim")}
-    finally:
-        server.stop()
-    assert "3 of the latest 4 sessions are not in English" in pages["/"]
-    assert "1 of the latest 1 sessions are not in English" in pages["/owner?owner=lena"]
-    assert "not in English" not in pages["/owner?owner=kim"]
 
 
 def test_ingest_says_it(grown_once: Stack, program: typer.Typer, tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
-"""Profiles, choices and intents by a chat model over HTTP: checked, paid for, cached, and honest when it fails."""
+"""Profiles, merged contexts, choices and intents by a chat model over HTTP: checked, paid for, cached, and honest when
+it fails."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from memforest_core import Context, InvalidInput
 from memforest_core.assistant.profile.records import Made
 from memforest_core.assistant.rows import MadeTextRows
 from memforest_core.models.calls import Embedder
@@ -20,43 +24,60 @@ from tests.harness.searching import in_tables
 from tests.harness.servers import SessionServers
 from tests.harness.stack import Grown, Stack, cloned
 
-START = 1_714_000_000
+START, DAY = 1_714_000_000, 86_400
 SAID = ("I live in Oslo.", "I work at Initech.", "I have a dog named Quibovix.", "I like jazz.")
+YESTERDAY, TODAY = "We painted the zorblatt boat by the lake.", "The frimbold engine would not start today."
 
 Reply = Callable[[Mapping[str, Any]], object]
 
 
 def tell(running: Stack) -> None:
+    """States that were sentences long ago, one conversation yesterday, one today."""
+    now = int(time.time())
     for day, text in enumerate(SAID):
-        turn = {"id": f"t{day}", "role": "user", "content": text, "timestamp": START + day * 86_400}
+        turn = {"id": f"t{day}", "role": "user", "content": text, "timestamp": START + day * DAY}
         running.memory.enqueue("alice", f"s{day}", [turn], display_name="Alice")
+    for name, at, text in (("yesterday", now - DAY, YESTERDAY), ("today", now, TODAY)):
+        turn = {"id": f"t-{name}", "role": "user", "content": text, "timestamp": at}
+        running.memory.enqueue("alice", name, [turn])
 
 
 def describing(document: Mapping[str, Any]) -> object:
     """A model that writes every state in a sentence of its own."""
-    return {
-        "sentences": [
-            {"text": f"{document['about']} said: {each['text']}", "states": [each["number"]]}
-            for each in document["states"]
-        ]
-    }
+    sentences = [{"text": f"Known: {each['text']}", "states": [each["number"]]} for each in document["states"]]
+    return {"sentences": sentences}
+
+
+def merging(document: Mapping[str, Any]) -> object:
+    """A model that repeats each fact, then today, then the days before."""
+    facts = [
+        {"text": f"Merged: {each['text']}", "facts": [each["number"]], "days": "none"} for each in document["facts"]
+    ]
+    days = [
+        {"text": f"Merged {name}: {document[name]}", "facts": [], "days": name}
+        for name in ("today", "history")
+        if document[name]
+    ]
+    return {"sentences": facts + days}
 
 
 def choosing(*words: str) -> Reply:
     """A model that chooses the facts with these words."""
-
-    def reply(document: Mapping[str, Any]) -> object:
-        return {"facts": [each["number"] for each in document["facts"] if any(word in each["text"] for word in words)]}
-
-    return reply
+    return lambda shown: {"facts": [each["number"] for each in shown["facts"] if any(w in each["text"] for w in words)]}
 
 
-def answering(server: ModelServer, reply: Reply) -> None:
-    """Answer the document of each call so."""
+def answering(server: ModelServer, **replies: Reply) -> None:
+    """Answer each document by the first of the replies whose name is a key of it."""
+    replies |= {"states": describing, "history": merging} | replies
 
     def answer(body: Mapping[str, Any]) -> str:
         shown = next(text for role, text in messages_of(body) if role == "user")
-        return json.dumps(reply(json.loads(shown)))
+        if shown.startswith("==="):
+            items = [json.loads(line) for line in shown.splitlines() if line.startswith('{"number"')]
+            cited = [each["number"] for each in items if "tomorrow" in each["text"] or "Initech" in each["text"]]
+            return json.dumps({"answer": "At Initech, from tomorrow on.", "citations": cited, "supported": True})
+        document = json.loads(shown)
+        return json.dumps(next(reply(document) for key, reply in replies.items() if key in document))
 
     server.answer = answer
 
@@ -64,7 +85,18 @@ def answering(server: ModelServer, reply: Reply) -> None:
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(retry_after_s=0.1) as running:
-        answering(running, describing)
+        answering(running)
+        yield running
+
+
+@contextmanager
+def alices(
+    servers: SessionServers, grown: Grown, place: Path, embedder: Embedder, server: ModelServer | None, **settings: Any
+) -> Iterator[Stack]:
+    """Alice's memory, extracted offline; profiles, choices, intents, merged texts and answers are a model's."""
+    one = {"model": "openai/test-model", "timeout_s": 5.0, "api_key": "key-1"}
+    llm = {} if server is None else dict.fromkeys(("profile", "answer"), one | {"api_base": server.url})
+    with cloned(servers, grown, place, embedder, llm={"temperature": 0.7, **llm}, **settings) as running:
         yield running
 
 
@@ -72,12 +104,18 @@ def server() -> Iterator[ModelServer]:
 def alice(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
 ) -> Iterator[Stack]:
-    """Alice's memory, extracted offline; profiles, choices and intents are a model's."""
-    llm = {
-        "temperature": 0.7,
-        "profile": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1", "timeout_s": 5.0},
-    }
-    with cloned(servers, grown, tmp_path, embedder, llm=llm) as running:
+    with alices(servers, grown, tmp_path, embedder, server) as running:
+        yield running
+
+
+MERGED = {"merge": True, "fractions": {"profile": 1.0, "evidence": 0.0}}
+
+
+@pytest.fixture
+def merged(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
+) -> Iterator[Stack]:
+    with alices(servers, grown, tmp_path, embedder, server, context=MERGED) as running:
         yield running
 
 
@@ -89,30 +127,36 @@ def calls(running: Stack) -> list[tuple[str, bool]]:
     return [(str(row[0]), bool(row[1])) for row in rows]
 
 
+def texts(running: Stack) -> list[str]:
+    """The stored texts about the whole memory."""
+    rows = running.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id ORDER BY text")
+    return [str(row[0]) for row in rows]
+
+
+def shown(running: Stack, **options: Any) -> tuple[list[str], Context]:
+    context = running.memory.context("alice", "new", **options)
+    return [part.text for part in context.section("profile")], context
+
+
+# Profiles
+
+
 def test_a_profile_is_written_once_at_temperature_0_and_stored(alice: Stack, server: ModelServer) -> None:
-    first = alice.memory.profile("alice")
-
-    assert (first.made, first.cached, first.degraded) == (Made.MODEL, False, ())
-    assert first.text.startswith("Alice said: ") and "Oslo" in first.text
-    assert {fact for sentence in first.sentences for fact in sentence.fact_ids} == set(first.fact_ids)
-    assert len(first.fact_ids) == 4
-    assert server.requests[0].body["temperature"] == 0.0
-
-    second = alice.memory.profile("alice")
-
-    assert (second.text, second.sentences, second.cached) == (first.text, first.sentences, True)
-    assert len(server.requests) == 1
-    assert calls(alice) == [("ok", True)]
-
-
-def test_without_writing_a_text_is_a_list_until_it_is_stored(alice: Stack, server: ModelServer) -> None:
     listed = alice.memory.profile("alice", write=False)
     assert (listed.made, listed.degraded, server.requests) == (Made.RULES, (), [])
 
-    written = alice.memory.profile("alice")
+    first = alice.memory.profile("alice")
 
-    assert alice.memory.profile("alice", write=False).text == written.text
+    assert (first.made, first.cached, first.degraded) == (Made.MODEL, False, ())
+    assert first.text.startswith("Known: ") and "Oslo" in first.text
+    assert {fact for sentence in first.sentences for fact in sentence.fact_ids} == set(first.fact_ids)
+    assert len(first.fact_ids) == 4
+    assert server.requests[0].body["temperature"] == 0.0
+    for write in (True, False):
+        second = alice.memory.profile("alice", write=write)
+        assert (second.text, second.sentences, second.cached) == (first.text, first.sentences, True)
     assert len(server.requests) == 1
+    assert calls(alice) == [("ok", True)]
 
 
 def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: ModelServer) -> None:
@@ -120,7 +164,7 @@ def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: Model
     memory = alice.memory
     assert "Quibovix" in memory.profile("alice").text
     assert "summary_cache.text" in in_tables(alice, ["quibovix"])["quibovix"]
-    answering(server, choosing("Quibovix"))
+    answering(server, words=choosing("Quibovix"))
 
     forgotten = memory.forget("alice", "my dog")
     alice.drive()
@@ -128,7 +172,6 @@ def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: Model
     assert [fact.text for fact in forgotten.facts] == ["Alice has a dog named Quibovix."]
     assert memory.services.forgetter.with_receipts(memory.tenant, forgotten).receipts[0].clean
     assert in_tables(alice, ["quibovix"]) == {}
-    answering(server, describing)
     assert "Quibovix" not in memory.profile("alice").text
 
 
@@ -138,7 +181,7 @@ def test_words_of_a_forgotten_fact_are_in_no_profile(alice: Stack, server: Model
         {"session": "s2"},
         {"session": "s2", "turns": ["t2"]},
         {"speaker": "alice"},
-        {"since": START + 86_400, "until": START + 4 * 86_400},
+        {"since": START + DAY, "until": START + 4 * DAY},
         {"everything": True},
     ],
 )
@@ -149,20 +192,21 @@ def test_any_deletion_takes_the_stored_profile(alice: Stack, delete: dict[str, A
     alice.drive()
 
     assert in_tables(alice, ["quibovix"]) == {}
-    assert alice.rows("SELECT count(*) FROM memforest.summary_cache")[0][0] == 0
+    assert texts(alice) == []
 
 
-def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(alice: Stack, server: ModelServer) -> None:
-    memory = alice.memory
-
+@pytest.mark.parametrize("reading", ["profile", "context"])
+def test_a_profile_that_is_written_while_its_fact_is_deleted_is_not_stored(
+    alice: Stack, server: ModelServer, reading: str
+) -> None:
     def slow(document: Mapping[str, Any]) -> object:
-        memory.lifecycle.forget("alice", session="s2", actor="test")
+        alice.memory.lifecycle.forget("alice", session="s2", actor="test")
         alice.drive()
         return describing(document)
 
-    answering(server, slow)
-    assert "Quibovix" in memory.profile("alice").text
-
+    answering(server, states=slow)
+    made = alice.memory.profile("alice") if reading == "profile" else alice.memory.context("alice", "new")
+    assert "Quibovix" in made.text
     assert in_tables(alice, ["quibovix"]) == {}
 
 
@@ -188,85 +232,46 @@ def test_nothing_is_stored_while_a_deletion_locks_a_fact_of_it(alice: Stack) -> 
 def test_so_many_texts_are_stored_and_the_oldest_go(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
 ) -> None:
-    llm = {"profile": {"model": "openai/test-model", "api_base": server.url, "api_key": "key-1"}}
-    with cloned(servers, grown, tmp_path, embedder, llm=llm, profile={"cached": 1}) as alice:
+    with alices(servers, grown, tmp_path, embedder, server, profile={"cached": 1}) as alice:
         alice.memory.remember("alice", "I moved to Miami.", "Zoe")
         alice.drive()
         for about in (None, "Zoe"):
             alice.memory.profile("alice", about)
 
-        stored = alice.rows("SELECT text FROM memforest.summary_cache WHERE tree_id = forest_id")
-
-        assert len(stored) == 1 and "Miami" in stored[0][0]
+        (stored,) = texts(alice)
+        assert "Miami" in stored
 
 
 FAULTS = [
     (Fault.RATE_LIMIT, "rate limit", 1),
-    (Fault.SERVER_ERROR, "unavailable", 1),
     (Fault.DISCONNECT, "unavailable", 1),
     (Fault.MALFORMED, "of no use", 2),
-    (Fault.TRUNCATED, "of no use", 2),
-    (Fault.WRONG_SCHEMA, "of no use", 2),
-    (Fault.EMPTY, "of no use", 2),
     (Fault.CONTENT_FILTER, "refused the content", 1),
     (Fault.UNAUTHORIZED, "key was refused", 1),
 ]
 
 
 @pytest.mark.parametrize(("fault", "words", "requests"), FAULTS)
-def test_a_model_that_fails_leaves_a_list_and_a_sentence(
+def test_a_model_that_fails_leaves_a_list_a_sentence_and_every_fact(
     alice: Stack, server: ModelServer, fault: Fault, words: str, requests: int
 ) -> None:
+    answering(server, words=choosing("Initech"))
     server.script(fault, fault)
+    before = len(alice.memory.facts("alice").items)
 
     known = alice.memory.profile("alice")
 
     assert known.made is Made.RULES and known.text.startswith("- ") and len(known.states) == 4
     assert len(known.degraded) == 1 and words in known.degraded[0]
     assert len(server.requests) == len(calls(alice)) == requests
-    assert alice.rows("SELECT count(*) FROM memforest.summary_cache WHERE tree_id = forest_id")[0][0] == 0
-
-
-@pytest.mark.parametrize(("fault", "words", "requests"), FAULTS)
-def test_a_model_that_fails_forgets_nothing(
-    alice: Stack, server: ModelServer, fault: Fault, words: str, requests: int
-) -> None:
-    answering(server, choosing("Initech"))
+    assert texts(alice) == []
     server.script(fault, fault)
-    before = len(alice.memory.facts("alice").items)
-
     found = alice.memory.forget("alice", "where I work")
     alice.drive()
 
-    assert (found.found, found.operations, found.made) == (False, (), Made.MODEL)
-    assert any(words in sentence for sentence in found.degraded)
+    assert (found.found, found.operations, found.made) == (False, (), Made.MODEL) and found.degraded
     assert "Alice works at Initech." in {fact.text for fact in found.others}
     assert len(alice.memory.facts("alice").items) == before
-    assert len(calls(alice)) == requests
-
-
-@pytest.mark.parametrize("facts", [[99], [0], [1, 99], [-1]])
-def test_a_choice_of_what_was_not_shown_forgets_nothing(alice: Stack, server: ModelServer, facts: list[int]) -> None:
-    answering(server, lambda _: {"facts": facts})
-
-    found = alice.memory.forget("alice", "where I work")
-
-    assert not found.found and found.degraded and len(server.requests) == 2
-    assert "was not shown" in messages_of(server.requests[1].body)[-1][1]
-
-
-def test_a_choice_that_is_repaired_counts(alice: Stack, server: ModelServer) -> None:
-    said = iter([{"facts": [99]}])
-
-    def reply(document: Mapping[str, Any]) -> object:
-        return next(said, choosing("Initech")(document))
-
-    answering(server, reply)
-
-    found = alice.memory.forget("alice", "where I work", dry_run=True)
-
-    assert [fact.text for fact in found.facts] == ["Alice works at Initech."]
-    assert found.degraded == () and calls(alice) == [("ok", True), ("ok", True)]
 
 
 @pytest.mark.parametrize(
@@ -283,11 +288,34 @@ def test_a_choice_that_is_repaired_counts(alice: Stack, server: ModelServer) -> 
 def test_a_profile_that_rests_on_nothing_is_refused(
     alice: Stack, server: ModelServer, answer: dict[str, object]
 ) -> None:
-    answering(server, lambda _: answer)
+    answering(server, states=lambda _: answer)
 
     known = alice.memory.profile("alice")
 
     assert known.made is Made.RULES and known.degraded and len(server.requests) == 2
+
+
+# Choices and intents
+
+
+@pytest.mark.parametrize("facts", [[99], [0], [1, 99]])
+def test_a_choice_of_what_was_not_shown_forgets_nothing(alice: Stack, server: ModelServer, facts: list[int]) -> None:
+    answering(server, words=lambda _: {"facts": facts})
+
+    found = alice.memory.forget("alice", "where I work")
+
+    assert not found.found and found.degraded and len(server.requests) == 2
+    assert "was not shown" in messages_of(server.requests[1].body)[-1][1]
+
+
+def test_a_choice_that_is_repaired_counts(alice: Stack, server: ModelServer) -> None:
+    said = iter([{"facts": [99]}])
+    answering(server, words=lambda document: next(said, choosing("Initech")(document)))
+
+    found = alice.memory.forget("alice", "where I work", dry_run=True)
+
+    assert [fact.text for fact in found.facts] == ["Alice works at Initech."]
+    assert found.degraded == () and calls(alice) == [("ok", True), ("ok", True)]
 
 
 @pytest.mark.parametrize(
@@ -305,7 +333,7 @@ def test_intents_are_words_of_the_text(
     alice: Stack, server: ModelServer, text: str, answer: tuple[str, str], expected: tuple[str, str, str]
 ) -> None:
     before = alice.counts()
-    answering(server, lambda _: {"kind": answer[0], "object": answer[1]})
+    answering(server, text=lambda _: {"kind": answer[0], "object": answer[1]})
 
     read = alice.memory.intent(text)
 
@@ -314,3 +342,207 @@ def test_intents_are_words_of_the_text(
     changed = {name for name, count in alice.counts().items() if count != before[name]}
     assert changed == {"llm_call"}
     assert {forest for _, forest in calls(alice)} == {False}
+
+
+# Contexts
+
+
+def test_a_model_writes_a_profile_once_and_new_states_are_a_list_below(alice: Stack, server: ModelServer) -> None:
+    """Given a written profile, when states come and change, then within the hour no call is made: sentences that are
+    still valid are shown, what is new is a list below them, and what is not current any more is gone."""
+    first, context = shown(alice)
+    assert first[:2] == [f"Known: Alice {text}" for text in ("lives in Oslo.", "works at Initech.")]
+    assert "Quibovix" in first[2] and len(context.fact_ids) == 4
+    assert shown(alice)[0] == first and len(server.requests) == 1
+
+    alice.memory.remember("alice", "I moved to Miami.")
+    alice.memory.remember("alice", "I play the cello.")
+    alice.drive()
+    second, context = shown(alice)
+
+    assert second[:3] == first[1:]
+    assert second[3:] and all(line.startswith("- Alice ") for line in second[3:])
+    assert any("Miami" in line for line in second) and not any("Oslo" in line for line in second)
+    assert context.degraded == () and len(server.requests) == 1
+    assert shown(alice)[0] == second
+
+
+def test_it_is_written_again_after_its_time(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, server: ModelServer
+) -> None:
+    with alices(servers, grown, tmp_path, embedder, server, context={"profile_every_s": 0.0}) as alice:
+        shown(alice)
+        alice.memory.remember("alice", "I moved to Miami.")
+        alice.drive()
+
+        lines, _ = shown(alice)
+
+        assert all(line.startswith("Known: ") for line in lines) and any("Miami" in line for line in lines)
+        shown(alice)
+        assert len(server.requests) == 2
+
+
+def test_nothing_is_stored_while_a_deletion_locks_a_fact_or_the_profile(alice: Stack) -> None:
+    """Given a deletion under way, when a profile is written, then it waits for nobody and stores nothing."""
+    alice.memory.profile("alice")
+    for held, liked in (("memforest.fact", "chess"), ("memforest.summary_cache", "tea")):
+        alice.memory.remember("alice", f"I like {liked}.")
+        alice.drive()
+        before = texts(alice)
+        owner = alice.owner_engine()
+        with owner.connect() as deleting:
+            deleting.exec_driver_sql(f"SELECT 1 FROM {held} FOR UPDATE")
+            known = alice.memory.profile("alice")
+            assert liked in known.text and known.made is Made.MODEL and known.degraded == ()
+        owner.dispose()
+        assert texts(alice) == before
+
+
+def test_an_answer_reads_the_context_and_cites_it(alice: Stack) -> None:
+    """Given a turn of the running session that recall has not found, then an answer with a context is shown it, once,
+    and can cite it."""
+    turn = {"id": "c0", "role": "user", "name": "Alice", "content": "I will be there tomorrow.", "timestamp": START}
+    alice.memory.append("alice", "chat", turn)
+
+    answer = alice.memory.answer("alice", "Where do I work?", k=2, context=True, session_id="chat")
+
+    assert answer.supported
+    cited = {citation.text for citation in answer.citations}
+    assert "Alice: I will be there tomorrow." in cited and any("Initech" in text for text in cited)
+    found = [item.text for item in answer.evidence.evidence]
+    assert len(found) == len(set(found))
+    with pytest.raises(InvalidInput, match="as_of"):
+        alice.memory.answer("alice", "Where do I work?", context=True, as_of="2023-01-01")
+
+
+# Merged contexts
+
+
+def test_profile_today_and_history_are_one_text_facts_first(merged: Stack, server: ModelServer) -> None:
+    """Given states, a day and days before, then one text has them in this order, with the ids of all that it rests on;
+    the days have no section of their own; it is stored until a source changes, and what is new is a list below."""
+    found, context = shown(merged)
+
+    assert [text.split(":")[0] for text in found] == ["Merged"] * 4 + ["Merged today", "Merged history"]
+    assert "frimbold" in found[4] and "zorblatt" in found[5]
+    assert not context.section("today") and not context.section("week")
+    assert {(out.section.value, out.why.value) for out in context.left_out if not out.fact_ids} >= {
+        ("today", "in profile"),
+        ("week", "in profile"),
+    }
+    assert len(context.fact_ids) == 4
+    assert [each.split(":")[0] for each in context.digest_ids] == ["day", "week"]
+    assert context.degraded == () and context.tokens <= context.max_tokens
+    assert server.requests[-1].body["temperature"] == 0.0
+    assert [outcome for outcome, _ in calls(merged)] == ["ok"] * len(server.requests) == ["ok", "ok"]
+
+    second, context = shown(merged)
+    assert second == found and len(server.requests) == 2 and context.digest_ids
+    merged.memory.remember("alice", "I play the cello.")
+    merged.drive()
+    assert "cello" in shown(merged)[0][-1]
+    assert sum("Merged" in text for text in texts(merged)) == 1
+
+
+@pytest.mark.parametrize(("fault", "words", "requests"), FAULTS[:3])
+def test_without_the_merge_facts_today_and_history_stand_as_they_are(
+    merged: Stack, server: ModelServer, fault: Fault, words: str, requests: int
+) -> None:
+    """Given a model that wrote the profile and fails to merge, then all three are there in their sections, the facts
+    first, and one sentence says why."""
+    server.script(None, fault, fault)
+    found, context = shown(merged)
+
+    assert all(text.startswith("Known: ") for text in found) and len(found) == 4
+    assert "frimbold" in context.section("today")[0].text and "zorblatt" in context.section("week")[0].text
+    assert len(context.degraded) == 1 and words in context.degraded[0]
+    assert context.degraded[0].startswith("The profile, today and the days before stand as they are, not merged: ")
+    assert not any("Merged" in text for text in texts(merged)) and len(server.requests) == 1 + requests
+
+
+def test_a_model_that_is_unavailable_for_the_profile_is_not_called_to_merge(merged: Stack, server: ModelServer) -> None:
+    server.script(Fault.SERVER_ERROR)
+    found, context = shown(merged)
+    assert all(text.startswith("- ") for text in found) and len(server.requests) == 1
+    assert any("not merged: the model did not write the profile" in each for each in context.degraded)
+
+
+@pytest.mark.parametrize(
+    ("share", "left"),
+    [
+        ("profile", "Today and the days before stand as they are, not merged: no chat model is configured."),
+        ("today", "The profile and the days before stand as they are, not merged: no chat model is configured."),
+    ],
+)
+def test_without_a_model_what_is_there_is_named_in_order(
+    servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder, share: str, left: str
+) -> None:
+    context = MERGED | {"fractions": {"profile": 1.0, "evidence": 0.0, share: 0.0}}
+    with alices(servers, grown, tmp_path, embedder, None, context=context) as alice:
+        _, found = shown(alice)
+        assert found.degraded == (left,)
+        assert found and {part.section.value for part in found.parts} <= {"profile", "today", "week"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [],
+        [{"text": "x", "facts": [99], "days": "none"}],
+        [{"text": "x", "facts": [], "days": "none"}],
+        [{"text": " ", "facts": [1], "days": "none"}],
+        [{"text": "x" * 50_000, "facts": [1], "days": "none"}],
+        [{"text": "x", "facts": [1], "days": "tomorrow"}],
+    ],
+)
+def test_an_answer_is_checked_and_requested_once_more(merged: Stack, server: ModelServer, bad: object) -> None:
+    answers: list[object] = [{"sentences": bad}]
+    answering(server, history=lambda document: answers.pop() if answers else merging(document))
+    found, context = shown(merged)
+    assert found[0].startswith("Merged") and context.degraded == () and len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("session", "word"), [("yesterday", "zorblatt"), ("today", "frimbold"), ("s2", "quibovix")], ids=str
+)
+def test_any_deletion_takes_the_merged_text(merged: Stack, session: str, word: str) -> None:
+    assert any(word in text.lower() for text in shown(merged)[0])
+    assert "summary_cache.text" in in_tables(merged, [word])[word]
+
+    operation = merged.memory.lifecycle.forget("alice", actor="test", session=session)
+    merged.drive()
+
+    assert merged.memory.lifecycle.receipt(operation.id).clean
+    assert in_tables(merged, [word]) == {}
+    assert not any(word in text.lower() for text in shown(merged)[0])
+
+
+def test_a_text_that_is_written_while_its_words_are_deleted_is_not_stored(merged: Stack, server: ModelServer) -> None:
+    """Given a deletion while the model writes, then the text is shown this once and stored nowhere; the next one is."""
+
+    def slow(document: Mapping[str, Any]) -> object:
+        merged.memory.lifecycle.forget("alice", session="yesterday", actor="test")
+        merged.drive()
+        return merging(document)
+
+    answering(server, history=slow)
+    assert any("zorblatt" in text for text in shown(merged)[0])
+    assert in_tables(merged, ["zorblatt"]) == {}
+
+    answering(server)
+    shown(merged)
+    requests = len(server.requests)
+    assert not any("zorblatt" in text for text in shown(merged)[0])
+    assert len(server.requests) == requests
+
+
+def test_while_the_memory_is_written_nothing_is_merged_and_nobody_waits(merged: Stack) -> None:
+    """The row of the text is made under the lock of the forest; when another writer has it, the parts stay as they
+    are."""
+    owner = merged.owner_engine()
+    with owner.connect() as writing:
+        writing.exec_driver_sql("SELECT 1 FROM memforest.forest FOR NO KEY UPDATE")
+        _, context = shown(merged)
+    owner.dispose()
+    assert any("not merged: the memory was being written" in each for each in context.degraded)
+    assert shown(merged)[0][0].startswith("Merged")

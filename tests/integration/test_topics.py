@@ -9,16 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from memforest_core import (
-    ForestFrozen,
-    IndexUnavailable,
-    InvalidInput,
-    MemForestClient,
-    ModelUnavailable,
-    NotFound,
-    Temperature,
-    Topic,
-)
+from memforest_core import ForestFrozen, IndexUnavailable, InvalidInput, ModelUnavailable, NotFound, Temperature, Topic
 from memforest_core.models.calls import Embedder
 from tests.harness.sayings import said
 from tests.harness.servers import SessionServers
@@ -242,14 +233,6 @@ def test_an_appended_turn_says_its_topic(matching: Stack) -> None:
 
     assert appended(matching, "Parliament votes about tariffs.").topic is None
     assert [turn.content for turn in matching.memory.turns("bob", "now").items][1] == "Parliament votes about tariffs."
-
-
-def test_no_search_runs_without_models_or_without_the_setting(matching: Stack, grown_once: Stack) -> None:
-    turn = {"role": "user", "content": "I planted 40 tomato seeds in garden bed 4."}
-    light = MemForestClient(matching.settings, producer=matching.services.producer)
-    assert light.append("bob", "now", turn).topic is None
-    assert not grown_once.settings.topics.match_on_append
-    assert "topic_matcher" not in grown_once.services.__dict__
 
 
 def test_an_unavailable_part_is_named_and_the_turn_is_stored(matching: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -291,20 +291,6 @@ def test_a_merge_of_owners_copies_topics_hot_with_their_names(aged: Stack) -> No
     assert_verified(aged)
 
 
-def test_a_bundle_carries_names_and_no_cold(aged: Stack, tmp_path: Path) -> None:
-    tend(aged)
-    chosen = cold(aged)[0]
-    aged.memory.topic_tag("bob", chosen.id, ["own"])
-    bundles = aged.services.lifecycle.bundles
-    bundles.export(aged.tenant, "bob", tmp_path / "bob.memforest", actor="test")
-    bundles.import_(aged.tenant, tmp_path / "bob.memforest", "eve", actor="test")
-    aged.drive()
-    found = aged.memory.topics("eve").items
-    assert {each.temperature for each in found} == {Temperature.HOT}
-    assert [each.tags for each in found if each.tags] == [("own",)]
-    assert_verified(aged)
-
-
 def test_switched_off_all_topics_become_warm(
     servers: SessionServers, grown: Grown, tmp_path: Path, embedder: Embedder
 ) -> None:

@@ -109,12 +109,14 @@ class Diary:
 
     def day(self, day: date, *, force: bool = False) -> DayDigest:
         """A day's digest; one that is due, or that ``force`` wants, is made now."""
-        return self._shown(self._held([one_day(day)]), self._work(), force=force)[0][0]
+        (held,) = self._held([one_day(day)])
+        return self._shown(held, self._work(), force=force)[0]
 
     def page(self, before: date | None, limit: int) -> tuple[tuple[DayDigest, ...], date | None]:
         """The newest days before a day that have turns, and where to go on; ``calendar.at_once`` are made at most."""
         held, more = self._with_turns(before, limit)
-        return tuple(digest for digest, _ in self._shown(held, self._work())), more
+        work = self._work()
+        return tuple(self._shown(each, work)[0] for each in held), more
 
     def period(self, days: Days, name: str) -> PeriodDigest:
         """The text of days in a row, of a month, a year or the life, if nothing changed while it was made.
@@ -135,17 +137,26 @@ class Diary:
     def _work(self) -> _Work:
         return _Work(self._means.settings.at_once)
 
-    def _shown(
-        self, held: Sequence[HeldDay], work: _Work, *, force: bool = False
-    ) -> list[tuple[DayDigest, UUID | None]]:
-        """The digests of days with their stored versions, in the order given; of those that are due so many are made
-        as the ``work`` may."""
-        return [
-            self._renewed(each, force=force)
-            if each.turns and (force or self._due(each)) and work.take()
-            else self._as_stored(each, _Work())
-            for each in held
-        ]
+    def _shown(self, held: HeldDay, work: _Work, *, force: bool = False) -> tuple[DayDigest, UUID | None]:
+        """A day's digest with its stored version; one that is due is made if the ``work`` may make another."""
+        own = _Work()
+        if not (held.turns and (force or self._due(held)) and work.take()):
+            return self._as_stored(held, own)
+        for tries in range(TRIES):
+            held, words, sources, turns = self._load(held.days)
+            if not held.turns or not (self._due(held) or (force and not tries)):
+                return self._as_stored(held, own)
+            made = self._digested(held, turns, own)
+            stored = self._made(made, made.text, held.turns, held.digest, sources=sources)
+            if self._forest.frozen:
+                return self._digest(held, stored, own), None
+            # Turns that came since are no reason to make it again: it covers less, and nothing wrong.
+            still = partial(_has_words, self._forest.id, held, words)
+            saved = self._saved(held, stored, still, "digest", own)
+            if saved is not False:
+                return self._digest(held, stored, own), stored.version if saved else None
+        own.notes.append(f"The digest of {held.days.first} is missing: its turns were deleted again and again.")
+        return self._digest(held, None, own), None
 
     def _due(self, held: HeldDay) -> bool:
         return held.stored is None or self._is_stale(held.stored, held.digest, held.end)
@@ -160,24 +171,6 @@ class Diary:
             return False
         over_since = stored.made_at < end <= now
         return over_since or now - stored.made_at >= timedelta(seconds=self._means.settings.today_s)
-
-    def _renewed(self, held: HeldDay, *, force: bool) -> tuple[DayDigest, UUID | None]:
-        work = _Work()
-        for tries in range(TRIES):
-            held, words, sources, turns = self._load(held.days)
-            if not held.turns or not (self._due(held) or (force and not tries)):
-                return self._as_stored(held, work)
-            made = self._digested(held, turns, work)
-            stored = self._made(made, made.text, held.turns, held.digest, sources=sources)
-            if self._forest.frozen:
-                return self._digest(held, stored, work), None
-            # Turns that came since are no reason to make it again: it covers less, and nothing wrong.
-            still = partial(_has_words, self._forest.id, held, words)
-            saved = self._saved(held, stored, still, "digest", work)
-            if saved is not False:
-                return self._digest(held, stored, work), stored.version if saved else None
-        work.notes.append(f"The digest of {held.days.first} is missing: its turns were deleted again and again.")
-        return self._digest(held, None, work), None
 
     @repeated
     def _load(self, days: Days) -> tuple[HeldDay, frozenset[bytes], tuple[DaySource, ...], Sequence[DayTurn]]:
@@ -215,16 +208,7 @@ class Diary:
         days: tuple[date, ...] = (),
     ) -> StoredDigest:
         return StoredDigest(
-            texts=texts,
-            sources=sources,
-            days=days,
-            turns=turns,
-            left_out=made.left_out,
-            source=made.source,
-            model=made.model,
-            input_hash=digest,
-            version=uuid4(),
-            made_at=self._means.now(),
+            texts, sources, days, turns, made.left_out, made.source, made.model, digest, uuid4(), self._means.now()
         )
 
     def _saved(
@@ -320,7 +304,7 @@ class Diary:
 
     def _days(self, held: Sequence[HeldDay], work: _Work) -> list[_Child]:
         """Days with their digests, made where they are due."""
-        made = self._shown(held, work)
+        made = [self._shown(each, work) for each in held]
         for digest, _ in made:
             work.calls += digest.calls
             work.notes += digest.degraded

@@ -8,6 +8,7 @@ A writer here holds the lock of the forest's row: a deletion waits for it, and n
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -163,19 +164,14 @@ class CalendarRows(ForestRows):
         version = self._db.scalar(sa.select(g.version).where(*own))
         if version != held.version:
             return False
-        values: dict[str, Any] = {
+        values: dict[str, Any] = {field.name: getattr(digest, field.name) for field in fields(digest)}
+        values |= {
             "start_at": held.start,
             "end_at": held.end,
-            "texts": [plain(each) for each in digest.texts],
-            "sources": [plain(each) for each in (*digest.sources, *digest.days)],
-            "turns": digest.turns,
-            "left_out": digest.left_out,
+            "texts": plain(digest.texts),
             "source": digest.source.value,
-            "model": digest.model,
-            "input_hash": digest.input_hash,
-            "version": digest.version,
-            "made_at": digest.made_at,
         }
+        values["sources"] = plain((*digest.sources, *values.pop("days")))
         key = {"tenant_id": self._tenant, "forest_id": forest, "span": days.span.value, "first_day": days.first}
         upsert = insert(g).values(**key, **values)
         self._db.execute(upsert.on_conflict_do_update(index_elements=list(key), set_=values))
@@ -185,15 +181,10 @@ class CalendarRows(ForestRows):
 
 
 def _stored_digest(row: sa.Row[Any]) -> StoredDigest:
+    values = {field.name: getattr(row, field.name) for field in fields(StoredDigest) if field.name != "days"}
+    values["texts"] = tuple(SpeakerDigest(**each) for each in row.texts)
+    values["sources"] = tuple(DaySource(**each) for each in row.sources if isinstance(each, dict))
+    days = tuple(date.fromisoformat(each) for each in row.sources if isinstance(each, str))
     return StoredDigest(
-        texts=tuple(SpeakerDigest(**each) for each in row.texts),
-        sources=tuple(DaySource(**each) for each in row.sources if isinstance(each, dict)),
-        days=tuple(date.fromisoformat(each) for each in row.sources if isinstance(each, str)),
-        turns=row.turns,
-        left_out=row.left_out,
-        source=SummarySource(row.source),
-        model=row.model,
-        input_hash=bytes(row.input_hash),
-        version=row.version,
-        made_at=row.made_at,
+        **values | {"days": days, "source": SummarySource(row.source), "input_hash": bytes(row.input_hash)}
     )

@@ -33,6 +33,9 @@ DAYS = 30
 class CalendarService(Means):
     """Days of a tenant's owners. Thread-safe."""
 
+    acceptance: Acceptance | None = None
+    """What summarizes sessions."""
+
     def today(self, tenant: TenantId, owner: str) -> DayDigest:
         """What happened today, in the owner's time zone, speaker by speaker; see ``day``.
 
@@ -100,11 +103,24 @@ class CalendarService(Means):
         digests, more = Diary(self, tenant, forest).page(before, limit)
         return Page(digests, to_cursor([more]) if more else None)
 
-    def summarize(self, tenant: TenantId, owner: str, day: date | str) -> DayDigest:
-        """Make a day's digest now, whether it is due or not; see ``day``. Raises NotFound for an unknown owner."""
-        owner, wanted = checked_name(owner, "owner"), checked_day(day, "day")
-        forest = known(self._forest(tenant, owner), owner, NO_OWNER)
-        return Diary(self, tenant, forest).day(wanted, force=True)
+    def summarize(
+        self, tenant: TenantId, owner: str, *, day: date | str | None = None, session: str | None = None
+    ) -> DayDigest | SessionProgress:
+        """Summarize a ``day`` or a ``session`` now, whether it is due or not: one of the two is given.
+
+        Of a day (a date or ISO 8601) the digest is made, and returned. Of a session the last cell is extracted at once
+        instead of after the quiet period, and the refresh of its summaries is due; how far it has come is returned, and
+        ``wait(owner, session, "summaries")`` waits for workers to do it. Raises NotFound for an owner or a session that
+        does not exist, ForestFrozen, InvalidInput, StoreUnavailable.
+        """
+        if day is not None and session is None:
+            owner, wanted = checked_name(owner, "owner"), checked_day(day, "day")
+            forest = known(self._forest(tenant, owner), owner, NO_OWNER)
+            return Diary(self, tenant, forest).day(wanted, force=True)
+        if session is None or day is not None or self.acceptance is None:
+            raise InvalidInput("Give the day or the session to summarize.", code="one_target")
+        self.acceptance.summarize_session(tenant, owner, session)
+        return self.acceptance.status(tenant, owner, session)
 
     def today_of(self, tenant: TenantId, forest: ForestRef) -> DayDigest:
         """``today`` for those who know the forest: one statement when it is up to date."""
@@ -124,28 +140,3 @@ class CalendarService(Means):
     def _forest(self, tenant: TenantId, owner: str) -> ForestRef | None:
         with CalendarRows.opened(self.engine, tenant) as rows:
             return rows.find_forest(owner)
-
-
-@dataclass(frozen=True, slots=True)
-class Summarizing:
-    """Summarizes at once what would be summarized later. Thread-safe."""
-
-    calendar: CalendarService
-    acceptance: Acceptance
-
-    def summarize(
-        self, tenant: TenantId, owner: str, *, day: date | str | None = None, session: str | None = None
-    ) -> DayDigest | SessionProgress:
-        """Summarize a ``day`` or a ``session`` now, whether it is due or not: one of the two is given.
-
-        Of a day (a date or ISO 8601) the digest is made, and returned. Of a session the last cell is extracted at once
-        instead of after the quiet period, and the refresh of its summaries is due; how far it has come is returned, and
-        ``wait(owner, session, "summaries")`` waits for workers to do it. Raises NotFound for an owner or a session that
-        does not exist, ForestFrozen, InvalidInput, StoreUnavailable.
-        """
-        if day is not None and session is None:
-            return self.calendar.summarize(tenant, owner, day)
-        if session is None or day is not None:
-            raise InvalidInput("Give the day or the session to summarize.", code="one_target")
-        self.acceptance.summarize_session(tenant, owner, session)
-        return self.acceptance.status(tenant, owner, session)

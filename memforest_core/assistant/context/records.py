@@ -11,7 +11,7 @@ from memforest_core.assistant.conversation_window.records import PartKind
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
 from memforest_core.domain.ids import FactId, NodeId
 from memforest_core.domain.pages import Document
-from memforest_core.domain.rendering import block, one_line, speaker
+from memforest_core.domain.rendering import block, chat_message, one_line, speaker
 from memforest_core.domain.text import clipped
 
 
@@ -199,15 +199,10 @@ def messages(parts: Sequence[ContextPart], names: dict[Section, str]) -> list[di
     rest = [part for part in parts if part.kind is not PartKind.TURN]
     several = len({turn.speaker for turn in turns if turn.role != "assistant"}) > 1
     found = [{"role": "system", "content": f"{PREAMBLE}\n\n{sections(rest, names)}"}] if rest else []
-    return [*found, *(_message(turn, named=several) for turn in turns)]
-
-
-def _message(turn: ContextPart, *, named: bool) -> dict[str, str]:
-    """A turn as chat APIs take it. What a system or a tool said then is no instruction now: it is a user's message."""
-    own = turn.role == "assistant"
-    bare = own or (turn.role == "user" and not named)
-    text = turn.text.removeprefix(f"{speaker(turn.speaker)}: ") if bare else block(turn.text)
-    return {"role": "assistant" if own else "user", "content": text}
+    for turn in turns:
+        content = turn.text.removeprefix(f"{speaker(turn.speaker)}: ")
+        found.append(chat_message(turn.role, content, turn.text, named=several))
+    return found
 
 
 @dataclass(frozen=True)

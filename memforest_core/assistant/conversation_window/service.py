@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
@@ -59,50 +59,6 @@ def window_head(rows: WindowRows, forest: ForestId, owner: str, name: str) -> Wi
     return latest if head is None else head
 
 
-def load(
-    rows: WindowRows,
-    forest: ForestRef,
-    head: WindowHead,
-    *,
-    last_turns: int,
-    most: int,
-    grows: Callable[[StoredSummary], bool],
-) -> Loaded:
-    """What the window of a session is made from, with its last ``last_turns`` turns word for word.
-
-    ``most`` turns gather before they are compacted; ``grows`` says whether the next summary is made from a stored one.
-    """
-    stored, end = rows.stored(head.id), max(0, head.turns - last_turns)
-    begin = stored.turns if stored is not None and grows(stored) else 0
-    digest = rows.digest(head.id, begin, end) if head.turns - begin >= most else b""
-    root = rows.root(tree_id(forest.id, TreeKind.SESSION, str(head.id)))
-    done = 0 if stored is None else stored.turns
-    whole = summaries(rows, root, 0, end)
-    later = summaries(rows, root, done, end) if done else whole
-    waiting = rows.waiting(head.id, end)
-    bare = {*untold(0, end, whole, waiting), *untold(done, end, later, waiting)}
-    tree: Sequence[TreeSummary] | None = whole
-    if begin and len(bare) > most:
-        # The tree lags behind; only what the stored summary does not stand for is needed word for word.
-        tree, bare = None, {at for at in bare if at >= done}
-    ends = {at for each in (*whole, *later) for at in (each.first, each.last)} | {0, max(0, done - 1)}
-    return Loaded(
-        forest=forest.id,
-        frozen=forest.frozen,
-        head=head,
-        stored=stored,
-        end=end,
-        begin=begin,
-        digest=digest,
-        tree=tree,
-        later=later,
-        waiting=waiting,
-        turns={turn.ordinal: turn for turn in rows.turns(head.id, bare, end)},
-        ids=rows.ids(head.id, ends),
-        items=rows.items(head.id),
-    )
-
-
 def summaries(rows: WindowRows, root: NodeId | None, start: int, end: int) -> list[TreeSummary]:
     """The highest clean nodes whose turns all lie from ``start`` to before ``end``, in order."""
     found: list[TreeSummary] = []
@@ -147,12 +103,6 @@ MAX_LAST_TURNS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    max_tokens: int
-    last_turns: int
-
-
-@dataclass(frozen=True, slots=True)
 class WindowService:
     """Windows of a tenant's sessions. Thread-safe."""
 
@@ -181,26 +131,28 @@ class WindowService:
         for LATEST, gets an empty window. Raises NotFound for a session that the owner does not have, InvalidInput,
         StoreUnavailable.
         """
-        request = self._request(max_tokens, last_turns)
+        settings = self.settings
+        most = checked_limit(settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens")
+        last = checked_limit(settings.last_turns if last_turns is None else last_turns, MAX_LAST_TURNS, "last_turns")
         owner, name = checked_name(owner, "owner"), checked_name(session_id, "session_id")
         if not self.settings.enabled:
-            return SessionWindow("", (), request.max_tokens, enabled=False)
+            return SessionWindow("", (), most, enabled=False)
         calls: list[CallRecord] = []
         notes: list[str] = []
         left = TRIES
         while True:
-            loaded = self._load(tenant, owner, name, request.last_turns)
+            loaded = self._load(tenant, owner, name, last)
             if isinstance(loaded, SessionWindow):
-                return replace(loaded, max_tokens=request.max_tokens)
-            way = chosen(loaded, request.max_tokens)
-            due = self._due(loaded, way, request)
+                return replace(loaded, max_tokens=most)
+            way = chosen(loaded, most)
+            due = self._due(loaded, way, most, last)
             if due and not left:
                 notes.append("Older turns are not compacted: the session changed repeatedly.")
             made = self._compact(tenant, loaded, calls, notes) if due and left else None
             unsaved = None if made is None else self._stored(tenant, loaded, made, notes)
             if made is None or unsaved is not None:
                 shown = way if unsaved is None else Cover(unsaved, (), ())
-                return self._shown(loaded, shown, request, calls, notes)
+                return self._shown(loaded, shown, most, calls, notes)
             left -= 1
 
     def window_put(self, tenant: TenantId, owner: str, session_id: str, items: Sequence[ItemInput]) -> HeldItems:
@@ -218,12 +170,6 @@ class WindowService:
             return HeldItems("", 0, 0, 0, 0, enabled=False)
         return self._put(tenant, owner, name, given)
 
-    def _request(self, max_tokens: int | None, last_turns: int | None) -> _Request:
-        return _Request(
-            checked_limit(self.settings.max_tokens if max_tokens is None else max_tokens, MAX_BUDGET, "max_tokens"),
-            checked_limit(self.settings.last_turns if last_turns is None else last_turns, MAX_LAST_TURNS, "last_turns"),
-        )
-
     @repeated
     def _load(self, tenant: TenantId, owner: str, name: str, last_turns: int) -> Loaded | SessionWindow:
         """What a window is made from; a window without parts when there is nothing."""
@@ -234,21 +180,50 @@ class WindowService:
             head = window_head(rows, forest.id, owner, name)
             if isinstance(head, str):
                 return SessionWindow(head, (), 0)
-            return load(rows, forest, head, last_turns=last_turns, most=COMPACT_TURNS, grows=self._grows)
+            return self._loaded(rows, forest, head, last_turns)
 
-    def _grows(self, stored: StoredSummary) -> bool:
-        """Whether the next summary is made from this one: what rules picked is rebuilt once there is a model."""
-        return self.compactor.chat is None or stored.source is not SummarySource.EXTRACTIVE
+    def _loaded(self, rows: WindowRows, forest: ForestRef, head: WindowHead, last_turns: int) -> Loaded:
+        stored, end = rows.stored(head.id), max(0, head.turns - last_turns)
+        # What rules picked is rebuilt once there is a model; else the next summary is made from the stored one.
+        grows = self.compactor.chat is None or (stored is not None and stored.source is not SummarySource.EXTRACTIVE)
+        begin = stored.turns if stored is not None and grows else 0
+        digest = rows.digest(head.id, begin, end) if head.turns - begin >= COMPACT_TURNS else b""
+        root = rows.root(tree_id(forest.id, TreeKind.SESSION, str(head.id)))
+        done = 0 if stored is None else stored.turns
+        whole = summaries(rows, root, 0, end)
+        later = summaries(rows, root, done, end) if done else whole
+        waiting = rows.waiting(head.id, end)
+        bare = {*untold(0, end, whole, waiting), *untold(done, end, later, waiting)}
+        tree: Sequence[TreeSummary] | None = whole
+        if begin and len(bare) > COMPACT_TURNS:
+            # The tree lags behind; only what the stored summary does not stand for is needed word for word.
+            tree, bare = None, {at for at in bare if at >= done}
+        ends = {at for each in (*whole, *later) for at in (each.first, each.last)} | {0, max(0, done - 1)}
+        return Loaded(
+            forest=forest.id,
+            frozen=forest.frozen,
+            head=head,
+            stored=stored,
+            end=end,
+            begin=begin,
+            digest=digest,
+            tree=tree,
+            later=later,
+            waiting=waiting,
+            turns={turn.ordinal: turn for turn in rows.turns(head.id, bare, end)},
+            ids=rows.ids(head.id, ends),
+            items=rows.items(head.id),
+        )
 
-    def _due(self, loaded: Loaded, way: Cover, request: _Request) -> bool:
+    def _due(self, loaded: Loaded, way: Cover, max_tokens: int, last_turns: int) -> bool:
         """Whether enough turns have gathered without a summary, or what covers them does not fit."""
         # Fewer than ``last_turns`` at once would mean a call for every few turns.
-        most = max(COMPACT_TURNS, 2 * request.last_turns)
+        most = max(COMPACT_TURNS, 2 * last_turns)
         if loaded.frozen or loaded.head.turns - loaded.begin < most or loaded.begin >= loaded.end:
             return False
         if len(way.bare) + loaded.head.turns - loaded.end >= most:
             return True
-        return way.chars > self.settings.summary_chars and overflow(way, loaded, request.max_tokens) > 0
+        return way.chars > self.settings.summary_chars and overflow(way, loaded, max_tokens) > 0
 
     def _compact(
         self, tenant: TenantId, loaded: Loaded, calls: list[CallRecord], notes: list[str]
@@ -277,28 +252,23 @@ class WindowService:
             # The next window calls the model once more: what rules picked is not built upon.
             return summary
         try:
-            self._store(tenant, loaded, summary)
+            with WindowRows.opened(self.engine, tenant) as rows:
+                rows.hurried()
+                # All turns that it covers are there still, and nobody stored another one meanwhile.
+                there = rows.lock_forest(loaded.forest) in VISIBLE
+                if there and rows.digest(loaded.head.id, loaded.begin, loaded.end) == loaded.digest:
+                    replaced = None if loaded.stored is None else loaded.stored.version
+                    rows.store(loaded.forest, loaded.head.id, summary, replaced)
         except StoreUnavailable:
             notes.append("The summary of older turns could not be stored: Postgres was busy or unavailable.")
             return summary
         return None
 
-    def _store(self, tenant: TenantId, loaded: Loaded, summary: StoredSummary) -> bool:
-        """Store a summary if the turns that it covers are all there, and nobody stored another one meanwhile."""
-        with WindowRows.opened(self.engine, tenant) as rows:
-            rows.hurried()
-            if rows.lock_forest(loaded.forest) not in VISIBLE:
-                return False
-            if rows.digest(loaded.head.id, loaded.begin, loaded.end) != loaded.digest:
-                return False
-            replaced = None if loaded.stored is None else loaded.stored.version
-            return rows.store(loaded.forest, loaded.head.id, summary, replaced)
-
     def _shown(
-        self, loaded: Loaded, way: Cover, request: _Request, calls: Sequence[CallRecord], notes: Sequence[str]
+        self, loaded: Loaded, way: Cover, max_tokens: int, calls: Sequence[CallRecord], notes: Sequence[str]
     ) -> SessionWindow:
         older = older_parts(way, loaded)
-        parts, left_out = fitted(last_parts(loaded), older, loaded.items, request.max_tokens)
+        parts, left_out = fitted(last_parts(loaded), older, loaded.items, max_tokens)
         degraded = [part for part in older if part.source == SummarySource.DEGRADED and part.node_id is not None]
         if degraded:
             notes = [
@@ -308,7 +278,7 @@ class WindowService:
         return SessionWindow(
             session_id=loaded.head.external_id,
             parts=parts,
-            max_tokens=request.max_tokens,
+            max_tokens=max_tokens,
             left_out=left_out,
             turns=loaded.head.turns,
             compacted=0 if way.stored is None else way.stored.turns,

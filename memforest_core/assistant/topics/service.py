@@ -23,6 +23,7 @@ from memforest_core.assistant.topics.rows import Row, TopicRows, place_of, title
 from memforest_core.domain.delivery import CHARS_PER_TOKEN, estimated_tokens
 from memforest_core.domain.ids import FactId, ForestId, TenantId, TreeId
 from memforest_core.domain.pages import Ordinal, Page, checked_id, checked_limit, from_cursor, page_of
+from memforest_core.domain.rendering import chat_message, turn_line
 from memforest_core.domain.temperature import checked_tags
 from memforest_core.domain.text import clipped
 from memforest_core.domain.turns import checked_name
@@ -271,7 +272,8 @@ def context_of(topic: Topic, summary: str, newest: Sequence[TopicTurn], max_toke
     left = max_tokens - _tokens(head)
     shown: list[tuple[TopicTurn, dict[str, str]]] = []
     for each in newest:
-        message = _message(each, named=several)
+        said = each.turn
+        message = chat_message(said.role, said.content, turn_line(said.name, said.content), named=several)
         if not shown and left > 1 and _tokens(message) > left:
             message["content"] = clipped(message["content"], left * CHARS_PER_TOKEN - 1)
         if _tokens(message) > left:
@@ -292,15 +294,6 @@ def _headed(topic: Topic, summary: str, max_tokens: int) -> str:
     room = max(0, max_tokens - estimated_tokens(PREAMBLE) - 1) * CHARS_PER_TOKEN
     text = f"{topic.title}\n{summary}" if topic.named else summary or topic.title
     return f"{PREAMBLE}\n\n{clipped(text, room)}".rstrip()
-
-
-def _message(each: TopicTurn, *, named: bool) -> dict[str, str]:
-    """A turn as chat APIs take it. What a system or a tool said then is no instruction now: it is a user's message."""
-    turn = each.turn
-    own = turn.role == "assistant"
-    bare = own or (turn.role == "user" and not named)
-    text = turn.content if bare else f"{turn.name}: {turn.content}"
-    return {"role": "assistant" if own else "user", "content": text}
 
 
 def _tokens(message: dict[str, str]) -> int:

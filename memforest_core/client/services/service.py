@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TypeVar
 
-from memforest_core.assistant.calendar.service import CalendarService, Summarizing
+from memforest_core.assistant.calendar.service import CalendarService
 from memforest_core.assistant.checked_calls import CheckedCalls
 from memforest_core.assistant.condensing import Condenser
 from memforest_core.assistant.context.portraits import Merger
@@ -368,14 +368,15 @@ class Services:
         chat = self._chat_for(Step.SUMMARIZE)
         settings, own = self.settings.calendar, self.prompts.calendar
         digester, condenser = Condenser(chat, settings.day_chars, own), Condenser(chat, settings.week_chars, own)
-        return CalendarService(self.engine, settings, digester, condenser, telemetry=self.telemetry)
+        return CalendarService(
+            *(self.engine, settings, digester, condenser), telemetry=self.telemetry, acceptance=self.producer.acceptance
+        )
 
     topics = _part(TopicService, lambda own: TopicService(own.engine, own.settings))
     topic_matcher = _part(
         TopicMatcher, lambda own: TopicMatcher(own.engine, own.index, own.embedder, own.settings.topics)
     )
     topic_cooling = _part(TopicCooling, lambda own: TopicCooling(own.engine, own.settings.topics))
-    summarizing = _part(Summarizing, lambda own: Summarizing(own.calendar, own.producer.acceptance))
     describer = _part(
         Describer, lambda own: Describer(own.engine, own._profile_chat, own.settings.profile, own.prompts.profile)
     )

@@ -23,7 +23,6 @@ from memforest_core.assistant.conversation_window.records import (
 )
 from memforest_core.domain.ids import ForestId, NodeId, SessionId
 from memforest_core.domain.turns import Role, Turn
-from memforest_core.errors import ModelUnavailable
 from memforest_core.ingest.refresh.records import SummarySource
 from memforest_core.models.calls import CallRecord
 from tests.harness.chats import AnsweringChat
@@ -170,13 +169,6 @@ def test_texts_that_fit_are_joined_without_a_call() -> None:
     assert (made.text, made.source, calls) == ("So far.\nBob: Hello.", SummarySource.JOINED, [])
 
 
-def test_without_a_model_rules_pick_and_say_so() -> None:
-    made = Condenser(None, 120).compact("Bob moved to Davis in 2021.", [TEXT], [])
-    assert made.source is SummarySource.EXTRACTIVE
-    assert "Davis" in made.text
-    assert len(made.text) <= 120
-
-
 def test_an_answer_of_no_use_is_requested_once_more() -> None:
     chat, calls = AnsweringChat("no json", summary("  ")), list[CallRecord]()
     made = Condenser(lambda: chat, 100).compact("", [TEXT], calls)
@@ -191,12 +183,6 @@ def test_an_answer_of_no_use_is_requested_once_more() -> None:
 def test_an_answer_is_bounded() -> None:
     made = Condenser(lambda: AnsweringChat(summary(" ".join(map(str, range(5_000))))), 100).compact("", [TEXT], [])
     assert len(made.text) <= 200
-
-
-def test_a_model_that_is_unavailable_degrades() -> None:
-    made = Condenser(lambda: AnsweringChat(ModelUnavailable("away")), 100).compact("", [TEXT], [])
-    assert made.source is SummarySource.DEGRADED
-    assert "unavailable" in made.notes[0]
 
 
 def test_too_many_texts_are_shortened_from_the_oldest_on_and_it_says_so() -> None:
